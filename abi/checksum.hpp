@@ -1,5 +1,4 @@
-// The doorbell checksum of a command (mechanism C5): it shows when a command is torn or
-// overwritten.
+// The doorbell checksum of a command (mechanism C5). It detects a torn or overwritten command.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +9,13 @@
 
 namespace softhca::abi {
 
-/// Ones' complement of the ones'-complement sum, in 32-bit words, of the header and of the
-/// `payload_bytes` of payload it announces, the last word filled up with zeros. The checksum field
-/// counts as it stands: set it to 0 to compute the sum to write there, leave it to check, which
-/// gives 0 when all is well. Never gives 0 for a field to be written, as that means "not given"
-/// (the two zeros of ones' complement, RFC 768). REQUIRES: header.payload_bytes <=
-/// kCommandPayloadBytes.
+/// Returns the ones' complement of the ones'-complement sum, in 32-bit words, of the header and its
+/// `payload_bytes` of payload; zeros fill the last word. The checksum field counts with its value.
+/// To compute a checksum, set the field to 0; to check one, leave it, and a correct command gives
+/// 0. A computed checksum is never 0, as that means "not given" (ones' complement has two zeros,
+/// RFC 768). REQUIRES: header.payload_bytes <= kCommandPayloadBytes.
 inline std::uint32_t command_checksum(const CommandHeader& header, const std::byte* payload) {
-  // 2^32 = 1 modulo 2^32 - 1: the halves of 64-bit words may be added to one another at the end.
+  // 2^32 = 1 modulo 2^32 - 1, so the halves of 64-bit words are summed apart and added at the end.
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   const auto add = [&](std::uint64_t word) {
@@ -44,7 +42,7 @@ inline std::uint32_t command_checksum(const CommandHeader& header, const std::by
   return header.checksum == 0 && checksum == 0 ? 0xffffffff : checksum;
 }
 
-/// False: the command is not what its process wrote. A process may leave the checksum out (0).
+/// True if the command is as its process wrote it. A process may leave the checksum out (0).
 inline bool checksum_matches(const CommandHeader& header, const std::byte* payload) {
   return header.checksum == 0 || command_checksum(header, payload) == 0;
 }

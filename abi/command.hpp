@@ -1,5 +1,5 @@
-// The command (work queue element, WQE): what post_send writes into the send queue, and, when the
-// process holds a free virtual collect buffer (VCB), into that VCB at the same offsets.
+// The command (work queue element, WQE). post_send writes it into the send queue and, if the
+// process has a free virtual collect buffer (VCB), also into that VCB at the same offsets.
 //
 // A command is a 64-byte header and up to 256 bytes of payload (mechanism C1). The payload holds
 // either scatter/gather entries or inline data. All fields are in host byte order except `imm`.
@@ -13,11 +13,11 @@ namespace softhca::abi {
 inline constexpr std::size_t kCommandHeaderBytes = 64;
 inline constexpr std::size_t kCommandPayloadBytes = 256;
 inline constexpr std::size_t kCommandBytes = kCommandHeaderBytes + kCommandPayloadBytes;
-inline constexpr std::size_t kSegmentBytes = 8;  ///< one scoreboard bit
+inline constexpr std::size_t kSegmentBytes = 8;  ///< what one scoreboard bit covers
 inline constexpr unsigned kSegments = kCommandBytes / kSegmentBytes;
 static_assert(kSegments == 40);
 
-/// Values are those of enum ibv_wr_opcode.
+/// Values as in enum ibv_wr_opcode.
 enum class Opcode : std::uint8_t {
   kRdmaWrite = 0,
   kRdmaWriteWithImm = 1,
@@ -38,8 +38,7 @@ inline constexpr std::uint8_t kCommandFence = 1 << 0;
 inline constexpr std::uint8_t kCommandSignaled = 1 << 1;
 inline constexpr std::uint8_t kCommandSolicited = 1 << 2;
 inline constexpr std::uint8_t kCommandInline = 1 << 3;
-inline constexpr std::uint8_t kCommandAddressed = 1
-                                                  << 4;  ///< the last 16 bytes of the header count
+inline constexpr std::uint8_t kCommandAddressed = 1 << 4;  ///< the last 16 header bytes count
 
 struct CommandHeader {
   std::uint8_t opcode;          ///< Opcode
@@ -48,8 +47,8 @@ struct CommandHeader {
   std::uint32_t qpn;
   std::uint32_t sequence;        ///< send queue sequence number, free-running from 0
   std::uint32_t checksum;        ///< mechanism C5 (abi/checksum.hpp); 0 = not given
-  std::uint64_t remote_addr;     ///< write, read, atomics, flush; bind: of the window
-  std::uint32_t rkey;            ///< likewise; bind: the new key; invalidation: the key
+  std::uint64_t remote_addr;     ///< write, read, atomics, flush; bind: that of the window
+  std::uint32_t rkey;            ///< as remote_addr; bind: the new key; invalidation: the key
   std::uint32_t imm;             ///< immediate data, network byte order; bind: ibv_access_flags
   std::uint64_t compare_add;     ///< atomics; bind: bytes of the window; flush: bytes
   std::uint64_t swap;            ///< compare and swap; bind: key of the region; flush: flush_word()
@@ -60,8 +59,8 @@ struct CommandHeader {
 };
 static_assert(sizeof(CommandHeader) == kCommandHeaderBytes);
 
-/// CommandHeader::swap of a flush, as it stands in the packet's FETH: of enum ibv_placement_type
-/// and enum ibv_selectivity_level.
+/// CommandHeader::swap of a flush, in the format of the packet's FETH. The arguments are of enum
+/// ibv_placement_type and enum ibv_selectivity_level.
 constexpr std::uint32_t flush_word(std::uint32_t placement, std::uint32_t selectivity) {
   return placement | selectivity << 4;
 }
@@ -76,15 +75,15 @@ static_assert(sizeof(ScatterGather) == 16);
 inline constexpr std::uint32_t kMaxSge = kCommandPayloadBytes / sizeof(ScatterGather);
 inline constexpr std::uint32_t kMaxInline = kCommandPayloadBytes;
 
-/// Bytes from one send queue element to the next: header plus room for the larger of entries and
-/// inline data, in whole cache lines.
+/// Returns the bytes from one send queue element to the next: the header and room for the larger of
+/// entries and inline data, in whole cache lines.
 constexpr std::uint32_t send_stride(std::uint32_t max_sge, std::uint32_t max_inline) {
   const std::uint32_t entries = max_sge * std::uint32_t{sizeof(ScatterGather)};
   const std::uint32_t payload = entries > max_inline ? entries : max_inline;
   return (kCommandHeaderBytes + payload + 63) / 64 * 64;
 }
 
-/// Receive work queue element. `index` comes back in the completion.
+/// Receive work queue element. The completion returns `index`.
 struct ReceiveElement {
   std::uint32_t index;
   std::uint32_t num_sge;

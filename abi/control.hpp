@@ -1,14 +1,16 @@
 // Messages on a tenant socket (Unix SOCK_SEQPACKET). The process sends one request and waits for
-// its reply; one record each way. A request is a RequestHeader and the body of its operation; a
-// reply is a ReplyHeader and the body, or the header alone when `error` is not 0. File
-// descriptors travel as SCM_RIGHTS with the record; their exact number is stated per operation.
+// its reply; each is one record. A request is a RequestHeader and the body of its operation. A
+// reply is a ReplyHeader and the body, or the header alone if `error` is not 0. File descriptors
+// travel as SCM_RIGHTS with the record; each operation states their exact number.
 //
-// Memory of the session and of its rings is to be mapped before the request after the reply that
-// brings it, which seals it: it cannot be mapped for writing, nor pages of it be given back, from
-// then on. The session's memory is not looked at before that request. A process that prevents the
-// seal loses its session. Shared memory (kAllocShared) is sealed with its first registration. A
-// process that has mapped memory may seal it itself (F_SEAL_FUTURE_WRITE and F_SEAL_SEAL), which is
-// faster: the daemon has others do it, since it may take long.
+// The process must map memory of the session and of its rings before the request after the reply
+// that brings it. That request seals the memory: from then on it cannot be mapped for writing, nor
+// can pages of it be given back. Until that request, the daemon does not read the session's memory.
+// A process that prevents the seal loses its session. The first registration seals shared memory
+// (kAllocShared).
+//
+// A process that has mapped memory may seal it itself (F_SEAL_FUTURE_WRITE and F_SEAL_SEAL). That
+// is faster: sealing may take long, so the daemon leaves it to helper processes.
 #pragma once
 
 #include <cstddef>
@@ -74,7 +76,7 @@ enum class Operation : std::uint32_t {
 
 struct RequestHeader {
   std::uint32_t operation;  ///< Operation
-  std::uint32_t tag;        ///< comes back in the reply
+  std::uint32_t tag;        ///< the reply returns it
 };
 
 struct ReplyHeader {
@@ -82,8 +84,8 @@ struct ReplyHeader {
   std::int32_t error;  ///< 0, or an errno value
 };
 
-/// Body of requests and replies that carry nothing but a handle, or nothing at all: then the handle
-/// is 0. For kQueryPort it is the port number.
+/// Body of requests and replies that carry only a handle, or nothing; then the handle is 0. For
+/// kQueryPort it is the port number.
 struct HandleBody {
   std::uint32_t handle;
   std::uint32_t reserved;
@@ -97,16 +99,16 @@ struct HelloRequest {
   std::uint32_t reserved;
 };
 
-/// A process that asks for a level of its tenant sends this instead. EINVAL: no such level; EACCES:
-/// it is not for this process.
+/// Sent instead by a process that asks for a level of its tenant. EINVAL: the tenant has no such
+/// level; EACCES: this process may not use it.
 struct HelloWithLevel {
   HelloRequest hello;
-  char level[40];  ///< its name, filled up with zeros; all zeros: none asked for
+  char level[40];  ///< its name, padded with zeros; all zeros: no level requested
 };
 
-/// Comes with 3 descriptors: session memfd, wake eventfd, asynchronous event socket (reads 16-byte
-/// records {u64 element, u32 event type, u32 reserved}; element is the user_handle of the object,
-/// or the port number).
+/// Comes with 3 descriptors: session memfd, wake eventfd, asynchronous event socket. The process
+/// reads 16-byte records from that socket: {u64 element, u32 event type, u32 reserved}. element is
+/// the user_handle of the object, or the port number.
 struct HelloReply {
   std::uint32_t vcbs;
   std::uint32_t session;
@@ -142,7 +144,7 @@ struct DeviceReply {
   std::uint32_t reserved;
 };
 
-/// Regions may have extents that are kProcess, after kOfferMemory.
+/// After kOfferMemory, regions may have extents of kind kProcess.
 inline constexpr std::uint32_t kCanReachProcess = 1 << 0;
 /// Shared receive queues can be resized.
 inline constexpr std::uint32_t kCanResizeSrq = 1 << 1;
@@ -162,11 +164,12 @@ struct PortReply {
 
 // --- memory ----------------------------------------------------------------------------------
 
-/// The daemon makes a sealed memfd of `bytes` (whole pages); reply HandleBody, 1 descriptor. The
-/// process copies its pages in and maps it in their place. kFreeShared gives up the process's
-/// interest; the daemon keeps the memory while a region uses it. It also keeps memory whose last
-/// region has ended, until the tenant or the daemon itself runs short of what that memory takes;
-/// then it forgets the handle by itself.
+/// The daemon makes a memfd of `bytes` (whole pages) with a sealed size; the reply is an
+/// AllocSharedReply with 1 descriptor. The process copies its pages into the memfd and maps it in
+/// their place. With kFreeShared the process gives up its interest; the daemon keeps the memory
+/// while a region uses it. After the last region of the memory has ended, the daemon still keeps it
+/// until the tenant or the daemon runs short of the resources that it takes. Then the daemon
+/// forgets the handle.
 struct AllocSharedRequest {
   std::uint64_t bytes;
 };
@@ -176,25 +179,28 @@ struct AllocSharedReply {
   std::uint64_t inode;  ///< st_ino of the memfd, to recognise its mappings in /proc/self/maps
 };
 
-/// Pages may be registered in several sessions of a process. kNameShared: a HandleBody names shared
-/// memory, which is sealed if it is not yet; the reply is a SharedToken, always the same one.
-/// ESTALE: the handle has been forgotten. kJoinShared, with that token, in another session of the
-/// same user and tenant: the reply is a HandleBody, by whose handle that session registers the
-/// memory; always the same one. EACCES: there is no such memory. The memory counts for the session
-/// that it was made for. That the daemon has given it up each session is told when it names its
-/// handle.
+/// A token for memory that several sessions of a process register.
+///
+/// kNameShared: a HandleBody names shared memory, which the request seals if necessary. The reply
+/// is a SharedToken, the same for each request. ESTALE: the daemon has forgotten the handle.
+///
+/// kJoinShared, with that token, in another session of the same user and tenant: the reply is a
+/// HandleBody, the same for each request. That session registers the memory by this handle. EACCES:
+/// no memory has this token. The memory counts for the session that allocated it. A session that
+/// names a handle after the daemon has given up the memory gets ESTALE.
 struct SharedToken {
-  std::uint8_t bytes[16];  ///< to be guessed by nobody
+  std::uint8_t bytes[16];  ///< cannot be guessed
 };
 
-/// kOfferMemory, before the first extent that is kProcess: a HandleBody of zeros; the reply has no
-/// body and one descriptor, a socket (SOCK_SEQPACKET) on which the process sends one record, of one
-/// byte, with the descriptor of its /proc/self/mem, opened for reading and writing, before it
-/// registers. EINVAL: a region is of such memory already. EOPNOTSUPP: the tenant may not; EBUSY: an
-/// access to memory of the tenant's has not come back; EMFILE: the tenant has too many descriptors.
+/// kOfferMemory comes before the first extent of kind kProcess. The request is a HandleBody of
+/// zeros; the reply has no body and one descriptor, a socket (SOCK_SEQPACKET). On it, before it
+/// registers, the process sends one record of one byte with the descriptor of its /proc/self/mem,
+/// open for reading and writing. EINVAL: a region of such memory exists already; EOPNOTSUPP: the
+/// tenant may not do so; EBUSY: an access to memory of the tenant has not returned; EMFILE: the
+/// tenant has too many descriptors.
 ///
 /// kShared: bytes [addr, addr+length) of the process are bytes [offset, offset+length) of shared
-/// memory `handle`. kProcess: reached through that descriptor.
+/// memory `handle`. kProcess: the daemon reaches them by that descriptor.
 enum class ExtentKind : std::uint32_t { kProcess = 0, kShared = 1 };
 struct MrExtent {
   std::uint64_t addr;
@@ -206,12 +212,12 @@ struct MrExtent {
 
 inline constexpr std::uint32_t kMaxMrExtents = 256;
 
-/// Followed by `extents` MrExtents, ascending, adjoining, covering exactly [addr, addr+length).
-/// ESTALE: the handle of one of them has been forgotten.
+/// Followed by `extents` MrExtents, in ascending order, without gaps, covering exactly [addr,
+/// addr+length). ESTALE: the daemon has forgotten the handle of one of them.
 struct RegisterMrRequest {
   std::uint64_t addr;
   std::uint64_t length;
-  std::uint64_t iova;    ///< address by which keys refer to the first byte; 0 when zero-based
+  std::uint64_t iova;    ///< address by which keys refer to the first byte; 0: zero-based
   std::uint32_t access;  ///< enum ibv_access_flags
   std::uint32_t pd;
   std::uint32_t extents;
@@ -224,23 +230,23 @@ struct RegisterMrReply {
   std::uint32_t reserved;
 };
 
-/// Changes what `flags` (enum ibv_rereg_mr_flags) names: addr, length, iova and extents; the
-/// protection domain; access. Followed by region.extents MrExtents. The key stays; the reply is a
-/// RegisterMrReply. A failure leaves the region as it was.
+/// Changes what `flags` (enum ibv_rereg_mr_flags) selects: addr, length, iova and extents; the
+/// protection domain; access. Followed by region.extents MrExtents. The keys stay; the reply is a
+/// RegisterMrReply. A failure leaves the region unchanged.
 struct ReregisterMrRequest {
   std::uint32_t handle;
   std::uint32_t flags;
   RegisterMrRequest region;
 };
 
-// A region of all addresses (implicit on-demand paging): IBV_ACCESS_ON_DEMAND, address 0, length
-// 2^64 - 1, and one extent, kProcess. It counts no registered bytes.
+// A region of all addresses (implicit on-demand paging) has IBV_ACCESS_ON_DEMAND, address 0, length
+// 2^64 - 1, and one extent, kProcess. It does not count as registered bytes.
 
-// kAllocNullMr: a region without memory, by the HandleBody of its protection domain. Its lkey may
-// be used with any address: reading gives zeros, what is written is dropped. The reply is a
-// RegisterMrReply whose rkey is 0: peers cannot reach it.
+// kAllocNullMr: a region without memory, by the HandleBody of its protection domain. A program may
+// use its lkey with any address: reads give zeros, and written bytes are dropped. The reply is a
+// RegisterMrReply with rkey 0, as peers cannot reach the region.
 
-/// A memory window; it is bound and invalidated by commands.
+/// A memory window. Commands bind and invalidate it.
 struct AllocWindowRequest {
   std::uint32_t pd;
   std::uint32_t type;  ///< enum ibv_mw_type
@@ -252,18 +258,19 @@ struct AllocWindowReply {
 
 // --- contexts that share objects ----------------------------------------------------------------
 
-/// Lets another process of the same user join the session: from then on the two have the same
-/// protection domains and regions, by the same handles, until the last of them ends. kShareContext:
-/// no body; the reply is a ContextToken, always the same one. kJoinContext, with such a token:
-/// EACCES: this user has no such session in this tenant; EBUSY: this session has objects of its
-/// own. Regions whose memory is not shared become useless once the process that registered them
-/// ends.
+/// Lets another process of the same user join the session. From then on both have the same
+/// protection domains and regions, by the same handles, until the last of them ends. Regions in
+/// unshared memory become useless when the process that registered them ends.
+///
+/// kShareContext has no body; the reply is a ContextToken, the same for each request. kJoinContext
+/// takes such a token. EACCES: this user has no such session in this tenant; EBUSY: the joining
+/// session has objects of its own.
 struct ContextToken {
-  std::uint8_t bytes[16];  ///< to be guessed by nobody
+  std::uint8_t bytes[16];  ///< cannot be guessed
 };
 
-// kImportPd, kImportMr: a HandleBody names the handle to look up. EINVAL: it stands for nothing.
-// The reply to kImportPd has no body.
+// kImportPd, kImportMr: a HandleBody names the handle to look up. EINVAL: it names no object. The
+// reply to kImportPd has no body.
 struct ImportMrReply {
   std::uint64_t length;
   std::uint64_t iova;
@@ -275,21 +282,21 @@ struct ImportMrReply {
 
 // --- completion ------------------------------------------------------------------------------
 
-// kCreateChannel: no body; reply HandleBody, 1 descriptor (reads 8-byte records: the user_handle
-// of the completion queue).
+// kCreateChannel has no body; the reply is a HandleBody with 1 descriptor. The process reads 8-byte
+// records from it: the user_handle of the completion queue.
 
 inline constexpr std::uint32_t kNoHandle = 0xffffffff;
 
 struct CreateCqRequest {
   std::uint64_t user_handle;
-  std::uint32_t entries;  ///< at least; the ring gets the next power of two
+  std::uint32_t entries;  ///< at least; the ring has the next power of two
   std::uint32_t channel;  ///< or kNoHandle
 };
-/// Comes with 1 descriptor when new_segment is 1: the memfd of ring.segment. A ring in use at once
-/// (of a resized queue, or of an XRC shared receive queue) is only made in sealed memory:
-/// ring.bytes 0 and the handle kNoHandle say that only a segment was made. The process maps it and
-/// asks again, or, where it cannot, sends kDestroyCq with kNoHandle, which fails and has it given
-/// up.
+/// Comes with 1 descriptor if new_segment is 1: the memfd of ring.segment. A ring that is used at
+/// once (of a resized queue, or of an XRC shared receive queue) needs memory that is already
+/// sealed. If there is none, the daemon makes only a segment: ring.bytes is 0 and the handle
+/// kNoHandle. The process maps the segment and repeats the request. If it cannot map it, it sends
+/// kDestroyCq with kNoHandle, which fails and makes the daemon free the segment.
 struct CreateCqReply {
   std::uint32_t handle;
   std::uint32_t entries;
@@ -297,15 +304,16 @@ struct CreateCqReply {
   std::uint32_t new_segment;
   std::uint32_t reserved;
 };
-/// The process stops polling, sends this, gets a CreateCqReply, and takes the elements that the
-/// old ring still holds; new elements go to the new ring, its counter starting at 0.
+/// The process stops polling, sends this, gets a CreateCqReply, and takes the elements that the old
+/// ring still holds. The engine writes new elements to the new ring, with a counter that starts at
+/// 0.
 struct ResizeCqRequest {
   std::uint32_t handle;
   std::uint32_t entries;
 };
 
-/// Completion events come after `count` completions, or `period` after the first that no event has
-/// told of. Either 0: with each completion.
+/// A completion event comes after `count` completions, or `period` after the first completion that
+/// no event has reported. If either is 0, each completion causes one.
 struct ModifyCqRequest {
   std::uint32_t handle;
   std::uint16_t count;
@@ -321,7 +329,7 @@ struct CreateSrqRequest {
   std::uint32_t max_sge;
   std::uint32_t limit;
 };
-/// A queue of XRC has a domain of that service and its own completion queue.
+/// An XRC shared receive queue has an XRC domain and its own completion queue.
 struct CreateXrcSrqRequest {
   CreateSrqRequest srq;
   std::uint32_t xrc_domain;
@@ -334,21 +342,21 @@ struct CreateSrqReply {
   std::uint32_t max_sge;
   RingLocation ring;
   std::uint32_t new_segment;
-  std::uint32_t number;  ///< by which peers of XRC name it, 24 bits
+  std::uint32_t number;  ///< by which XRC peers name the queue, 24 bits
 };
 struct ModifySrqRequest {
   std::uint32_t handle;
   std::uint32_t limit;
 };
-/// The process stops posting, sends this, gets a CreateSrqReply, and posts to the ring named there,
-/// by the same producer counter, the work requests of which stand there already. It is the same
-/// ring when that has the right number of slots. EINVAL: more is posted, or the limit is above
+/// The process stops posting, sends this, gets a CreateSrqReply, and posts to the ring in it with
+/// the same producer counter. That ring already contains the posted work requests. It is the old
+/// ring if that has the right number of slots. EINVAL: more is posted, or the limit is above
 /// `max_wr`.
 struct ResizeSrqRequest {
   std::uint32_t handle;
   std::uint32_t max_wr;
   std::uint32_t limit;
-  std::uint32_t sets_limit;  ///< 0: the limit stays armed as it is
+  std::uint32_t sets_limit;  ///< 0: the limit stays as it is
 };
 struct QuerySrqReply {
   std::uint32_t max_wr;
@@ -359,8 +367,8 @@ struct QuerySrqReply {
 
 // --- queue pairs -----------------------------------------------------------------------------
 
-/// XRC: an initiator has no receives and no completion queue for them; a target has nothing but its
-/// domain, and all else is ignored.
+/// XRC: an initiator has no receive queue and no completion queue for receives. A target has only
+/// its domain; the daemon ignores the other fields.
 struct CreateQpRequest {
   std::uint64_t user_handle;
   std::uint32_t pd;
@@ -376,7 +384,7 @@ struct CreateQpRequest {
   std::uint32_t signal_all;
   std::uint32_t xrc_domain;  ///< XRC targets
 };
-/// Comes with 1 descriptor when new_segment is 1. Both rings lie in the same segment.
+/// Comes with 1 descriptor if new_segment is 1. Both rings are in the same segment.
 struct CreateQpReply {
   std::uint32_t qpn;  ///< also the handle
   std::uint32_t send_entries;
@@ -442,9 +450,9 @@ static_assert(sizeof(QpAttributes) == 40 + 64 + 4 + 16);
 
 struct ModifyQpRequest {
   std::uint32_t qpn;
-  /// To RESET, SQD or ERR: sequence number of the next command. Those before it are sent before the
-  /// state changes, as far as nothing keeps them from it for long. To RESET, those that the engine
-  /// has not taken in then are void; they may still stand in VCBs and in the doorbell ring.
+  /// For RESET, SQD or ERR: sequence number of the next command. The engine sends the commands
+  /// before it before the state changes, unless something delays them for long. RESET discards
+  /// those that the engine has not taken yet; they may still be in VCBs and in the doorbell ring.
   std::uint32_t send_sequence;
   QpAttributes attributes;
 };
@@ -453,29 +461,30 @@ struct QueryQpReply {
 };
 struct DestroyQpRequest {
   std::uint32_t qpn;
-  std::uint32_t send_sequence;  ///< as in ModifyQpRequest, to RESET
+  std::uint32_t send_sequence;  ///< as in ModifyQpRequest, for RESET
 };
-/// Reply to kDestroyQp: receive elements that were drawn from a shared receive queue and will
-/// have no completion are returned by completions before the reply; none are lost.
+/// Reply to kDestroyQp: receive elements that were taken from a shared receive queue, and will have
+/// no completion, return by completions before the reply. None are lost.
 
 // --- extended reliable connected service (XRC) --------------------------------------------------
 
 /// OpenXrcDomainRequest::flags.
-inline constexpr std::uint32_t kXrcOfFile = 1 << 0;     ///< else a new one of this process alone
-inline constexpr std::uint32_t kXrcCreate = 1 << 1;     ///< EAGAIN without it, when there is none
-inline constexpr std::uint32_t kXrcExclusive = 1 << 2;  ///< EINVAL when there is one
+inline constexpr std::uint32_t kXrcOfFile = 1 << 0;  ///< else a new domain for this process alone
+inline constexpr std::uint32_t kXrcCreate = 1 << 1;  ///< EAGAIN without it, if there is none
+inline constexpr std::uint32_t kXrcExclusive = 1 << 2;  ///< EINVAL if the domain exists
 
-/// The domain of a file is the same for all processes of one user of the tenant. It ends when the
-/// last of them has closed it. kCloseXrcDomain: EBUSY while it has queues of this process.
+/// All processes of one user of the tenant have the same domain for a file. It ends when the last
+/// of them has closed it. kCloseXrcDomain: EBUSY while it has queues of this process.
 struct OpenXrcDomainRequest {
-  std::uint64_t device;  ///< of the file, st_dev
-  std::uint64_t inode;   ///< st_ino
+  std::uint64_t device;  ///< st_dev of the file
+  std::uint64_t inode;   ///< st_ino of the file
   std::uint32_t flags;   ///< kXrc*
   std::uint32_t reserved;
 };
 
-/// A target that any process made in the domain; it ends when all who made or opened it have let
-/// go. The handle of the reply is for kCloseQp; other operations name it by its number.
+/// Opens a target that any process made in the domain. It ends when all processes that made or
+/// opened it have closed it. The handle of the reply is for kCloseQp; other operations use the
+/// number.
 struct OpenQpRequest {
   std::uint64_t user_handle;
   std::uint32_t xrc_domain;
@@ -487,10 +496,9 @@ struct OpenQpRequest {
 inline constexpr std::uint32_t kMaxMulticastGroups = 16;   ///< of a queue pair
 inline constexpr std::uint32_t kMaxMulticastMembers = 16;  ///< of one group, of a tenant
 
-/// A UD queue pair of this process joins a multicast group or leaves it. EINVAL: no such queue
-/// pair, not a UD queue pair, not a group or, when detaching, not a member; ENOMEM: beyond the
-/// limits above. Attaching a member again leaves it a member. kDestroyQp: EBUSY while the queue
-/// pair is a member.
+/// A UD queue pair of this process joins or leaves a multicast group. EINVAL: no such queue pair,
+/// not a UD queue pair, not a group or, when leaving, not a member; ENOMEM: beyond the limits
+/// above. Joining again has no effect. kDestroyQp: EBUSY while the queue pair is a member.
 struct MulticastRequest {
   std::uint32_t qpn;
   std::uint32_t reserved;
@@ -507,92 +515,95 @@ struct CreateAhRequest {
 
 // --- connections (rdma_cm) ----------------------------------------------------------------------
 
-// A connection to the tenant socket whose first request is kOpenEventChannel, with the body of a
-// HELLO (HelloRequest or HelloWithLevel), is an event channel of the connection manager and no
-// session. The reply is a HandleBody with the number of the channel, and 1 descriptor: one end of a
-// stream socket, readable while events are queued. Closing it closes the channel, and all that its
-// identifiers stand for.
+// If the first request on a connection to the tenant socket is kOpenEventChannel, with the body of
+// a HELLO (HelloRequest or HelloWithLevel), the connection is an event channel of the connection
+// manager, not a session. The reply is a HandleBody with the number of the channel, and 1
+// descriptor: one end of a stream socket, readable while events are queued. Closing the connection
+// closes the channel and all connections and listeners of its identifiers.
 
 inline constexpr std::uint32_t kMaxConnectionCommand = 320;  ///< bytes of body
 inline constexpr std::uint32_t kMaxConnectionReply = 336;    ///< bytes
 
-/// A command of the kernel's connection manager (rdma/rdma_user_cm.h), followed by its body; the
-/// address of the response in it is ignored. GET_EVENT does not wait: EAGAIN when none is queued.
-/// SET_OPTION: `optlen` bytes, the value, follow the body; the address `optval` is ignored.
+/// A command of the kernel's connection manager (rdma/rdma_user_cm.h), followed by its body. The
+/// daemon ignores the response address in it. GET_EVENT does not wait; EAGAIN: no event is queued.
+/// SET_OPTION: the value, `optlen` bytes, follows the body; the daemon ignores the address
+/// `optval`.
 struct ConnectionCommandRequest {
   std::uint32_t command;  ///< RDMA_USER_CM_CMD_*
-  std::uint32_t channel;  ///< MIGRATE_ID: where the identifier is now; else 0
+  std::uint32_t channel;  ///< MIGRATE_ID: the current channel of the identifier; else 0
 };
 /// Followed by `bytes` of the response.
 struct ConnectionCommandReply {
   std::uint32_t bytes;
-  /// 1: the queue of events has become empty. The daemon wrote one byte to the stream socket when
-  /// it got its first event; the process takes one byte out.
+  /// 1: the event queue has become empty. The daemon wrote one byte to the stream socket when the
+  /// queue got its first event; the process takes one byte out.
   std::uint32_t drained;
 };
 
 // --- datagrams to queue pairs that several programs share ----------------------------------------
 
 inline constexpr std::uint32_t kManagementQpn = 1;
-/// The other shared queue pair: its datagrams begin with the number of their client (32 bits, big
+/// The other shared queue pair. Its datagrams begin with the number of their client (32 bits, big
 /// endian).
 inline constexpr std::uint32_t kProgramQpn = 2;
 inline constexpr std::uint32_t kProgramQkey = 0x0d6a0002;
-inline constexpr std::uint32_t kDatagramBytes = 256;  ///< of payload, at most
+inline constexpr std::uint32_t kDatagramBytes = 256;  ///< most payload
 
-/// A connection to the tenant socket whose first request is kOpenDatagramClient is a client of such
-/// a queue pair, on all addresses of the tenant, and no session. The reply is a DatagramQuotaBody
-/// and 1 descriptor: one end of a stream socket, readable while something is queued. The client
-/// ends with its connection. EINVAL: no such queue pair, class or flags; EACCES: the class is the
-/// daemon's; EADDRINUSE: the class or number has a client already; EDQUOT: the tenant has too many
-/// clients; ENOSPC: all tenants together have too many; ENOBUFS: the tenant asks for too many
-/// buffers; ENOMEM: there are not so many; EMFILE: the tenant has too many descriptors; EBUSY: the
-/// tenant asks too often; ENODEV: the tenant is leaving.
+/// If the first request on a connection to the tenant socket is kOpenDatagramClient, the connection
+/// is not a session, but a client of such a queue pair on all addresses of the tenant. The reply is
+/// a DatagramQuotaBody and 1 descriptor: one end of a stream socket, readable while a datagram or
+/// an event is queued. The client ends with its connection.
+///
+/// EINVAL: no such queue pair, class or flags; EACCES: the class belongs to the daemon; EADDRINUSE:
+/// the class or number has a client already; EDQUOT: the tenant has too many clients; ENOSPC: all
+/// tenants together have too many; ENOBUFS: the tenant asks for too many buffers; ENOMEM: there are
+/// not so many; EMFILE: the tenant has too many descriptors; EBUSY: the tenant asks too often;
+/// ENODEV: the tenant is leaving.
 struct OpenDatagramClientRequest {
   std::uint64_t magic;  ///< kSessionMagic
   std::uint32_t version;
   std::uint32_t qpn;       ///< kManagementQpn or kProgramQpn
   std::uint32_t selector;  ///< management class, or number of the client
   std::uint32_t flags;     ///< kDatagramResponses
-  std::uint32_t buffers;   ///< 0: the operator's number
+  std::uint32_t buffers;   ///< 0: the operator's default
   std::uint32_t reserved;
 };
-/// The client of a management class receives its responses, instead of requests and unsolicited
-/// messages.
+/// The client of a management class receives responses of the class, instead of requests and
+/// unsolicited messages.
 inline constexpr std::uint32_t kDatagramResponses = 1 << 0;
 
-/// kSetDatagramBuffers, by a HandleBody whose handle is the number of buffers (0: the operator's).
-/// Errors: ENOBUFS, ENOMEM and EBUSY as above. The reply is a DatagramQuotaBody.
+/// kSetDatagramBuffers has a HandleBody with the number of buffers as the handle (0: the operator's
+/// default). Errors: ENOBUFS, ENOMEM and EBUSY as above. The reply is a DatagramQuotaBody.
 struct DatagramQuotaBody {
   std::uint32_t quota;  ///< buffers posted for the client
   std::uint32_t reserved;
 };
 
-/// Where a datagram came from, or is to go.
+/// Source or destination of a datagram.
 struct DatagramHead {
-  std::uint8_t local[16];  ///< GID; to send: one of the tenant's, or zeros, to have one chosen
+  std::uint8_t local[16];  ///< GID; to send: of the tenant, or zeros: the daemon chooses
   std::uint8_t peer[16];   ///< GID
   std::uint32_t qpn;       ///< of the peer
   std::uint32_t qkey;      ///< to send
   std::uint32_t flow_label;
   std::uint8_t traffic_class;
   std::uint8_t hop_limit;  ///< to send; 0: 64
-  std::uint16_t pkey;      ///< of what came; always 0xffff
+  std::uint16_t pkey;      ///< of a received datagram; always 0xffff
   std::uint32_t bytes;     ///< of payload, which follows
 };
 static_assert(sizeof(DatagramHead) == 52);
 
-// kSendDatagram: a DatagramHead and the payload; it may be lost, as on a wire. No reply body.
-// EINVAL: a wrong length, queue pair or address; EACCES: not of the client's class; EADDRNOTAVAIL:
-// not an address of the tenant; ENETUNREACH: no address to send from; EBUSY: too many a second;
-// EAGAIN: too many datagrams of all clients wait.
+// kSendDatagram: a DatagramHead and the payload. The reply has no body. The datagram may be lost,
+// as on any network. EINVAL: a wrong length, queue pair or address; EACCES: not of the client's
+// class; EADDRNOTAVAIL: not an address of the tenant; ENETUNREACH: no address to send from; EBUSY:
+// too many a second; EAGAIN: too many datagrams of all clients wait.
 
-// kReceiveDatagram: no body; does not wait.
+// kReceiveDatagram has no body and does not wait.
 
 enum class DatagramEvent : std::uint32_t {
   kNothing = 0,   ///< nothing is queued
   kReceived = 1,  ///< a DatagramHead and its payload follow
-  kQuota = 2,     ///< the daemon has raised or lowered the quota; a DatagramQuotaBody follows
+  kQuota = 2,     ///< the daemon has changed the quota; a DatagramQuotaBody follows
 };
 struct ReceiveDatagramReply {
   std::uint32_t event;  ///< DatagramEvent

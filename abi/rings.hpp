@@ -1,7 +1,7 @@
-// Rings between one tenant process and the daemon. Every shared word names its writer and its
-// memory order. Counters run free over 32 bits; the slot is counter & (entries - 1), entries a
-// power of two. Geometry (entries, stride) is told over the control socket and kept privately by
-// both sides: it never stands in shared memory.
+// Rings between one process of a tenant and the daemon. Each shared word names its writer and its
+// memory order. Counters run free over 32 bits; the slot is counter & (entries - 1), and entries is
+// a power of two. Both sides get the geometry (entries, stride) by the control socket and keep it
+// in private memory, never in shared memory.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace softhca::abi {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Where a ring lies: in memory segment `segment` of the session (memfd received when the
-/// segment was announced), `offset` bytes in, `bytes` long. 64-byte aligned.
+/// Location of a ring: `bytes` at `offset` in memory segment `segment` of the session. The memfd of
+/// the segment came with the reply that announced it. 64-byte aligned.
 struct RingLocation {
   std::uint32_t segment;
   std::uint32_t bytes;
@@ -24,54 +24,53 @@ struct RingLocation {
 };
 static_assert(sizeof(RingLocation) == 16);
 
-// Send queue: `entries` commands of send_stride() bytes, no header. The tenant writes an element,
-// then announces it through a VCB or a doorbell; an element may be written again when the
-// completion that covers its sequence number has been polled. Behind the last element lies a
-// SendRingTail.
+// Send queue: `entries` commands of send_stride() bytes, without a header. The tenant writes an
+// element, then announces it by a VCB or a doorbell. It may reuse the element once it has polled
+// the completion that covers its sequence number. A SendRingTail follows the last element.
 
-/// A line of its own behind the commands of a send queue.
+/// A cache line behind the commands of a send queue.
 struct alignas(64) SendRingTail {
-  /// The place for a doorbell for which the engine has no room (mechanism B4). Writer and reader:
-  /// engine. A tenant that writes there loses its own doorbells.
+  /// Space for a doorbell for which the engine has no room (mechanism B4). Writer and reader:
+  /// engine. A tenant that writes here loses its own doorbells.
   Doorbell overflow;
-  /// When the command was posted that was sampled last (is_sampled()), see post_stamp(); 0: none
+  /// When the command that was sampled last (is_sampled()) was posted, as post_stamp(); 0: none
   /// was. Writer: tenant (relaxed); reader: engine (relaxed), for the tenant's histogram of stages.
   std::atomic<std::uint64_t> posted;
   std::uint8_t pad[48];
 };
 static_assert(sizeof(SendRingTail) == 64);
 
-/// Bytes from the first element of a send queue to its SendRingTail.
+/// Returns the bytes from the first element of a send queue to its SendRingTail.
 constexpr std::size_t send_ring_tail(std::uint32_t entries, std::uint32_t stride) {
   return (std::size_t{entries} * stride + 63) / 64 * 64;
 }
 
-/// One command of so many is followed from its posting to its end. A prime number: what programs do
-/// every 64th command does not show.
+/// The provider samples one of so many commands, from its posting to its end. The number is prime,
+/// so that it does not align with a program that does something at every 64th command.
 inline constexpr std::uint32_t kSampledEvery = 61;
 constexpr bool is_sampled(std::uint32_t sequence) { return sequence % kSampledEvery == 0; }
 
 /// The lower bits of the command's sequence number above the lower bits of the time in ns of
-/// CLOCK_MONOTONIC, 18 minutes of it: one word, so that it is never half written.
+/// CLOCK_MONOTONIC, which last 18 minutes. Both are in one word, so that it is never half written.
 inline constexpr unsigned kPostTimeBits = 40;
 constexpr std::uint64_t post_stamp(std::uint32_t sequence, std::uint64_t ns) {
   return std::uint64_t{sequence} << kPostTimeBits |
          (ns & ((std::uint64_t{1} << kPostTimeBits) - 1));
 }
 
-/// Receive queue and shared receive queue: this header, then `entries` elements of
-/// receive_stride() bytes. The tenant never lets producer run more than `entries` ahead of the
-/// completions it has polled, so a slot is free whenever it writes one.
+/// Receive queue and shared receive queue: this header, then `entries` elements of receive_stride()
+/// bytes. The tenant keeps the producer counter at most `entries` ahead of the completions that it
+/// has polled, so the slot that it writes is free.
 struct alignas(64) ReceiveRingHeader {
-  /// Writer: tenant (release), and the daemon once, with the elements that wait, when the queue
-  /// moves to another ring. Reader: engine (acquire).
+  /// Writer: tenant (release); also the daemon once, when the queue moves to another ring, with the
+  /// elements that wait. Reader: engine (acquire).
   std::atomic<std::uint32_t> producer;
   std::uint8_t pad[60];
 };
 static_assert(sizeof(ReceiveRingHeader) == 64);
 
-/// CompletionRingHeader::arm: what the next completion event is asked for by. The tenant sets bits,
-/// and the engine clears all of them with each event.
+/// CompletionRingHeader::arm: which completions cause the next completion event. The tenant sets
+/// bits, and the engine clears all of them with each event.
 inline constexpr std::uint32_t kArmNone = 0;
 inline constexpr std::uint32_t kArmSolicited = 1 << 0;
 inline constexpr std::uint32_t kArmAny = 1 << 1;
@@ -87,7 +86,7 @@ struct alignas(64) CompletionRingHeader {
 };
 static_assert(sizeof(CompletionRingHeader) == 64);
 
-/// CompletionElement::opcode: values of enum ibv_wc_opcode.
+/// CompletionElement::opcode, with the values of enum ibv_wc_opcode.
 enum class CompletionOpcode : std::uint8_t {
   kSend = 0,
   kRdmaWrite = 1,
@@ -102,7 +101,7 @@ enum class CompletionOpcode : std::uint8_t {
   kReceiveRdmaWithImm = 129,
 };
 
-/// CompletionElement::status: values of enum ibv_wc_status.
+/// CompletionElement::status, with the values of enum ibv_wc_status.
 enum class CompletionStatus : std::uint8_t {
   kSuccess = 0,
   kLocalLengthError = 1,
@@ -119,20 +118,20 @@ enum class CompletionStatus : std::uint8_t {
   kRnrRetryExceededError = 13,
 };
 
-/// CompletionElement::flags: values of enum ibv_wc_flags, and kCompletionIpv4.
+/// CompletionElement::flags, with the values of enum ibv_wc_flags, and kCompletionIpv4.
 inline constexpr std::uint8_t kCompletionGrh = 1 << 0;
 inline constexpr std::uint8_t kCompletionWithImm = 1 << 1;
 inline constexpr std::uint8_t kCompletionWithInvalidate = 1 << 3;
-/// With kCompletionGrh: the routing header is one of IPv4. This is no value of ibv_wc_flags; the
+/// With kCompletionGrh: the routing header is an IPv4 header. ibv_wc_flags has no such value; the
 /// provider passes it to programs in ibv_wc::sl.
 inline constexpr std::uint8_t kCompletionIpv4 = 1 << 7;
 
-/// CompletionElement::is_receive. 2 is left to the tenant.
+/// CompletionElement::is_receive. The daemon leaves 2 to the tenant.
 inline constexpr std::uint8_t kCompletionOfReceive = 1;
 inline constexpr std::uint8_t kCompletionOfXrcReceive = 3;  ///< of an XRC shared receive queue
 
-/// One completion, 32 bytes, written by the engine; `owner` last (release). The element at
-/// counter c is valid when the phase bit of `owner` equals phase_of(c, entries).
+/// One completion, 32 bytes. The engine writes it, `owner` last (release). The element at counter c
+/// is valid if the phase bit of `owner` equals phase_of(c, entries).
 struct CompletionElement {
   std::uint32_t qpn;
   std::uint32_t index;  ///< send: sequence number of the command; receive: ReceiveElement::index
@@ -142,9 +141,9 @@ struct CompletionElement {
   std::uint8_t status;      ///< CompletionStatus
   std::uint8_t opcode;      ///< CompletionOpcode
   std::uint8_t flags;       ///< kCompletion*
-  std::uint8_t is_receive;  ///< kCompletionOf*, also when status is an error; 0: of a send
-  /// Bits 0..23 source queue pair (UD), or with kCompletionOfXrcReceive the number of the shared
-  /// receive queue; bit 31 phase.
+  std::uint8_t is_receive;  ///< kCompletionOf*, also when status is an error; 0: a send completed
+  /// Bits 0..23: source queue pair (UD) or, with kCompletionOfXrcReceive, the number of the shared
+  /// receive queue. Bit 31: phase.
   std::atomic<std::uint32_t> owner;
 };
 static_assert(sizeof(CompletionElement) == 32);
@@ -152,7 +151,7 @@ static_assert(offsetof(CompletionElement, owner) == 28);
 
 inline constexpr std::uint32_t kPhaseBit = 1u << 31;
 
-/// Memory handed out is zero, so the first lap has the bit set.
+/// New memory is zero, so the bit is set in the first lap.
 constexpr std::uint32_t phase_of(std::uint32_t counter, std::uint32_t entries) {
   return (counter & entries) == 0 ? kPhaseBit : 0;
 }

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Measures what the daemon is to reach on a machine with two cores that does nothing else, in the
-# sandbox (root): figures and whether they meet the bar. All of a comparison is measured in one run.
+# Measures the goals of the daemon on an otherwise idle machine with two cores, in the sandbox (root).
+# Prints the figures, and whether they meet the goals. Each comparison is measured in one run.
 #
 #   local write of 1 MiB       half the rate of memcpy
 #   local writes of 64 bytes   2 million a second
-#   write over a veth pair     half of what the same ports carry alone (path MTU 4096)
+#   write over a veth pair     half the rate of the same ports alone (path MTU 4096)
 #   idle daemon                2 % of a core, 150 MB
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -11,7 +11,7 @@
 namespace softhca::cli {
 namespace {
 
-// Longer than any request takes; a daemon that is stopped does not answer at all.
+// Longer than any request takes; a stopped daemon does not answer at all.
 constexpr int kTimeoutSeconds = 30;
 
 std::string why_unreachable(const std::string& path, int error) {
@@ -93,7 +93,7 @@ std::string AdminClient::receive_line() {
   }
 }
 
-/// As recv(2), and keeps descriptors that come with the bytes.
+/// Receives bytes as recv(2) does, and keeps descriptors that come with them.
 ssize_t AdminClient::receive(std::span<char> bytes) {
   iovec part{bytes.data(), bytes.size()};
   constexpr std::size_t kMost = 8;

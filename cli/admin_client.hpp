@@ -1,4 +1,4 @@
-// A client of softhcad's admin socket: sends one line of JSON-RPC 2.0 and reads one line back.
+// A client of softhcad's admin socket. It sends one line of JSON-RPC 2.0 and reads one line back.
 #pragma once
 
 #include <sys/types.h>
@@ -14,9 +14,9 @@ namespace softhca::cli {
 using Json = nlohmann::json;
 
 /// Exit codes of softhcactl.
-inline constexpr int kRefused = 1;      ///< the daemon said no
-inline constexpr int kUsage = 2;        ///< the command line is wrong
-inline constexpr int kUnreachable = 3;  ///< no daemon, no permission, or it went away
+inline constexpr int kRefused = 1;      ///< the daemon refused the request
+inline constexpr int kUsage = 2;        ///< the command line has an error
+inline constexpr int kUnreachable = 3;  ///< no daemon, no permission, or the daemon ended
 
 /// Ends the program with a message and an exit code.
 class CommandError : public std::runtime_error {
@@ -24,7 +24,7 @@ class CommandError : public std::runtime_error {
   CommandError(int code, const std::string& message, Json data = {})
       : std::runtime_error(message), code_(code), data_(std::move(data)) {}
   int code() const { return code_; }
-  /// What the daemon said beside its message; null: nothing.
+  /// Returns details that the daemon sent with its message; null: none.
   const Json& data() const { return data_; }
 
  private:
@@ -34,18 +34,19 @@ class CommandError : public std::runtime_error {
 
 class AdminClient {
  public:
-  /// Throws CommandError when nobody listens there, or not to this user.
+  /// Connects. Throws CommandError if no daemon listens there, or this user has no permission.
   explicit AdminClient(const std::string& path);
   ~AdminClient();
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
 
-  /// The result. Throws CommandError: kRefused with the daemon's message, or kUnreachable.
+  /// Calls a method and returns the result. Throws CommandError: kRefused with the daemon's
+  /// message, or kUnreachable.
   Json call(const std::string& method, const Json& params = Json::object());
-  /// Those that have come with answers; they are closed with the client.
+  /// Returns the descriptors that came with answers. They are closed with the client.
   const std::vector<int>& descriptors() const { return descriptors_; }
-  /// The whole list that `method` answers, whatever number of pages it comes in, as one document;
-  /// `tenant` empty: of all tenants.
+  /// Returns the whole list of `method`, which the daemon sends in pages, as one document. `tenant`
+  /// empty: all tenants.
   Json whole_list(const std::string& method, const std::string& tenant);
 
  private:

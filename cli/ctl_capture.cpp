@@ -1,4 +1,4 @@
-// capture: packets of tenants, as they are on the wire or would be, as pcapng.
+// capture: writes packets of tenants as pcapng, as they are on the wire or would be.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,15 +25,15 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How often the ring is looked at while nothing comes: the daemon wakes nobody.
+// Interval between reads of an empty ring, because the daemon does not wake the reader.
 constexpr int kPauseMilliseconds = 2;
-// Packets after which those that wait for the output go.
+// Most packets between two flushes of the output.
 constexpr unsigned kBurst = 256;
 
 volatile sig_atomic_t stopped = 0;
 
-/// A signal ends the capture in good order, a second one at once. A reader of a pipe that goes away
-/// is no error.
+/// Makes a signal end the capture in order, and a second one at once. Ignores SIGPIPE, because the
+/// end of a pipe's reader is not an error.
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = [](int) { stopped = 1; };
@@ -49,9 +49,9 @@ struct Closer {
 };
 using File = std::unique_ptr<std::FILE, Closer>;
 
-/// Opens a file of ours or of root's, and empties it. A new one is for its owner alone, as it holds
-/// what tenants send. Follows no link: in a folder that is open to others, these may have made one.
-/// -1: errno says why.
+/// Opens a file and empties it. The file must belong to this user or to root. A new one is for its
+/// owner alone, because it holds packets of tenants. Does not follow links: in a folder that other
+/// users can write, they may have made one. -1: errno has the reason.
 int open_emptied(const std::string& path) {
   const int fd =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -85,10 +85,10 @@ File open_output(const std::string& path) {
   return File(::fdopen(fd, "wb"));
 }
 
-/// The daemon's part: what it told, and the descriptors that came with it.
+/// The daemon's end of a capture: its reply to capture.start, with the descriptors.
 class Source {
  public:
-  /// `daemon` outlives it.
+  /// Starts the capture. `daemon` must outlive it.
   Source(AdminClient& daemon, const CaptureOptions& options) : descriptors_(daemon.descriptors()) {
     Json params = Json::object();
     if (!options.tenant.empty()) params["tenant"] = options.tenant;
@@ -106,7 +106,7 @@ class Source {
   std::string_view remark(std::uint8_t number) const {
     return number < remarks_.size() ? std::string_view(remarks_[number]) : "dropped";
   }
-  /// Sleeps for a moment, or until a signal. False: the daemon has gone.
+  /// Sleeps for a moment, or until a signal. False: the daemon has ended.
   bool pause() const {
     pollfd end{.fd = descriptors_[1], .events = 0, .revents = 0};
     return ::poll(&end, 1, kPauseMilliseconds) <= 0;
@@ -118,7 +118,7 @@ class Source {
   std::optional<CaptureReader> reader_;
 };
 
-/// What has been written.
+/// The pcapng output.
 class Output {
  public:
   Output(std::FILE* file, std::uint32_t snaplen)
@@ -144,7 +144,7 @@ class Output {
     ++at.packets;
     ++packets_;
   }
-  /// Closes it; returns how many packets were dropped.
+  /// Writes the statistics and flushes the output. Returns how many packets were dropped.
   std::uint64_t end(const CaptureReader& reader) {
     const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::system_clock::now().time_since_epoch());
@@ -159,7 +159,7 @@ class Output {
     flush();
     return all_dropped;
   }
-  /// False: nobody reads it any more. Throws CommandError: it cannot be written.
+  /// Flushes the output. False: its reader has ended. Throws CommandError if it cannot be written.
   bool flush() {
     if (std::fflush(file_) == 0 && std::ferror(file_) == 0) return true;
     if (errno == EPIPE) return false;
@@ -180,7 +180,8 @@ class Output {
   std::uint64_t packets_ = 0;
 };
 
-/// Takes what is there. False: that was enough.
+/// Writes the packets that wait in the ring, up to a burst. False: `most` packets have been
+/// written.
 bool drain(Source& source, Output& output, std::uint64_t most) {
   CaptureReader::Record record;
   for (unsigned i = 0; i < kBurst && source.reader().next(record); ++i) {
@@ -205,7 +206,7 @@ void capture(AdminClient& daemon, const CaptureOptions& options, bool json) {
                                     std::chrono::duration<double>(std::min(options.seconds, 1e9)));
   bool there = true;
   for (std::uint64_t before = 1; stopped == 0;) {
-    if (before == output.packets()) {  // nothing came the last time
+    if (before == output.packets()) {  // no packet since the last round
       if (!there) break;
       there = source.pause();
     }

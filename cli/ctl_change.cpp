@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "abi/quantity.hpp"
 #include "cli/ctl_commands.hpp"
 #include "cli/ctl_text.hpp"
 
@@ -17,22 +18,12 @@ bool read_number(std::string_view text, std::uint64_t& out) {
 }
 
 std::uint64_t number_of(std::string_view text, std::string_view word) {
-  constexpr std::string_view kUnits = "KMGT";
-  unsigned shift = 0;
-  if (!text.empty()) {
-    const std::size_t unit = kUnits.find(text.back());
-    if (unit != std::string_view::npos) {
-      shift = 10 * (static_cast<unsigned>(unit) + 1);
-      text.remove_suffix(1);
-    }
-  }
-  std::uint64_t value = 0;
-  if (!read_number(text, value) || value > (~std::uint64_t{0} >> shift))
-    usage(std::string(word) + ": the value is a number, as 300 or 64K");
-  return value << shift;
+  const auto value = abi::parse_quantity(text);
+  if (!value) usage(std::string(word) + ": the value is a number, as 300, 64K or 10Gbit");
+  return *value;
 }
 
-/// "ocean", "ocean/high", "ocean.tvl2", "ocean/high.tvl0".
+/// Parses "ocean", "ocean/high", "ocean.tvl2", "ocean/high.tvl0".
 Json target_of(std::string_view word) {
   Json target = Json::object();
   std::string_view rest = word;
@@ -53,12 +44,12 @@ Json target_of(std::string_view word) {
   return target;
 }
 
-/// "40", or "40 -> 50".
+/// Returns "40", or "40 -> 50".
 std::string changed_text(const std::string& before, const std::string& after) {
   return before == after ? before : before + " -> " + after;
 }
 
-/// "40..128": guaranteed and ceiling, before and after.
+/// Returns "40..128": guaranteed and ceiling, before and after.
 std::string amount_text(const Json& before, const Json& after, const char* key) {
   const auto text = [&](const Json& share) {
     return cell(share.at(key), "guaranteed") + ".." + cell(share.at(key), "ceiling");
@@ -78,7 +69,7 @@ std::string engine_text(const Json& share) {
 
 }  // namespace
 
-/// "300", "64K", "1G": powers of 1024; "true", "false", "1.5"; words where the key has some.
+/// Parses "300", "64K", "10Gbit" (abi/quantity.hpp); "true", "false", "1.5"; for some keys, words.
 Json value_of(std::string_view key, std::string_view text, std::string_view word) {
   if (text.empty()) usage(std::string(word) + ": the value is missing");
   if (text == "true" || text == "false") return text == "true";
@@ -153,7 +144,7 @@ void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words
         table.text());
 }
 
-/// Of a queue pair.
+/// True if a queue pair has this key.
 bool is_term(std::string_view key) {
   constexpr std::string_view kOthers[] = {"srq_limit", "importance", "min_bytes_per_second"};
   constexpr std::string_view kRateKeys[] = {"bytes_per_second", "burst_bytes",
@@ -195,7 +186,7 @@ void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<st
 
 void reload(AdminClient& daemon, bool dry_run, bool json) {
   const Json result = daemon.call(dry_run ? "reload.plan" : "reload");
-  // A dry run tells by its exit code whether the reload would be refused.
+  // The exit code of a dry run tells whether the reload would be refused.
   const bool refused = dry_run && !result.value("accepted", true);
   if (json && !refused) return print_json(result);
   if (!json) print_changes(result);

@@ -1,5 +1,5 @@
 // The commands of softhcactl. Each asks the daemon and prints to standard output; each throws
-// CommandError. With `json` they print what the daemon answered, in one line.
+// CommandError. With `json`, a command prints the daemon's answer in one line.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace softhca::cli {
 void show_status(AdminClient& daemon, bool json);
 void show_tenants(AdminClient& daemon, bool json);
 void show_tenant(AdminClient& daemon, const std::string& name, bool json);
-/// `tenant` empty: of all tenants.
+/// `tenant` empty: all tenants.
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json);
 void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json);
 void show_connections(AdminClient& daemon, const std::string& tenant, bool json);
@@ -26,43 +26,46 @@ void show_listeners(AdminClient& daemon, const std::string& tenant, bool json);
 void show_general_services(AdminClient& daemon, bool json);
 struct EventOptions {
   std::uint64_t after = 0;
-  bool follow = false;  ///< until the daemon goes, or a signal comes
+  bool follow = false;  ///< until the daemon ends, or a signal arrives
   std::string tenant;   ///< empty: all
 };
 void show_events(AdminClient& daemon, const EventOptions& options, bool json);
 
 // --- ctl_change.cpp
-/// `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE..., any number of times; all of it is one request.
-/// `save`: for reloads and restarts, too.
+/// Changes allocations. `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE..., any number of times, as one
+/// request. `save`: keeps the change over reloads and restarts.
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool save,
                      bool json);
-/// As set_allocations(), but nothing changes: shows what would change, and what every tenant and
-/// level may then count on.
+/// As set_allocations(), without any change: shows what would change, and the resulting shares of
+/// each tenant and level.
 void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
-/// The parameters of `set` for these words. Throws CommandError(kUsage).
+/// Returns the parameters of `set` for these words. Throws CommandError(kUsage).
 Json changes_of(const std::vector<std::string>& words);
-/// The value of a key, as the daemon takes it. `word`: all of it, for messages. Throws likewise.
+/// Returns the value of a key in the daemon's format. `word`: the whole word, for messages. Throws
+/// CommandError(kUsage).
 Json value_of(std::string_view key, std::string_view text, std::string_view word);
-/// `words`: KEY=VALUE..., of srq_limit and importance; the value is a number or `policy`.
+/// Changes a queue pair. `words`: KEY=VALUE..., with the keys srq_limit, importance and those of
+/// rates; the value is a number or `policy`.
 void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<std::string>& words,
                     bool json);
-/// The parameters of `qp.set` for these. Throws CommandError(kUsage).
+/// Returns the parameters of `qp.set` for these words. Throws CommandError(kUsage).
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
 void reload(AdminClient& daemon, bool dry_run, bool json);
 
 // --- ctl_level.cpp
-/// `what`: make, change, rename or remove. `words`: the name of the level, and KEY=VALUE... or its
-/// new name. To be asked by a tenant's own socket.
+/// Changes a level through a tenant's own socket. `what`: make, change, rename or remove. `words`:
+/// the name of the level, and KEY=VALUE... or its new name.
 void change_level(AdminClient& daemon, const std::string& what,
                   const std::vector<std::string>& words, bool json);
-/// The parameters of the method `level.` + `what` for these. Throws CommandError(kUsage).
+/// Returns the parameters of the method `level.` + `what` for these words. Throws
+/// CommandError(kUsage).
 Json level_of(const std::string& what, const std::vector<std::string>& words);
 
 // --- ctl_revisions.cpp
 void show_revisions(AdminClient& daemon, bool json);
-/// Forgets saved requests; `numbers` empty: all.
+/// Forgets saved requests; `numbers` empty: all of them.
 void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool json);
-/// What is in force and not in the configuration file, and what is saved.
+/// Shows the settings in force that differ from the configuration file, and the saved requests.
 void show_difference(AdminClient& daemon, bool json);
 void roll_back(AdminClient& daemon, std::uint64_t revision, bool json);
 
@@ -70,12 +73,12 @@ void roll_back(AdminClient& daemon, std::uint64_t revision, bool json);
 struct ExplainOptions {
   std::string who;      ///< TENANT[/LEVEL]
   double interval = 2;  ///< seconds
-  bool total = false;   ///< since the daemon began, instead
+  bool total = false;   ///< since the daemon's start
 };
 void explain(AdminClient& daemon, const ExplainOptions& options, bool json);
 
 // --- ctl_tenant.cpp
-/// A tenant to be made on demand. Empty: as the template says.
+/// A tenant made on demand. Empty values are those of the template.
 struct TenantOptions {
   std::string template_name;
   std::vector<std::string> addresses;
@@ -85,27 +88,27 @@ struct TenantOptions {
 };
 void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,
                    bool json);
-/// `end`: connections of its programs are closed.
+/// Removes a tenant. `end`: the daemon closes the connections of its programs.
 void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool json);
-/// The mode; throws CommandError(kUsage).
+/// Returns the mode. Throws CommandError(kUsage).
 std::uint32_t mode_of(const std::string& text);
 
 // --- ctl_capture.cpp
 struct CaptureOptions {
   std::string tenant;         ///< empty: all
-  std::string port;           ///< empty: all, and what stays inside the daemon
+  std::string port;           ///< empty: all, and local traffic of the daemon
   std::string file;           ///< empty or "-": standard output
   std::uint64_t count = 0;    ///< packets; 0: any number
-  double seconds = 0;         ///< 0: until a signal comes
-  std::uint32_t snaplen = 0;  ///< bytes of a frame that are kept; 0: all
+  double seconds = 0;         ///< 0: until a signal arrives
+  std::uint32_t snaplen = 0;  ///< bytes kept of a frame; 0: all
   std::uint32_t buffer = 0;   ///< of the ring, in MiB; 0: the daemon's default
 };
-/// Writes packets as pcapng. With `json`, prints how many there were, unless they go to standard
-/// output themselves.
+/// Writes packets as pcapng. With `json`, prints their number, unless the packets go to standard
+/// output.
 void capture(AdminClient& daemon, const CaptureOptions& options, bool json);
 
 // --- ctl_fault.cpp
-/// What is empty or not there is left to the daemon.
+/// The daemon chooses values that are empty or missing.
 struct FaultOptions {
   std::string kind, tenant, port, direction;
   std::optional<std::uint32_t> qpn;
@@ -114,10 +117,10 @@ struct FaultOptions {
   std::optional<double> delay, jitter, seconds;
 };
 void add_fault(AdminClient& daemon, const FaultOptions& options, bool json);
-/// The parameters of `fault.add` for these.
+/// Returns the parameters of `fault.add` for these options.
 Json fault_of(const FaultOptions& options);
 void show_faults(AdminClient& daemon, bool json);
-/// A table of them.
+/// Prints a table of faults.
 void print_faults(const Json& faults);
 void remove_faults(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool all,
                    bool json);
@@ -125,7 +128,7 @@ void remove_faults(AdminClient& daemon, const std::vector<std::uint64_t>& number
 // --- ctl_top.cpp
 struct TopOptions {
   double interval = 1;      ///< seconds
-  std::uint64_t count = 0;  ///< how often; 0: until a signal comes
+  std::uint64_t count = 0;  ///< number of updates; 0: until a signal arrives
 };
 void show_top(AdminClient& daemon, const TopOptions& options, bool json);
 

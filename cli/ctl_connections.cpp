@@ -1,4 +1,4 @@
-// Connections by rdma_cm, and the general services agent.
+// Shows connections by rdma_cm, and the general services agent.
 #include <cstdio>
 
 #include "cli/ctl_commands.hpp"
@@ -7,7 +7,7 @@
 namespace softhca::cli {
 namespace {
 
-/// "12 over_quota, 3 exhausted"
+/// Returns "12 over_quota, 3 exhausted".
 std::string discarded_text(const Json& counts) {
   std::string text;
   for (const auto& [cause, count] : counts.items())
@@ -15,7 +15,7 @@ std::string discarded_text(const Json& counts) {
   return text.empty() ? "-" : text;
 }
 
-/// Management classes are written in hexadecimal.
+/// Formats management classes as hexadecimal numbers.
 void write_classes(Json& entries) {
   for (Json& entry : entries) {
     char text[8];
@@ -24,8 +24,8 @@ void write_classes(Json& entries) {
   }
 }
 
-/// Prints a queue pair and its clients. `titles` and `keys`: of the columns that identify a client,
-/// and of the members of its object that they show.
+/// Prints a queue pair and its clients. `titles` and `keys`: the columns that identify a client,
+/// and the members of its object in these columns.
 void print_services(const Json& services, const std::vector<const char*>& titles,
                     const std::vector<const char*>& keys) {
   const Json& buffers = services.at("buffers");

@@ -1,5 +1,5 @@
-// explain: where the time of a tenant's send commands goes, from the differences of the daemon's
-// counters.
+// explain: shows where the time of a tenant's send commands goes, from the differences of the
+// daemon's counters.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace nlohmann::literals;
 
-// A tenant that has had nearly all that the engine did waits for nobody's turn but its own.
+// Above this share of the engine's work, a tenant waits only for turns of its own.
 constexpr double kNearlyAll = 0.9;
 
 Json question_of(const std::string& who) {
@@ -23,7 +23,8 @@ Json question_of(const std::string& who) {
   return question;
 }
 
-/// By how much a number has grown; one that has shrunk belongs to another tenant of that name.
+/// Returns by how much a number has grown. A smaller number belongs to another tenant of the same
+/// name.
 double grown(const Json& before, const Json& now, const std::string& pointer) {
   const Json::json_pointer at(pointer);
   const double old = before.is_null() ? 0 : before.value(at, 0.0);
@@ -42,7 +43,8 @@ std::string time_text(double seconds) {
   return text_of(seconds, "%.1f", " s");
 }
 
-/// What is shown, from two answers of the daemon; `before` null: since the daemon began.
+/// Returns the document to show, from two answers of the daemon; `before` null: since the daemon's
+/// start.
 Json explanation_of(const Json& before, const Json& now) {
   const double seconds = std::max(grown(before, now, "/time_s"), 1e-3);
   const double commands = grown(before, now, "/commands");

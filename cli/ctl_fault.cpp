@@ -1,4 +1,4 @@
-// fault: losses, delays and the like that the daemon injects, for who tests programs.
+// fault: faults that the daemon injects (loss, delay and others), for tests of programs.
 #include <cstdio>
 
 #include "cli/ctl_commands.hpp"

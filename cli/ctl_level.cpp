@@ -1,4 +1,4 @@
-// level: levels that a tenant makes itself.
+// level: changes levels that a tenant makes itself.
 #include <algorithm>
 #include <charconv>
 
@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void wrong_usage(const std::string& message) { throw CommandError(kUsage, message); }
 
-/// "/a.slice,/b.slice"; empty: none.
+/// Parses "/a.slice,/b.slice"; empty: no items.
 Json list_of(std::string_view text) {
   Json list = Json::array();
   while (!text.empty()) {
@@ -21,7 +21,7 @@ Json list_of(std::string_view text) {
   return list;
 }
 
-/// "3,4"; empty: none.
+/// Parses "3,4"; empty: no numbers.
 Json numbers_of(std::string_view text, const std::string& word) {
   Json list = Json::array();
   for (const Json& item : list_of(text)) {

@@ -1,4 +1,4 @@
-// qp show: one queue pair and what happened to it.
+// qp show: shows one queue pair and its history.
 #include <cmath>
 #include <cstdio>
 
@@ -8,7 +8,7 @@
 namespace softhca::cli {
 namespace {
 
-/// "67 ms": of a timeout attribute, which is 4.096 us * 2^code.
+/// Returns "67 ms", for a timeout attribute of 4.096 us * 2^code.
 std::string timeout_text(unsigned code) {
   if (code == 0) return "never";
   const double ms = 0.004096 * std::exp2(code);

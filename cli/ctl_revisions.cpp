@@ -5,7 +5,7 @@
 namespace softhca::cli {
 namespace {
 
-/// "tenant sea (process 4711, softhcactl, uid 1000)"
+/// Returns "tenant sea (process 4711, softhcactl, uid 1000)".
 std::string who(const Json& revision) {
   std::string text = revision.contains("tenant") ? "tenant " + cell(revision, "tenant") : "";
   if (!revision.contains("pid")) return text;
@@ -23,7 +23,7 @@ void print_revision(const Json& revision) {
   if (revision.contains("more")) print("    and " + cell(revision, "more") + " more\n");
 }
 
-/// "sea/high.tvl0 weight=3"
+/// Returns "sea/high.tvl0 weight=3".
 std::string request_text(const Json& change) {
   std::string text = cell(change, "tenant");
   if (change.contains("level")) text += "/" + cell(change, "level");

@@ -1,4 +1,4 @@
-// What is shown once: status, tenants, queue pairs, shared receive queues, events.
+// Commands that show a state once: status, tenants, queue pairs, shared receive queues, events.
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -10,7 +10,7 @@
 namespace softhca::cli {
 namespace {
 
-// While following, the daemon is asked for events this often.
+// With --follow, softhcactl asks the daemon for events at this interval.
 constexpr auto kFollowInterval = std::chrono::milliseconds(300);
 
 void print_pools(const Json& pools) {
@@ -69,7 +69,7 @@ void print_levels(const Json& levels) {
   print("\n" + table.text());
 }
 
-/// Minimum rates, if there are any.
+/// Prints minimum rates, if any.
 void print_minimums(const Json& tenant) {
   TextTable table({"MINIMUM-OF", "BYTES/S", "FIRST-BYTES"});
   bool any = false;
@@ -96,7 +96,7 @@ std::string carried_text(const Json& level) {
          (level.at("carried").is_null() ? "any" : cell(level, "carried"));
 }
 
-/// What the tenant may have of rdma_cm, and how many connections its guarantees carry.
+/// Prints the tenant's limits for rdma_cm, and how many connections its guarantees carry.
 void print_connections(const Json& connections) {
   if (connections.is_null()) return;
   TextTable limits({"CONNECTIONS", "LIMIT", "IN-USE", "REFUSED"});
@@ -129,7 +129,8 @@ std::string policy_text(const Json& srq) {
          ", overcommit " + cell(policy, "overcommit");
 }
 
-/// Who draws most, and what to do about it. Without limits only the draws are known.
+/// Prints the queue pairs that draw most buffers, and the daemon's advice. Without limits, only the
+/// draws are known.
 void print_use(const Json& srq) {
   print("\nSRQ " + cell(srq, "srq") + ": " + policy_text(srq) + "\n");
   TextTable board({"QPN", "PEER", "DRAWS", "SCORE", "HELD", "LIMIT", "RULE", "QUARANTINED"});
@@ -249,7 +250,7 @@ void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, 
 
 void show_events(AdminClient& daemon, const EventOptions& options, bool json) {
   std::uint64_t after = options.after;
-  Json list = Json::array();  // of one document, when not following
+  Json list = Json::array();  // one document, unless following
   for (bool first = true;; first = false) {
     const Json page = daemon.call("events", {{"after", after}});
     if (page.value("lost", false) && !first)

@@ -37,8 +37,8 @@ void create_tenant(AdminClient& daemon, const std::string& name, const TenantOpt
 
 namespace {
 
-/// True once the daemon has taken back all that the tenant's programs had, which takes it turns
-/// beside other tenants' requests. Waits for 10 seconds at most.
+/// True once the daemon has freed all resources of the tenant's programs. It does so in turns with
+/// the requests of other tenants. Waits for at most 10 seconds.
 bool await_end(AdminClient& daemon, const std::string& name) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Json tenants = daemon.call("tenants").at("tenants");

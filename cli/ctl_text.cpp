@@ -13,7 +13,7 @@ bool is_number(const std::string& cell) {
   return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell == "-");
 }
 
-/// What a process calls itself must not write to the terminal more than text.
+/// Replaces control characters, because a process may choose a name that controls the terminal.
 std::string printable(const std::string& text) {
   std::string out = text;
   for (char& c : out)

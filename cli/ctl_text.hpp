@@ -1,4 +1,4 @@
-// Tables and numbers as softhcactl prints them.
+// Formats tables and numbers for softhcactl.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace softhca::cli {
 
-/// Columns as wide as their widest cell; numbers to the right.
+/// A table with columns as wide as their widest cell, and numbers aligned to the right.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
@@ -21,22 +21,22 @@ class TextTable {
 };
 
 void print(const std::string& text);
-/// One document, in a line of its own.
+/// Prints one document in its own line.
 void print_json(const Json& json);
-/// A member as text; "-" when it is not there.
+/// Returns a member as text; "-" if it is missing.
 std::string cell(const Json& object, const char* key);
-/// "12/64": of `object[key]`, what is in use and what is guaranteed.
+/// Returns "12/64": amounts of `object[key]` in use and guaranteed.
 std::string use_of(const Json& object, const char* key);
-/// "1.2k", "3.4M", "5.6G": three digits and a power of 1000.
+/// Returns "1.2k", "3.4M", "5.6G": three digits and a power of 1000.
 std::string short_number(double value);
-/// "1 tenant", "2 tenants": a count as text, and what is counted.
+/// Returns "1 tenant", "2 tenants".
 std::string counted(const std::string& count, const char* thing);
 std::string duration_text(double seconds);
-/// "2026-11-24 02:30:11.000": local time; `seconds` since 1970.
+/// Returns "2026-11-24 02:30:11.000" in local time; `seconds` since 1970.
 std::string clock_text(double seconds);
-/// The lines of a change that was made or would be.
+/// Prints the lines of a change that was made or would be made.
 void print_changes(const Json& result);
-/// To standard error: what of a change was not made after all.
+/// Prints to standard error the parts of a change that were not made.
 void print_kept(const Json& result);
 
 }  // namespace softhca::cli

@@ -1,4 +1,4 @@
-// top: what each tenant does per second, from the differences of the daemon's counters.
+// top: shows the activity of each tenant per second, from the differences of the daemon's counters.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kClear[] = "\x1b[H\x1b[J";
 
-/// The entry of `list` with this name; null: there is none.
+/// Returns the entry of `list` with this name, or null.
 Json named(const Json& list, const std::string& name) {
   for (const Json& entry : list)
     if (entry.value("name", "") == name) return entry;
@@ -29,7 +29,7 @@ class Rates {
   double of(const Json::json_pointer& counter) const {
     const double old = before_.is_null() ? 0 : before_.value(counter, 0.0);
     const double grown = now_.value(counter, 0.0) - old;
-    return grown > 0 ? grown / seconds_ : 0;  // another tenant of the same name starts again
+    return grown > 0 ? grown / seconds_ : 0;  // smaller: another tenant of the same name
   }
   double of(const char* counter) const {
     return of(Json::json_pointer(std::string("/") + counter));
@@ -41,7 +41,7 @@ class Rates {
   double seconds_;
 };
 
-/// What tenants and levels both have.
+/// Returns the rates that tenants and levels have in common.
 Json common_rates(const Rates& rate, const Json& now) {
   const double waits = rate.of("arbitration_wait/count");
   return {{"name", now.at("name")},
@@ -111,7 +111,7 @@ std::string text_of(const Json& view) {
   TextTable table({"TENANT", "QPS", "CMD/s", "LOCAL-B/s", "TX-B/s", "RX-B/s", "PCBS", "EXEC",
                    "COMPL", "KICK", "WAIT", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",
                    "RETRY/s", "ERR/s"});
-  // The columns about a tenant as a whole stay empty for its levels.
+  // Levels have no values in the columns of whole tenants.
   const auto add = [&table](const std::string& name, const Json& row) {
     const auto rate = [&](const char* key) {
       return row.contains(key) ? short_number(row.value(key, 0.0)) : std::string();

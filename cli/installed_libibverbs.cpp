@@ -11,7 +11,7 @@
 namespace softhca::cli {
 namespace {
 
-/// Empty when there is none.
+/// Returns the path of libibverbs; empty if there is none.
 std::string path_of_libibverbs() {
   void* library = ::dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return "";
@@ -22,8 +22,8 @@ std::string path_of_libibverbs() {
   return path;
 }
 
-/// By the version of the symbols that are for providers, which is among the library's strings. 0
-/// when there is none.
+/// Returns the number of the private interface, from the version of the symbols for providers,
+/// which is among the library's strings. 0: there is none.
 int interface_of(const std::string& path) {
   constexpr char kVersion[] = "IBVERBS_PRIVATE_";
   std::ifstream file(path, std::ios::binary);

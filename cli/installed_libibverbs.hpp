@@ -1,4 +1,4 @@
-// The libibverbs that programs get, and whether there is a provider for it.
+// Finds the libibverbs that programs load, and checks that there is a provider for it.
 #pragma once
 
 #include <string>
@@ -6,8 +6,9 @@
 
 namespace softhca::cli {
 
-/// Text for the user, if the libibverbs that the dynamic linker finds has a private interface that
-/// is none of these numbers. Empty if it is one of them, or if there is no libibverbs.
+/// Returns a text for the user if the libibverbs that the dynamic linker finds has a private
+/// interface that is not among these numbers. Empty if it is among them, or libibverbs was not
+/// found.
 std::string why_no_provider(const std::vector<int>& interfaces);
 
 }  // namespace softhca::cli

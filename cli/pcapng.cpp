@@ -17,7 +17,7 @@ constexpr std::uint16_t kEndOfOptions = 0, kComment = 1, kApplication = 4;
 constexpr std::uint16_t kName = 2, kDescription = 3, kTimeResolution = 9;
 constexpr std::uint16_t kFlags = 2, kReceived = 4, kDropped = 5;
 constexpr std::uint8_t kNanoseconds = 9;
-/// Of a text; longer ones no reader needs.
+/// Most bytes of a text; readers need no longer ones.
 constexpr std::size_t kMostText = 1024;
 
 constexpr std::size_t padding(std::size_t length) { return (0 - length) & 3; }
@@ -76,7 +76,7 @@ void PcapngWriter::number64(std::uint64_t value) {
   body_.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// The upper half comes first, whatever the byte order.
+/// Appends a time. The upper half comes first in any byte order.
 void PcapngWriter::time(std::uint64_t value) {
   number(static_cast<std::uint32_t>(value >> 32));
   number(static_cast<std::uint32_t>(value));
@@ -96,7 +96,7 @@ void PcapngWriter::option(std::uint16_t code, const void* bytes, std::size_t len
 
 void PcapngWriter::end_options() { number(kEndOfOptions); }
 
-/// The block, with its type and its length at both ends.
+/// Writes the block, with its type and its length at both ends.
 void PcapngWriter::write(std::uint32_t type) {
   const auto length = static_cast<std::uint32_t>(3 * sizeof(std::uint32_t) + body_.size());
   const std::uint32_t head[] = {type, length};

@@ -1,5 +1,5 @@
 // Writes pcapng (draft-ietf-opsawg-pcapng): Ethernet interfaces with nanosecond time stamps,
-// packets with comments, what was lost.
+// packets with comments, and statistics of drops.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ class PcapngWriter {
     std::string_view comment;  ///< empty: none
   };
 
-  /// Begins a section. `file` outlives the writer. What becomes of it, ferror() says.
+  /// Begins a section. `file` must outlive the writer. ferror() reports failures.
   PcapngWriter(std::FILE* file, std::string_view application);
 
-  /// Returns its number: they count from 0.
+  /// Adds an interface and returns its number, from 0 up.
   std::uint32_t add_interface(std::string_view name, std::string_view description,
                               std::uint32_t snaplen);
-  /// REQUIRES: the interface has been added.
+  /// Adds a packet. REQUIRES: the interface has been added.
   void add_packet(const Packet& packet);
   void add_statistics(std::uint32_t interface_id, std::uint64_t time, std::uint64_t received,
                       std::uint64_t dropped);
@@ -46,7 +46,7 @@ class PcapngWriter {
   void write(std::uint32_t type);
 
   std::FILE* file_;
-  std::string body_;  ///< of the block at hand
+  std::string body_;  ///< of the current block
   std::uint32_t interfaces_ = 0;
 };
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr char kProvider[] = "libsofthca";
 constexpr char kPreload[] = "libsofthca-preload.so";
 
-/// Empty when unset.
+/// Returns the value of an environment variable; empty if it is not set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -37,13 +37,13 @@ bool file_exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// Anybody may make a directory in /tmp.
+/// True if the caller owns the directory, as any user may make a directory in /tmp.
 bool is_own_directory(const fs::path& path) {
   struct stat found;
   return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == ::getuid();
 }
 
-/// 0 when a daemon accepts connections to the tenant with this folder, else an errno value.
+/// Returns 0 if a daemon accepts connections to the tenant with this folder, else an errno value.
 int connect_error(const fs::path& folder) {
   const std::string path = folder / "socket";
   sockaddr_un address{};
@@ -54,12 +54,12 @@ int connect_error(const fs::path& folder) {
   if (fd < 0) return errno;
   int error = 0;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    error = errno == EAGAIN ? 0 : errno;  // busy, but there
+    error = errno == EAGAIN ? 0 : errno;  // it exists, but is busy
   ::close(fd);
   return error;
 }
 
-/// Has a device tree and a living daemon that lets us in.
+/// True if the folder has a device tree and a daemon that accepts connections of the caller.
 bool is_open(const fs::path& folder) {
   return directory_exists(folder / "sysfs" / "class") && connect_error(folder) == 0;
 }
@@ -74,7 +74,7 @@ std::string owner_text(const struct stat& found) {
   return "owner " + owner + ":" + group + ", mode " + mode;
 }
 
-/// Empty when there is no such tenant at all.
+/// Returns the reason why the tenant is not open; empty if the tenant does not exist.
 std::string why_closed(const fs::path& folder) {
   const std::string socket = folder / "socket";
   const int error = connect_error(folder);
@@ -107,7 +107,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// The numbers NN for which there is a file PROVIDER-rdmavNN.so, sorted.
+/// Returns the numbers NN of all files PROVIDER-rdmavNN.so, sorted.
 std::vector<int> interfaces_of(const fs::path& provider) {
   const std::string pattern = provider.filename().string() + "-rdmav%d.so%n";
   std::vector<int> numbers;
@@ -167,7 +167,7 @@ Found<std::string> find_tenant(const fs::path& runtime_directory, const std::str
   const std::string wanted = option.empty() ? variable("SOFTHCA_TENANT") : option;
   const std::vector<std::string> names = tenants_of(runtime_directory);
   if (!wanted.empty()) {
-    // Not listed where the directory may be entered but not read.
+    // It may be missing in the list if the directory may be entered but not read.
     const bool plain = wanted.find('/') == std::string::npos && wanted[0] != '.';
     if (plain && is_open(runtime_directory / wanted)) return wanted;
     const std::string why = plain ? why_closed(runtime_directory / wanted) : "";

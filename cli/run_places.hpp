@@ -1,4 +1,4 @@
-// Where softhca-run finds things: the daemon's runtime directory, a tenant in it, our libraries.
+// Finds what softhca-run needs: the daemon's runtime directory, a tenant in it, and the libraries.
 #pragma once
 
 #include <filesystem>
@@ -14,26 +14,27 @@ struct Failure {
 template <typename Value>
 using Found = std::variant<Value, Failure>;
 
-/// `option` (if not empty), else $SOFTHCA_RUNTIME_DIR, else $RUNTIME_DIRECTORY, else the first with
-/// a tenant open to the caller of /run/softhca, $XDG_RUNTIME_DIR/softhca, /tmp/softhca-UID (if it
-/// is the user's own), or, where none has, the first that exists.
+/// Finds the daemon's runtime directory: `option` (if not empty), else $SOFTHCA_RUNTIME_DIR, else
+/// $RUNTIME_DIRECTORY. Otherwise it is the first of /run/softhca, $XDG_RUNTIME_DIR/softhca and
+/// /tmp/softhca-UID (if the user owns it) that has a tenant open to the caller. If none has one, it
+/// is the first that exists.
 Found<std::filesystem::path> find_runtime_directory(const std::string& option);
 
-/// Tenants with a device tree and a socket that can be connected to, sorted by name.
+/// Returns the tenants with a device tree and an open socket, sorted by name.
 std::vector<std::string> tenants_of(const std::filesystem::path& runtime_directory);
 
-/// `option`, else $SOFTHCA_TENANT, else the only one there is. The failure says why there is none:
-/// permissions and owner of the socket, or nobody behind it.
+/// Finds the tenant: `option`, else $SOFTHCA_TENANT, else the only open one. A failure gives the
+/// reason: permissions and owner of the socket, or that no daemon listens on it.
 Found<std::string> find_tenant(const std::filesystem::path& runtime_directory,
                                const std::string& option);
 
 struct Libraries {
-  std::filesystem::path provider;  ///< without "-rdmavNN.so", as libibverbs wants it
+  std::filesystem::path provider;  ///< without "-rdmavNN.so", as libibverbs expects
   std::filesystem::path preload;
-  std::vector<int> interfaces;  ///< numbers NN of private interfaces for which there is a provider
+  std::vector<int> interfaces;  ///< numbers NN of the private interfaces that have a provider
 };
 
-/// Beside this program in a build tree, else where they are installed.
+/// Finds the libraries: beside this program in a build tree, else where they are installed.
 Found<Libraries> find_libraries();
 
 }  // namespace softhca::cli

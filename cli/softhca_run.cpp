@@ -66,7 +66,7 @@ Options parse(int argc, char** argv) {
       {"runtime-dir", required_argument, nullptr, 'd'}, {"help", no_argument, nullptr, 'h'},
       {"version", no_argument, nullptr, 'V'},           {nullptr, 0, nullptr, 0}};
   Options options{};
-  // '+': the first word that is no option is the program, and all after it is the program's.
+  // '+': the first word that is not an option is the program, and all words after it belong to it.
   for (int letter; (letter = getopt_long(argc, argv, "+t:l:d:hV", kLong, nullptr)) != -1;) {
     switch (letter) {
       case 't':
@@ -112,7 +112,7 @@ void set_environment(const std::filesystem::path& runtime_directory, const std::
   if (preload.find_first_of(":;") != std::string::npos)
     fail("the dynamic linker cannot preload " + preload + ": its path has a colon or semicolon");
   if (preload.find(' ') != std::string::npos) {
-    // A space ends a name in LD_PRELOAD, but not a folder in LD_LIBRARY_PATH (ld.so(8)).
+    // In LD_PRELOAD a space ends a name; in LD_LIBRARY_PATH it does not end a folder (ld.so(8)).
     set("LD_LIBRARY_PATH",
         in_front_of("LD_LIBRARY_PATH", libraries.preload.parent_path().string()));
     preload = libraries.preload.filename();
@@ -122,9 +122,9 @@ void set_environment(const std::filesystem::path& runtime_directory, const std::
   set("SOFTHCA_SYSFS", tree);
   set("SOFTHCA_TENANT", tenant);
   set("SOFTHCA_RUNTIME_DIR", runtime_directory.string());
-  // The runtimes of sanitizers are to come first.
+  // The runtimes of sanitizers must come first in LD_PRELOAD.
   set("LD_PRELOAD", behind("LD_PRELOAD", preload));
-  // libibverbs reads the second only where the first is not set.
+  // libibverbs reads IBV_DRIVERS only if RDMAV_DRIVERS is not set.
   const char* drivers = std::getenv("RDMAV_DRIVERS") != nullptr ? "RDMAV_DRIVERS" : "IBV_DRIVERS";
   const std::string list = in_front_of(drivers, libraries.provider.string());
   set("RDMAV_DRIVERS", list);
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   const auto runtime_directory = or_fail(find_runtime_directory(options.runtime_directory));
   const auto tenant = or_fail(find_tenant(runtime_directory, options.tenant));
   const auto libraries = or_fail(find_libraries());
-  // A program may have another libibverbs, or need none.
+  // Only a warning, because a program may have another libibverbs, or need none.
   const std::string warning = why_no_provider(libraries.interfaces);
   if (!warning.empty()) std::fprintf(stderr, "softhca-run: warning: %s\n", warning.c_str());
   set_environment(runtime_directory, tenant, libraries);

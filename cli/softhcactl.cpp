@@ -1,4 +1,4 @@
-// softhcactl: shows and changes a running softhcad, through its admin socket.
+// softhcactl: shows and changes the state of a running softhcad, through its admin socket.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -16,11 +16,11 @@ namespace {
 struct Options {
   std::string socket;
   std::string runtime_dir;
-  std::string as;  ///< a tenant
+  std::string as;  ///< name of a tenant
   bool json = false;
   std::string tenant;
   std::vector<std::string> words;
-  std::string level;  ///< what is to be done with one
+  std::string level;  ///< action on a level
   std::uint32_t qpn = 0;
   std::uint64_t revision = 0;
   bool dry_run = false;
@@ -258,7 +258,7 @@ void run_fault(const CLI::App& fault, AdminClient& daemon, const Options& option
 void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) {
   const bool json = options.json;
   if (options.once) options.top.count = 1;
-  // Errors in the command line are reported without a daemon, too.
+  // Checks the command line first, so that its errors need no daemon.
   if (app.got_subcommand("set")) changes_of(options.words);
   if (app.got_subcommand("saved") && options.numbers.empty() && !options.all)
     throw CommandError(kUsage, "name the saved requests, as `diff` shows them, or give --all");
@@ -302,12 +302,12 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   show_top(daemon, options.top, json);
 }
 
-/// Whether --json was given, also for a command line that could not be parsed.
+/// True if --json was given, also on a command line that could not be parsed.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
 }
 
-/// Prints the one document of a command that failed.
+/// Prints the JSON document of a failed command.
 void print_error(const char* message, const Json& data) {
   Json out = {{"error", message}};
   if (!data.is_null()) out["data"] = data;
@@ -337,7 +337,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (app.exit(error) == 0) return 0;  // --help and --version are such errors too
+    if (app.exit(error) == 0) return 0;  // --help and --version are errors, too
     if (wants_json(argc, argv)) print_error(error.what(), {});
     return kUsage;
   }

@@ -44,13 +44,14 @@ int fail(const Error& error, int code) {
   return code;
 }
 
-/// Before any thread starts, so that all inherit it: the control thread takes signals by signalfd.
+/// Blocks signals before any thread starts, so that all threads inherit the mask: the control
+/// thread takes signals by signalfd.
 void block_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  // Signals that would end the daemon without a word, leaving its sockets behind.
+  // Signals that would end the daemon without a message, and leave its sockets behind.
   for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXFSZ})
     ::signal(signal, SIG_IGN);
 }
@@ -92,8 +93,8 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .dropped_log_lines = &control::dropped_log_lines()};
 }
 
-/// A Unix socket beside the address of the metrics, for programs that may open the admin socket:
-/// what others do at the address does not keep them out.
+/// A Unix socket for the metrics beside their address, for programs that may open the admin socket.
+/// Other users of the address cannot block it.
 class MetricsSocket {
  public:
   MetricsSocket() = default;
@@ -109,7 +110,7 @@ class MetricsSocket {
     if (!opened) return spdlog::warn("no socket for metrics: {}", opened.error().message);
     listener_ = std::move(*opened);
   }
-  /// Empty: it could not be opened.
+  /// Returns a duplicate of the listening socket; empty if it could not be opened.
   UniqueFd share() const { return UniqueFd(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0)); }
 
  private:
@@ -123,13 +124,13 @@ Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::Metri
   auto exporter =
       metrics::Exporter::start(config.address, config.credentials_file, source, socket.share());
   if (exporter || config.chosen) return exporter;
-  // The default address is one and the same for the whole machine, where several users may each
-  // have a daemon.
+  // The default address is the same for the whole machine, on which several users may each run a
+  // daemon.
   spdlog::warn("no metrics at an address: {}", exporter.error().message);
   return metrics::Exporter::start("", "", source, socket.share());
 }
 
-/// `exporter` is where the endpoint will be.
+/// Opens the metrics endpoint in `exporter`.
 Outcome open_metrics(const resource::Config& config, const metrics::Source& source,
                      MetricsSocket& socket, std::unique_ptr<metrics::Exporter>& exporter) {
   socket.open(config);
@@ -139,7 +140,7 @@ Outcome open_metrics(const resource::Config& config, const metrics::Source& sour
   return {};
 }
 
-/// All outlive what is returned.
+/// Returns the function that moves the endpoint. All arguments must outlive it.
 control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
                                   const MetricsSocket& socket, const metrics::Source& source) {
   return [&](const resource::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
@@ -156,7 +157,8 @@ control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
   };
 }
 
-/// Tells a watchdog of systemd that this thread goes on, and the engine, which has answered it.
+/// Notifies systemd's watchdog that this thread and the engine still run. The engine proves it by
+/// running a call.
 class Heartbeat {
  public:
   explicit Heartbeat(engine::Worker& worker) : worker_(worker) {}
@@ -187,7 +189,7 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
-/// `layers`: what `config` was made of.
+/// Runs the daemon. `layers`: the sources of `config`.
 int serve(const resource::Config& config, const std::string& file, control::Layers layers) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
@@ -260,7 +262,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;  // --help and --version are such errors too
+    return app.exit(error) == 0 ? 0 : kExitUsage;  // --help and --version are errors, too
   }
 
   control::open_log(control::stderr_is_journal(), STDOUT_FILENO);

@@ -1,8 +1,8 @@
-// Private binary interface number 34 between libibverbs and its providers (rdma-core 34 to 56, of
-// which 36 and later have the operations below), as far as this provider uses it. The
-// distribution's header is not packaged; sizes and offsets were taken from the packaged library of
-// version 44, and compared with the sources of the others: they differ in VerbsQp only. What later
-// numbers have added is in interfaces.hpp.
+// Private binary interface number 34 between libibverbs and its providers, as far as this provider
+// uses it. rdma-core 34 to 56 have this number; 36 and later have the operations below.
+// Distributions do not package the header. Sizes and offsets come from the packaged library of
+// version 44, compared with the sources of the others: they differ only in VerbsQp. interfaces.hpp
+// has what later numbers added.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,7 +17,8 @@
 
 namespace softhca::provider::abi34 {
 
-/// By how much a mutex is larger than on x86-64 (arm64: 8): objects that hold one are larger by it.
+/// Size of a mutex beyond that on x86-64 (arm64: 8). Objects with a mutex are larger by this
+/// amount.
 inline constexpr std::size_t kMutexGrowth = sizeof(pthread_mutex_t) - 40;
 
 struct ListNode {
@@ -75,7 +76,7 @@ struct DeviceOps {
   const MatchEntry* match_table;
   const DeviceOps** static_providers;
   bool (*match_device)(SysfsDevice*);
-  /// Owns cmd_fd from the moment of the call, also when it fails.
+  /// Owns cmd_fd from the call on, even if it fails.
   verbs_context* (*alloc_context)(ibv_device*, int cmd_fd, void* private_data);
   verbs_context* (*import_context)(ibv_device*, int cmd_fd);
   VerbsDevice* (*alloc_device)(SysfsDevice*);
@@ -112,12 +113,12 @@ struct VerbsMr {
 static_assert(sizeof(VerbsMr) == 56);
 static_assert(offsetof(VerbsMr, type) == 48 && offsetof(VerbsMr, access) == 52);
 
-/// Bit of a queue pair's flags that has ibv_qp_to_qp_ex() return it.
+/// Flag of a queue pair that makes ibv_qp_to_qp_ex() return it.
 inline constexpr std::uint32_t kQpIsExtended = 1 << 1;
 
-/// The library looks for the flags right behind its ibv_qp_ex, which has grown twice without
-/// another number of the interface: by wr_atomic_write and by wr_flush. So the flags have a place
-/// for each version.
+/// The library expects the flags just behind its ibv_qp_ex. That structure grew twice under the
+/// same interface number: by wr_atomic_write and by wr_flush. So each version has its own place for
+/// the flags.
 inline constexpr std::size_t kQpFlagPlaces[] = {
     offsetof(ibv_qp_ex, wr_abort) + 1 * sizeof(void (*)()),  // rdma-core 36 to 43
     offsetof(ibv_qp_ex, wr_abort) + 2 * sizeof(void (*)()),  // 44: behind wr_atomic_write
@@ -127,16 +128,16 @@ inline constexpr std::size_t kQpFlagPlaces[] = {
 struct VerbsQp {
   union {
     ibv_qp qp;
-    ibv_qp_ex qp_ex;  ///< as the header knows it that this is built with
-    std::byte bytes[kQpFlagPlaces[2] + 2 * sizeof(void*)];  ///< the largest, and a pointer behind
+    ibv_qp_ex qp_ex;                                        ///< as in the header of this build
+    std::byte bytes[kQpFlagPlaces[2] + 2 * sizeof(void*)];  ///< the largest, and another pointer
   };
 
-  /// Writes over wr_atomic_write and wr_flush, which newer versions have in the first and second
-  /// place: these operations have to be set afterwards.
+  /// Sets the flags in all places. This overwrites wr_atomic_write and wr_flush, which newer
+  /// versions have in the first and second place, so set these operations afterwards.
   void set_flags(std::uint32_t flags) {
     for (const std::size_t place : kQpFlagPlaces) std::memcpy(bytes + place, &flags, sizeof flags);
   }
-  /// ibv_qp_ex::wr_flush, which the header need not know.
+  /// Sets ibv_qp_ex::wr_flush, which this build's header may lack.
   void set_flush(void (*wr_flush)(ibv_qp_ex*, std::uint32_t rkey, std::uint64_t addr,
                                   std::size_t bytes, std::uint8_t placement,
                                   std::uint8_t selectivity)) {
@@ -175,16 +176,16 @@ struct VerbsXrcd {
 static_assert(sizeof(VerbsXrcd) == 16);
 static_assert(offsetof(VerbsXrcd, comp_mask) == 8 && offsetof(VerbsXrcd, handle) == 12);
 
-/// What stands in front of the ibv_context that a verbs_context ends with. (The header that this is
-/// built with may be of a later version.)
+/// Bytes in front of the ibv_context at the end of a verbs_context. (The header of this build may
+/// be of a later version.)
 inline constexpr std::size_t kContextFront = 320;
 static_assert(sizeof(ibv_context) == 328 + kMutexGrowth);
 static_assert(offsetof(ibv_context, cmd_fd) == 264 && offsetof(ibv_context, async_fd) == 268);
 
-/// An operation this provider leaves to the library, which answers EOPNOTSUPP.
+/// An operation that this provider does not have; the library answers EOPNOTSUPP.
 using NotProvided = void (*)();
 
-/// What verbs_set_ops() takes, by number 34; a null entry leaves the library's own in place.
+/// The operations of verbs_set_ops(), by number 34; a null entry keeps the library's own.
 struct ContextOps {
   int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge* list,
                    std::uint32_t count);
@@ -273,7 +274,7 @@ static_assert(offsetof(ContextOps, poll_cq) == 424 && offsetof(ContextOps, resiz
 
 // Exported by libibverbs.so.1 with the version IBVERBS_PRIVATE_34, or another number.
 extern "C" {
-/// Takes cmd_fd over, also when it fails. `verbs_context_offset` is a number of bytes.
+/// Takes over cmd_fd, even if it fails. `verbs_context_offset` is a number of bytes.
 // NOLINTNEXTLINE(readability-identifier-naming)
 void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std::size_t bytes,
                                     verbs_context* verbs_context_offset, std::uint32_t driver_id);

@@ -14,13 +14,13 @@
 namespace softhca::provider {
 namespace {
 
-/// A channel with the number of its holders, one of which is the table.
+/// A channel with the number of its holders; the table is one of them.
 struct CountedChannel : EventChannel {
   std::uint32_t holders = 1;
   FileIdentity file;  ///< the program's descriptor
 };
 
-Mutex channels_lock;  ///< guards the table, and the numbers of holders
+Mutex channels_lock;  ///< guards the table and the numbers of holders
 DescriptorTable<CountedChannel*> channels;
 
 void let_go(CountedChannel* channel) {
@@ -35,21 +35,22 @@ void let_go(CountedChannel* channel) {
 
 void before_fork() { channels_lock.lock(); }
 void after_fork_parent() { channels_lock.unlock(); }
-/// The threads that held a channel are not here.
+/// Resets the holders, because the child does not have the threads that held a channel.
 void after_fork_child() {
   for (CountedChannel* channel : channels)
     if (channel != nullptr) channel->holders = 1;
   channels_lock.unlock();
 }
 
-/// The channel of `fd`; null if there is none, or `fd` stands for another file by now. REQUIRES:
-/// channels_lock held.
+/// Returns the channel of `fd`; null if there is none, or `fd` now refers to another file.
+/// REQUIRES: channels_lock held.
 CountedChannel* find_current(int fd) {
   CountedChannel* channel = channels.find(fd);
   return channel != nullptr && identity_of(fd) == channel->file ? channel : nullptr;
 }
 
-/// Puts `channel`, or nothing, into the table. Returns what was there before.
+/// Puts `channel` into the table, or null to forget the entry. Returns the previous entry;
+/// `channel` if out of memory.
 CountedChannel* replace(int fd, CountedChannel* channel) {
   Guard guard(channels_lock);
   CountedChannel* before = channels.find(fd);
@@ -93,7 +94,7 @@ int open_channel(const char* tenant_socket, int& fd) {
   }
   channel->file = identity_of(fd);
   CountedChannel* replaced = replace(fd, channel);
-  let_go(replaced);  // of a descriptor that was closed behind our back
+  let_go(replaced);  // its descriptor was closed without the provider
   if (replaced != channel) return 0;
   ::close(fd);
   return ENOMEM;

@@ -1,4 +1,4 @@
-// Event channels by the descriptors that the program has of them.
+// Event channels, by the program's descriptors for them.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace softhca::provider {
 
-/// An event channel that another thread may forget but not end.
+/// A reference to an event channel: another thread may forget the channel, but not end it.
 class HeldChannel {
  public:
-  /// Holds the channel of `fd`, if there is one and `fd` still stands for it.
+  /// Holds the channel of `fd`, if there is one and `fd` still refers to it.
   explicit HeldChannel(int fd);
   ~HeldChannel();
   HeldChannel(const HeldChannel&) = delete;
@@ -20,8 +20,8 @@ class HeldChannel {
   EventChannel* operator->() const { return channel_; }
   EventChannel& operator*() const { return *channel_; }
 
-  /// Takes the byte out of the program's descriptor that says that events are queued, unless the
-  /// descriptor has been closed meanwhile: its number may stand for something else.
+  /// Removes the byte that signals queued events from the program's descriptor, unless the
+  /// descriptor has been closed: its number may refer to another file.
   void take_signal() const;
 
  private:
@@ -29,18 +29,18 @@ class HeldChannel {
   EventChannel* channel_;
 };
 
-/// kForeign: never a channel's, or forgotten. kReused: a channel's that the program has closed by
-/// itself; the number may stand for a file of its own.
+/// kForeign: never a channel, or forgotten. kReused: a channel, but the program closed its
+/// descriptor; the number may refer to a file of the program.
 enum class ChannelFile : std::uint8_t { kForeign, kChannel, kReused };
 ChannelFile channel_file(int fd);
 
-/// Opens a channel by the tenant's socket; `fd` is the program's descriptor of it. 0 or an errno
-/// value.
+/// Opens a channel by the tenant's socket; `fd` becomes the program's descriptor. Returns 0 or an
+/// errno value.
 int open_channel(const char* tenant_socket, int& fd);
-/// Ends the channel, when no thread holds it any more.
+/// Ends the channel once no thread holds it.
 void forget_channel(int fd);
 
-/// To be called once: keeps the table whole in forked children.
+/// Keeps the table consistent in forked children. Call it once.
 void keep_channels_in_children();
 
 }  // namespace softhca::provider

@@ -11,7 +11,7 @@
 namespace softhca::provider {
 namespace {
 
-/// The ring a reply names. 0 or an errno value.
+/// Maps the ring of a reply. Returns 0 or an errno value.
 int attach(Context& context, const abi::CreateCqReply& reply, ReceivedFds& fds,
            CompletionRing& ring) {
   if (reply.new_segment != 0)
@@ -33,7 +33,7 @@ bool size_allowed(const Context& context, int cqe) {
   return cqe >= 1 && static_cast<std::uint32_t>(cqe) <= context.limits.max_cqe;
 }
 
-/// 0 or an errno value; without a channel the handle is kNoHandle.
+/// Returns 0 or an errno value. The handle is kNoHandle if `channel` is null.
 int find_channel(const Context& context, const ibv_comp_channel* channel, std::uint32_t& handle) {
   handle = abi::kNoHandle;
   if (channel == nullptr) return 0;
@@ -43,7 +43,7 @@ int find_channel(const Context& context, const ibv_comp_channel* channel, std::u
   return 0;
 }
 
-/// 0 or an errno value.
+/// Creates the queue. Returns 0 or an errno value.
 int create(Context& context, Cq& cq, int cqe, const ibv_comp_channel* channel, int vector) {
   if (!size_allowed(context, cqe) || vector < 0 || vector >= context.ibv()->num_comp_vectors)
     return EINVAL;
@@ -71,7 +71,8 @@ std::uint32_t elements_waiting(const Cq& cq) {
   return end - cq.ring.consumer + cq.backlog_count - cq.backlog_next;
 }
 
-/// Moves all that waits, of an earlier backlog and of `ring`, to `backlog` (large enough).
+/// Moves all waiting completions, of an earlier backlog and of `ring`, to `backlog`. REQUIRES:
+/// `backlog` is large enough.
 std::uint32_t drain(Cq& cq, CompletionRing& ring, Array<Completion>& backlog) {
   std::uint32_t count = 0;
   while (cq.backlog_next != cq.backlog_count) backlog[count++] = cq.backlog[cq.backlog_next++];
@@ -83,24 +84,24 @@ std::uint32_t drain(Cq& cq, CompletionRing& ring, Array<Completion>& backlog) {
   return count;
 }
 
-/// REQUIRES: cq.lock held. 0 or an errno value.
+/// Returns 0 or an errno value. REQUIRES: cq.lock held.
 int resize(Context& context, Cq& cq, std::uint32_t entries) {
   if (elements_waiting(cq) > entries) return EINVAL;
-  // The engine may add to the old ring until it has answered.
+  // The engine may add to the old ring until it answers.
   Array<Completion> backlog;
   if (!backlog.allocate(cq.ring.entries + (cq.backlog_count - cq.backlog_next))) return ENOMEM;
   CompletionRing old = cq.ring;
   const abi::ResizeCqRequest request{cq.base.cq.handle, entries};
   abi::CreateCqReply reply{};
   ReceivedFds fds;
-  // The next request may have the place of the old ring given to another one.
+  // The next request may make the daemon reuse the place of the old ring.
   ControlChannel::Turn turn(context.control);
   if (const int error = context.segments.call(turn, abi::Operation::kResizeCq, request, reply, fds))
     return error;
   cq.backlog_count = drain(cq, old, backlog);
   cq.backlog_next = 0;
   cq.backlog = std::move(backlog);
-  // The engine writes to the new ring alone: without it nothing would ever complete again.
+  // The engine writes only to the new ring, so without it the queue would never complete anything.
   if (const int error = attach(context, reply, fds, cq.ring)) return turn.give_up(error);
   cq.base.cq.cqe = static_cast<int>(reply.entries);
   return 0;
@@ -137,7 +138,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* ibv_context, ibv_cq_init_attr_ex* init) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
-  constexpr std::uint32_t kMost = 0x7fffffff;  // beyond it, as beyond any limit: EINVAL
+  constexpr std::uint32_t kMost = 0x7fffffff;  // more gives EINVAL, like any size beyond the limit
   ibv_cq* cq = create_cq(ibv_context, static_cast<int>(std::min(init->cqe, kMost)), init->channel,
                          static_cast<int>(std::min(init->comp_vector, kMost)));
   if (cq == nullptr) return nullptr;
@@ -173,8 +174,8 @@ int destroy_cq(ibv_cq* ibv_cq) {
 int req_notify_cq(ibv_cq* ibv_cq, int solicited_only) {
   Cq& cq = *to_cq(ibv_cq);
   if (cq.context->control.lost()) return report(EIO);
-  // The program polls once more, which must not read the ring before the engine can see this.
-  Guard guard(cq.lock);  // no other ring takes its place meanwhile
+  // The program polls once more, and must not read the ring before the engine can see the flag.
+  Guard guard(cq.lock);  // keeps the ring from being replaced
   cq.ring.header->arm.fetch_or(solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny,
                                std::memory_order_seq_cst);
   return 0;

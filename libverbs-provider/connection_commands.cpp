@@ -19,8 +19,9 @@ namespace {
 
 using Body = std::span<const std::byte>;
 
-/// Where in a command's body the address of its response is, and how many bytes there must be room
-/// for (0: it has none). The kernel's numbers: those of the first library that had the command.
+/// Offset of the response address in a command's body, and the least room for the response (0: the
+/// command has none). The kernel uses the same sizes: those of the first library that had the
+/// command.
 struct ResponsePlace {
   std::size_t at;
   std::size_t least;
@@ -48,7 +49,7 @@ constexpr ResponsePlace response_place(std::uint32_t command) {
   }
 }
 
-/// A command as it was written.
+/// A command as the program wrote it.
 struct Command {
   rdma_ucm_cmd_hdr header;
   Body body;
@@ -63,7 +64,7 @@ struct Command {
   }
 };
 
-/// 0 or an errno value, the kernel's.
+/// Parses a command. Returns 0 or an errno value, the same as the kernel's.
 int parse(const void* buffer, std::size_t bytes, Command& command) {
   if (bytes < sizeof command.header) return EINVAL;
   std::memcpy(&command.header, buffer, sizeof command.header);
@@ -81,15 +82,16 @@ bool ends_something(const Command& command) {
          command.header.cmd == RDMA_USER_CM_CMD_LEAVE_MCAST;
 }
 
-/// One request and its reply on `channel`. `drains`: the channel whose events the reply speaks of.
+/// Sends one request on `channel` and receives its reply. `drains`: the channel of the events in
+/// the reply.
 int exchange(const HeldChannel& channel, const HeldChannel& drains, const Command& command,
              Body body, std::uint32_t other) {
   EventChannel::Turn turn(*channel);
   EventChannel::Response response;
   const int error = turn.command({command.header.cmd, other}, body, response);
   if (error != 0) {
-    // As with other objects: when the connection is gone so are the identifier and the membership.
-    // That counts as success, and lets programs clean up. There is no event left to wait for.
+    // As with other objects, a lost connection has ended the identifier or membership. Success lets
+    // programs clean up. No events can come any more.
     if ((!channel->lost() && error != EBADF) || !ends_something(command)) return error;
     const rdma_ucm_destroy_id_resp nothing{};
     command.respond(&nothing, sizeof nothing);
@@ -101,13 +103,13 @@ int exchange(const HeldChannel& channel, const HeldChannel& drains, const Comman
   return 0;
 }
 
-/// 0, an errno value, or EBADF when the channel has been closed meanwhile.
+/// Returns 0, an errno value, or EBADF if the channel has been closed meanwhile.
 int run(int fd, const Command& command) {
   const HeldChannel channel(fd);
   return channel ? exchange(channel, channel, command, command.body, 0) : EBADF;
 }
 
-/// The option's value lies in memory of the process: it follows the body.
+/// Sends an option. Its value is in memory of the process, so it is copied behind the body.
 int set_option(int fd, const Command& command) {
   rdma_ucm_set_option option;
   if (command.body.size() < sizeof option) return EINVAL;
@@ -121,8 +123,8 @@ int set_option(int fd, const Command& command) {
   return exchange(channel, channel, command, {body, sizeof option + option.optlen}, 0);
 }
 
-/// The command is written to the channel that the identifier goes to; the body has the descriptor
-/// of the one where it is now.
+/// Migrates an identifier. The program writes the command to the new channel; the body has the
+/// descriptor of the current one.
 int migrate(int fd, const Command& command) {
   rdma_ucm_migrate_id request;
   if (command.body.size() < sizeof request) return EINVAL;
@@ -134,9 +136,9 @@ int migrate(int fd, const Command& command) {
   return exchange(to, from, command, command.body, from->number());
 }
 
-/// Waits until the channel of `fd` has events or is lost. 0 or an errno value. The kernel's file
-/// lives as long as a thread waits in it: when others close the descriptor meanwhile, that thread
-/// hears nothing any more, and programs leave it waiting until the process ends.
+/// Waits until the channel of `fd` has events or is lost. Returns 0 or an errno value. As with the
+/// kernel's file, closing the descriptor does not wake a thread that waits on it; programs leave
+/// such a thread waiting until the process ends.
 int await_event(int fd) {
   if (channel_file(fd) == ChannelFile::kReused) return EBADF;
   const int flags = ::fcntl(fd, F_GETFL);
@@ -148,8 +150,8 @@ int await_event(int fd) {
   return got == 0 ? EIO : error;
 }
 
-/// Neither a lock nor the channel is held while waiting: other threads may give commands, and the
-/// thread that waits may be cancelled.
+/// Returns the next event. Holds neither a lock nor the channel while it waits, so that other
+/// threads can send commands and the waiting thread can be cancelled.
 int next_event(int fd, const Command& command) {
   for (;;) {
     int error = run(fd, command);

@@ -21,11 +21,11 @@ namespace {
 
 constexpr char kDeviceFile[] = "/dev/infiniband/rdma_cm";
 
-Mutex setup_lock;  ///< guards all below
+Mutex setup_lock;  ///< guards the variables below
 char socket_path[kSocketPathBytes];
 bool watching = false;
 
-// --- what librdmacm calls --------------------------------------------------------------------
+// --- functions that librdmacm calls -----------------------------------------------------------
 
 int open_device_file(int flags) {
   char path[kSocketPathBytes];
@@ -38,7 +38,7 @@ int open_device_file(int flags) {
     errno = error;
     return -1;
   }
-  // The descriptor comes closed on exec, and blocking or not: it is made as `flags` say.
+  // The new descriptor has close-on-exec set; `flags` decide about that, and about blocking.
   if ((flags & O_CLOEXEC) == 0) ::fcntl(fd, F_SETFD, 0);
   ::fcntl(fd, F_SETFL, flags & O_NONBLOCK);
   return fd;
@@ -54,7 +54,7 @@ int rdmacm_open(const char* path, int flags, ...) {
   return ::open(path, flags, mode);
 }
 
-/// The library insists on a character device.
+/// Reports a character device, because the library requires one.
 int rdmacm_fstat(int fd, struct stat* found) {
   const int result = ::fstat(fd, found);
   if (result == 0 && channel_file(fd) == ChannelFile::kChannel)
@@ -83,15 +83,15 @@ void redirect_rdmacm() {
       {"write", reinterpret_cast<void*>(&rdmacm_write)},
       {"fstat", reinterpret_cast<void*>(&rdmacm_fstat)},
       {"fstat64", reinterpret_cast<void*>(&rdmacm_fstat)},
-      // This comes last: no channel is made that the others do not know.
+      // Last, so that no channel is made before the other functions know channels.
       {"open", reinterpret_cast<void*>(&rdmacm_open)},
       {"open64", reinterpret_cast<void*>(&rdmacm_open)},
   };
   redirect_imports_of("librdmacm", kRedirections);
 }
 
-/// libibverbs looks for devices: librdmacm may have been loaded since it last did, and asks for
-/// them before it opens anything.
+/// Called when libibverbs scans for devices. librdmacm may have been loaded since the last scan,
+/// and it asks for devices before it opens the device file.
 DIR* verbs_opendir(const char* path) {
   redirect_rdmacm();
   return ::opendir(path);

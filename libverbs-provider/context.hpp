@@ -1,4 +1,4 @@
-// One opened device.
+// The context of an opened device.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,22 @@
 
 namespace softhca::provider {
 
-/// An object that was destroyed while records naming it may still lie unread in a socket.
+/// A destroyed object that unread records in a socket may still name.
 struct Buried {
   void* object;
   void (*dispose)(void*);
   Buried* next;
 };
 
-/// The end of `front` and `base` are the verbs_context of the library, which makes it.
+/// The end of `front`, together with `base`, is the library's verbs_context, which the library
+/// initialises.
 struct LibraryContext {
   std::byte front[kLargestContextFront];
   ibv_context base;
 };
 
 struct Context {
-  LibraryContext library;  ///< first; the library knows nothing of the rest
+  LibraryContext library;  ///< first; the library does not know the other members
 
   ControlChannel control;
   Session session;
@@ -39,15 +40,15 @@ struct Context {
   Owned<MemoryRegistry> memory;
   OnDemandRegions on_demand;
   MemoryOffer memory_offer;
-  /// errno value of a shortage of the process by which memory could not be shared last; else 0.
+  /// errno value of the shortage in this process that last prevented sharing memory; 0: none.
   std::atomic<int> shortage;
   QpTable qps;
   SrqTable xrc_srqs;
   abi::DeviceReply limits;
-  Buried* buried;      ///< guarded by the lock of event_files.hpp
-  Context* next;       ///< list of all contexts, guarded by the same
-  bool loss_reported;  ///< IBV_EVENT_DEVICE_FATAL was read; guarded by the same
-  /// This is the copy in a forked child; the session belongs to the parent.
+  Buried* buried;      ///< guarded by the lock in event_files.hpp
+  Context* next;       ///< list of all contexts; same lock
+  bool loss_reported;  ///< IBV_EVENT_DEVICE_FATAL was read; same lock
+  /// True in a forked child; the session belongs to the parent.
   std::atomic<bool> forked;
 
   ibv_context* ibv() { return &library.base; }

@@ -21,8 +21,7 @@ int ControlChannel::connect(const char* path) {
   return error;
 }
 
-/// A lost channel stays lost, and in a forked child the lock may be held by a thread that is not
-/// there.
+/// A lost channel stays lost. In a forked child, a thread that does not exist may hold the lock.
 ControlChannel::Turn::Turn(ControlChannel& channel) : channel_(channel), locked_(!channel.lost()) {
   if (locked_) channel_.mutex_.lock();
 }
@@ -38,7 +37,7 @@ int ControlChannel::Turn::call(abi::Operation operation, std::span<const iovec> 
   return channel_.exchange(header, body, reply, fds);
 }
 
-/// Once requests and replies no longer pair up, the connection is of no use.
+/// Marks the connection as lost, because requests and replies no longer match.
 int ControlChannel::broken(int error) {
   lost_.store(true, std::memory_order_relaxed);
   return error;
@@ -57,7 +56,7 @@ int ControlChannel::exchange(const abi::RequestHeader& header, std::span<const i
   return receive(reply, header.tag, fds);
 }
 
-/// Most replies come sooner than a processor that sleeps wakes up.
+/// Polls for a while, because most replies arrive sooner than a sleeping processor wakes up.
 void ControlChannel::wait_awake() const {
   constexpr std::int64_t kAwakeNs = 50'000;
   timespec begin{}, now{};

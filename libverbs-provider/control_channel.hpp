@@ -1,4 +1,4 @@
-// The tenant socket: one request, one reply (abi/control.hpp). One per opened device.
+// The tenant socket: one request, one reply (abi/control.hpp). Each opened device has one.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@ namespace softhca::provider {
 
 class ControlChannel {
  public:
-  /// The channel for as long as this lives: no request of another thread comes between the calls
-  /// of one turn and what is done with their replies. A reply may rest on an earlier one (a ring in
-  /// a segment announced with another ring), so what it says of shared state is acted on within the
-  /// turn. Locks of queues are taken before a turn begins, never in it.
+  /// Exclusive use of the channel: no request of another thread comes between the calls of one turn
+  /// and the handling of their replies. A reply may depend on an earlier one (a ring in a segment
+  /// that was announced with another ring), so the caller applies replies within the turn. Lock
+  /// queues before a turn, never within it.
   class Turn {
    public:
     explicit Turn(ControlChannel& channel);
@@ -27,11 +27,12 @@ class ControlChannel {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /// Sends `operation` with `body`, receives a reply body of `reply.size()` bytes. Returns 0, the
-    /// errno value of the reply, EPROTO for a reply out of contract, EIO once the daemon is gone,
-    /// EBADF when the program has closed the connection, ENOMEM or ENOBUFS when nothing was sent.
-    /// After 0 the caller checks `fds`: the process may have had no place for a descriptor, and
-    /// then undoes what the daemon has made, in the same turn.
+    /// Sends `operation` with `body` and receives a reply body of `reply.size()` bytes. Returns 0
+    /// or an errno value: that of the reply; EPROTO: invalid reply; EIO: the daemon has ended;
+    /// EBADF: the program closed the connection; ENOMEM or ENOBUFS: nothing was sent.
+    ///
+    /// After 0 the caller checks `fds`: the process may have had no room for a descriptor. Then the
+    /// caller destroys in the same turn what the daemon has made.
     int call(abi::Operation operation, std::span<const iovec> body, std::span<std::byte> reply,
              ReceivedFds& fds);
 
@@ -40,13 +41,13 @@ class ControlChannel {
       const iovec body{const_cast<Request*>(&request), sizeof request};
       return call(operation, {&body, 1}, std::as_writable_bytes(std::span{&reply, 1}), fds);
     }
-    /// For operations that come without descriptors; any that come anyway are closed.
+    /// For operations without descriptors; closes any that come.
     template <class Request, class Reply>
     int call(abi::Operation operation, const Request& request, Reply& reply) {
       ReceivedFds none;
       return call(operation, request, reply, none);
     }
-    /// For operations whose reply is nothing but its error.
+    /// For operations that reply only with an error.
     template <class Request>
     int call(abi::Operation operation, const Request& request) {
       const iovec body{const_cast<Request*>(&request), sizeof request};
@@ -54,14 +55,15 @@ class ControlChannel {
       return call(operation, {&body, 1}, {}, none);
     }
 
-    /// As ControlChannel::destroy(), for what the daemon has made and the process cannot use.
+    /// As ControlChannel::destroy(), for an object that the daemon has made and the process cannot
+    /// use.
     int destroy(abi::Operation operation, std::uint32_t handle) {
       const int error = call(operation, abi::HandleBody{handle, 0});
       return channel_.lost() ? 0 : error;
     }
 
-    /// The process cannot follow what the daemon has done: the connection is useless from now on,
-    /// and the program is told so as when the daemon is gone. Returns `error`.
+    /// Gives up the connection, because the process cannot follow a change that the daemon has
+    /// made. The program gets the same errors as when the daemon has ended. Returns `error`.
     int give_up(int error) { return channel_.broken(error); }
 
    private:
@@ -69,10 +71,10 @@ class ControlChannel {
     bool locked_;
   };
 
-  /// 0 or an errno value.
+  /// Connects to the daemon. Returns 0 or an errno value.
   int connect(const char* path);
 
-  /// A turn of one call.
+  /// Makes one call in a turn of its own.
   int call(abi::Operation operation, std::span<const iovec> body, std::span<std::byte> reply,
            ReceivedFds& fds) {
     return Turn(*this).call(operation, body, reply, fds);
@@ -81,8 +83,8 @@ class ControlChannel {
   int call(abi::Operation operation, Arguments&&... arguments) {
     return Turn(*this).call(operation, std::forward<Arguments>(arguments)...);
   }
-  /// For operations that end the life of an object. When the daemon is gone so is the object: that
-  /// counts as success, and lets programs clean up.
+  /// For operations that destroy an object. If the daemon has ended, the object has ended, too.
+  /// That counts as success, so that programs can clean up.
   int destroy(abi::Operation operation, std::uint32_t handle) {
     return Turn(*this).destroy(operation, handle);
   }
@@ -92,14 +94,14 @@ class ControlChannel {
     return lost() ? 0 : error;
   }
 
-  /// True when the daemon has closed the connection (asks the kernel).
+  /// True if the daemon has closed the connection. Asks the kernel.
   bool hung_up();
   bool lost() const { return lost_.load(std::memory_order_relaxed); }
 
-  /// Every call fails from now on, as when the daemon is gone.
+  /// Makes all later calls fail, as when the daemon has ended.
   void give_up() { broken(EIO); }
 
-  /// In a forked child: gives up the copy of the connection, which stays the parent's.
+  /// Gives up the connection in a forked child; the parent keeps its own.
   void abandon();
 
  private:

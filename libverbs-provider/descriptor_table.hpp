@@ -1,4 +1,4 @@
-// What a library's descriptors are to us, by their numbers.
+// Maps descriptor numbers to the provider's state for them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace softhca::provider {
 
-/// All zeros is "nothing of ours". The memory stays until the process ends.
+/// All zeros means that the descriptor is not the provider's. The memory stays until the process
+/// ends.
 template <class T>
 class DescriptorTable {
  public:
@@ -16,7 +17,7 @@ class DescriptorTable {
 
   T find(int fd) const { return holds(fd) ? entries_[fd] : T{}; }
 
-  /// False when memory is short. REQUIRES fd >= 0.
+  /// Sets an entry. False: out of memory. REQUIRES: fd >= 0.
   bool put(int fd, const T& entry) {
     const auto slot = static_cast<std::size_t>(fd);
     if (slot >= slots_) {

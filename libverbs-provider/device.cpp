@@ -1,4 +1,4 @@
-// Entry of the plugin: tells the library which devices are ours, and opens and closes them.
+// Entry of the plugin: tells the library which devices are softhca's, and opens and closes them.
 #include "libverbs-provider/device.hpp"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "libverbs-provider/device_file.hpp"
 #include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
-#include "libverbs-provider/share/kernel.hpp"
+#include "libverbs-provider/seal.hpp"
 #include "libverbs-provider/share/proc_file.hpp"
 #include "libverbs-provider/tenant_socket.hpp"
 
@@ -28,17 +28,17 @@ struct Device {
   char socket_path[kSocketPathBytes];
 };
 
-/// Who starts a program decides by environment variables which device tree it sees. One with more
-/// rights than that user (set-user-id, file capabilities: AT_SECURE, getauxval(3)) takes sockets in
-/// the system's folder only.
+/// True if the process may connect to this socket. The user that starts a program selects its
+/// device tree by environment variables. A program with more rights than its user (set-user-id,
+/// file capabilities: AT_SECURE, getauxval(3)) may only use sockets in the system's folder.
 bool may_connect_to(const char* path) {
   constexpr char kSystem[] = "/run/softhca/";
   return ::getauxval(AT_SECURE) == 0 || (std::strncmp(path, kSystem, sizeof kSystem - 1) == 0 &&
                                          std::strstr(path, "/../") == nullptr);
 }
 
-/// Reads the path of the tenant socket from the device's sysfs folder: one line. False when the
-/// file is absent, empty or too long, that is, when the device is not ours, or not for us.
+/// Reads the path of the tenant socket, one line, from the device's sysfs folder. False: the file
+/// is absent, empty or too long, so the device is not softhca's, or not for this process.
 bool read_socket_path(const char* ibdev_path, char (&path)[kSocketPathBytes]) {
   char name[300];
   const int length = std::snprintf(name, sizeof name, "%s/softhca_socket", ibdev_path);
@@ -108,7 +108,7 @@ int join_shared(void* context, const abi::SharedToken& token, std::uint32_t* han
   return error;
 }
 
-/// Says hello, and which level of the tenant is wanted if the environment names one.
+/// Sends the HELLO, with the level of the tenant if the environment names one.
 int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
   Hello hello;
   if (const int error = make_hello(hello)) return error;
@@ -117,7 +117,7 @@ int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
                       std::as_writable_bytes(std::span{&reply, 1}), fds);
 }
 
-/// Connects to the daemon and maps the session. 0 or an errno value.
+/// Connects to the daemon and maps the session. Returns 0 or an errno value.
 int open_session(Context& context, const char* default_socket) {
   context.memory.reset(make<MemoryRegistry>(
       SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared,
@@ -135,7 +135,7 @@ int open_session(Context& context, const char* default_socket) {
   const int wake = fds.take(1);
   const int async = fds.take(2);
   context.ibv()->async_fd = async;
-  // The library's users expect a blocking file until they say otherwise.
+  // Users of the library expect a blocking file until they change it.
   ::fcntl(async, F_SETFL, ::fcntl(async, F_GETFL) & ~O_NONBLOCK);
   if (const int error = context.session.open(memory, wake, reply.vcbs)) return error;
 
@@ -143,8 +143,8 @@ int open_session(Context& context, const char* default_socket) {
   return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);
 }
 
-/// Lets others join the session by copies of cmd_fd, which named the device until now. 0 or an
-/// errno value.
+/// Lets other processes join the session by copies of cmd_fd, which has referred to the device so
+/// far. Returns 0 or an errno value.
 int share_session(Context& context) {
   abi::ContextToken token{};
   const int error = context.control.call(abi::Operation::kShareContext, abi::HandleBody{}, token);
@@ -153,14 +153,14 @@ int share_session(Context& context) {
   return make_device_file(context.ibv()->cmd_fd, device->base.sysfs->sysfs_cdev, token);
 }
 
-/// Joins the session that cmd_fd is of. 0 or an errno value.
+/// Joins the session of cmd_fd. Returns 0 or an errno value.
 int join_session(Context& context) {
   DeviceFileContent content;
   if (!read_device_file(context.ibv()->cmd_fd, content)) return EINVAL;
   return context.control.call(abi::Operation::kJoinContext, content.token);
 }
 
-/// Where the library's verbs_context begins in a Context.
+/// Returns the offset of the library's verbs_context in a Context.
 std::size_t offset_of_library_part() {
   return offsetof(LibraryContext, base) - context_front(library_version());
 }
@@ -169,8 +169,8 @@ verbs_context* library_part(Context& context) {
                                           offset_of_library_part());
 }
 
-/// The library notes the size of its verbs_context just in front of the ibv_context. A version that
-/// has grown without a new number of its interface is recognized by it.
+/// True if the library's verbs_context has the size of its version. The library stores that size in
+/// front of the ibv_context. This detects a version that grew without a new interface number.
 bool is_of_known_size(const Context& context) {
   std::size_t bytes = 0;
   const auto& front = context.library.front;
@@ -178,7 +178,8 @@ bool is_of_known_size(const Context& context) {
   return bytes == context_front(library_version()) + sizeof(ibv_context);
 }
 
-/// The library made `context` of zero bytes; our parts begin to live here and end in close().
+/// Constructs the members of `context`, which the library made of zero bytes. close() destroys
+/// them.
 void construct_parts(Context& context) {
   new (&context.control) ControlChannel;
   new (&context.session) Session;
@@ -211,13 +212,13 @@ void free_context(ibv_context* ibv_context) {
   close(*context);
 }
 
-/// Events are counted where they are read (event_files.hpp).
+/// Empty: event_files.hpp counts events where the library reads them.
 void async_event(ibv_context*, ibv_async_event*) {}
 
 template <auto verb>
 struct Reporting;
-/// An operation that returns an errno value, and leaves it in errno. Where it succeeds errno stays:
-/// programs and libraries clean up between a failure and their look at errno.
+/// Wraps an operation that returns an errno value, to set errno, too. Success leaves errno
+/// unchanged, because programs and libraries clean up between a failure and their check of errno.
 template <class... Arguments, int (*verb)(Arguments...)>
 struct Reporting<verb> {
   static int call(Arguments... arguments) {
@@ -283,7 +284,8 @@ constexpr abi34::ContextOps make_operations() {
   return ops;
 }
 
-/// A context on a session of its own, then what `share(context)` makes of it: 0 or an errno value.
+/// Makes a context with its own session, then calls `share(context)`, which returns 0 or an errno
+/// value.
 verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Context&)) {
   static constexpr abi34::ContextOps kOperations = make_operations();
   static constexpr std::uint32_t kNoKernelDriver = 0;

@@ -1,4 +1,4 @@
-// What the library is told of this provider.
+// Constants that describe this provider to the library.
 #pragma once
 
 #include "libverbs-provider/abi34.hpp"

@@ -1,7 +1,6 @@
-// The file behind ibv_context::cmd_fd. A copy of the descriptor, however a process came by it, is
-// all that ibv_import_device() gets; so the file holds what lets others of the user join the
-// session. It is a memfd; the preload library has fstat() say that it is the device's, which is
-// what the library looks for.
+// The file behind ibv_context::cmd_fd. ibv_import_device() gets only a copy of this descriptor, so
+// the file holds a token with which other processes of the user join the session. It is a memfd.
+// The preload library makes fstat() report it as the device's file, as the library expects.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,7 @@ namespace softhca::provider {
 
 inline constexpr char kDeviceFileMagic[16] = "softhca device";
 
-/// Everything that is in the file.
+/// The whole content of the file.
 struct DeviceFileContent {
   char magic[16];        ///< kDeviceFileMagic
   std::uint64_t number;  ///< dev_t of the device
@@ -21,10 +20,10 @@ struct DeviceFileContent {
 };
 static_assert(sizeof(DeviceFileContent) == 40);
 
-/// Puts such a file in the place of the open file `fd`. 0 or an errno value.
+/// Replaces the open file `fd` by such a file. Returns 0 or an errno value.
 int make_device_file(int fd, std::uint64_t number, const abi::ContextToken& token);
 
-/// False: it is another file.
+/// Reads the content. False: it is another file.
 bool read_device_file(int fd, DeviceFileContent& content);
 
 }  // namespace softhca::provider

@@ -14,7 +14,7 @@ void discard(Element& element, Qp& qp) {
   element.is_receive = kDiscarded;
 }
 
-/// The phase is the place's, not the completion's.
+/// Copies a completion without its phase bit, which belongs to the slot.
 void move(const abi::CompletionElement& from, abi::CompletionElement& to) {
   std::memcpy(static_cast<void*>(&to), &from, offsetof(abi::CompletionElement, owner));
   const std::uint32_t source = from.owner.load(std::memory_order_relaxed) & kSourceBits;
@@ -22,8 +22,8 @@ void move(const abi::CompletionElement& from, abi::CompletionElement& to) {
   to.owner.store(phase | source, std::memory_order_relaxed);
 }
 
-/// Discarded completions take no room any more: what is left moves up to `end`, up to which the
-/// elements are the consumer's, until `consumer` has passed them.
+/// Frees the slots of discarded completions, by moving the other completions up to `end`. The
+/// consumer owns the slots up to `end` until `consumer` has passed them.
 void close_gaps(CompletionRing& ring, std::uint32_t end) {
   std::uint32_t to = end;
   for (std::uint32_t from = end; from-- != ring.consumer;) {

@@ -48,11 +48,11 @@ ibv_pd* import_pd(ibv_context* ibv_context, std::uint32_t handle) {
   return &pd.release()->base;
 }
 
-/// The domain lives on for others.
+/// Releases an imported domain, which continues to exist for others.
 void unimport_pd(ibv_pd* pd) { dispose(reinterpret_cast<Pd*>(pd)); }
 
-/// A promise to use what is made in it from one thread at a time. It gains nothing here: locks that
-/// nobody else holds cost next to nothing.
+/// A thread domain is a promise to use its objects from one thread at a time. It saves nothing
+/// here, because uncontended locks cost almost nothing.
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
   if (init->comp_mask != 0) {
     errno = EINVAL;
@@ -71,7 +71,7 @@ int dealloc_td(ibv_td* ibv_td) {
   return 0;
 }
 
-/// Allocators are accepted and never called: the memory of queues comes from the daemon.
+/// Accepts allocators but never calls them, because the daemon provides the memory of queues.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init) {
   constexpr std::uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;

@@ -14,10 +14,10 @@ struct Td {
 };
 static_assert(offsetof(Td, base) == 0);
 
-/// A parent domain stands for the protection domain it was made of, and has its handle.
+/// A parent domain has the handle of the protection domain that it was made of.
 struct Pd {
   ibv_pd base;
-  Pd* parent_of;           ///< null: a protection domain
+  Pd* parent_of;           ///< null: this is a protection domain
   Td* td;                  ///< of a parent domain, or null
   std::atomic<int> users;  ///< parent domains made of this one
 };

@@ -11,7 +11,7 @@
 
 namespace softhca::provider {
 
-/// Lies in memory that a forked child has, too.
+/// In memory that a forked child shares.
 struct EventChannel::Shared {
   pthread_mutex_t mutex;
   std::uint32_t next_tag;
@@ -71,9 +71,9 @@ int EventChannel::greet(int& signal_fd) {
 
 bool EventChannel::lost() const { return shared_->lost.load(std::memory_order_relaxed); }
 
-/// A thread that is cancelled between a request and its reply would leave the reply to the next
-/// one; programs do cancel the thread that takes their events. A process that was killed there
-/// leaves nobody who could tell what happened to its command.
+/// Disables cancellation: a thread cancelled between a request and its reply would leave the reply
+/// to the next thread, and programs do cancel the thread that takes their events. If a process was
+/// killed there, the state of its command is unknown, so the channel is given up.
 EventChannel::Turn::Turn(EventChannel& channel) : channel_(channel) {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   pthread_mutex_t& mutex = channel.shared_->mutex;
@@ -96,7 +96,7 @@ int EventChannel::Turn::give_up(int error) {
 int EventChannel::Turn::command(const abi::ConnectionCommandRequest& request,
                                 std::span<const std::byte> body, Response& response) {
   if (channel_.lost()) return EIO;
-  if (!channel_.fd_.is_ours()) return EBADF;  // processes that share the channel go on
+  if (!channel_.fd_.is_ours()) return EBADF;  // other processes that share the channel continue
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),
                             channel_.shared_->next_tag++};
   iovec parts[] = {{&header, sizeof header},

@@ -1,9 +1,9 @@
-// One event channel of the connection manager: a connection to the tenant socket that carries its
-// commands (abi/control.hpp). The descriptor that the program has is the other end of the channel's
-// stream socket, and is not kept here.
+// An event channel of the connection manager: a connection to the tenant socket for its commands
+// (abi/control.hpp). The program's descriptor is the other end of the channel's stream socket, and
+// is not kept here.
 //
-// As with the kernel's file, a forked child shares the channel. So what orders its commands lies in
-// memory that processes share.
+// A forked child shares the channel, as with the kernel's file. So the lock and the state of its
+// commands are in memory that processes share.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ class EventChannel {
   EventChannel(const EventChannel&) = delete;
   EventChannel& operator=(const EventChannel&) = delete;
 
-  /// Connects to the tenant socket; `signal_fd` is what the program gets, and the caller's. Returns
-  /// 0 or an errno value.
+  /// Connects to the tenant socket. `signal_fd` is the program's descriptor; the caller owns it.
+  /// Returns 0 or an errno value.
   int open(const char* tenant_socket, int& signal_fd);
 
-  /// The number that the daemon gave the channel.
+  /// Returns the channel's number in the daemon.
   std::uint32_t number() const { return number_; }
 
   struct Response {
@@ -35,8 +35,8 @@ class EventChannel {
     std::byte bytes[abi::kMaxConnectionReply];
   };
 
-  /// No command of another thread, or of a process that shares the channel, comes between those of
-  /// one turn and what is done with their replies.
+  /// Exclusive use of the channel: no command of another thread, or of another process that shares
+  /// the channel, comes between the commands of one turn and the handling of their replies.
   class Turn {
    public:
     explicit Turn(EventChannel& channel);
@@ -44,13 +44,13 @@ class EventChannel {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /// Returns 0, the errno value of the reply, EPROTO for a reply out of contract, EIO once the
-    /// daemon is gone, EBADF when the program has closed the connection, ENOMEM or ENOBUFS when
-    /// nothing was sent.
+    /// Sends a command. Returns 0 or an errno value: that of the reply; EPROTO: invalid reply; EIO:
+    /// the daemon has ended; EBADF: the program closed the connection; ENOMEM or ENOBUFS: nothing
+    /// was sent.
     int command(const abi::ConnectionCommandRequest& request, std::span<const std::byte> body,
                 Response& response);
-    /// The process cannot follow what the daemon says: the connection ends, for all who share it,
-    /// and the program's descriptor is hung up. Returns `error`.
+    /// Ends the connection for all processes that share it, because this process cannot follow the
+    /// daemon's reply. The program's descriptor is hung up. Returns `error`.
     int give_up(int error);
 
    private:
@@ -58,7 +58,7 @@ class EventChannel {
     int cancel_state_;
   };
 
-  /// The connection has ended: every command fails with EIO.
+  /// True if the connection has ended, so that each command fails with EIO.
   bool lost() const;
 
  private:

@@ -24,19 +24,19 @@ enum class FileKind : std::uint32_t { kForeign = 0, kDevice, kChannel, kAsync };
 
 struct File {
   FileKind kind;
-  std::uint32_t handle;  ///< channels: the daemon's
+  std::uint32_t handle;  ///< channels: the handle in the daemon
   Context* context;
   FileIdentity identity;
 };
 
-/// Record of the file of asynchronous events.
+/// A record in the file of asynchronous events.
 struct AsyncRecord {
   std::uint64_t element;
   std::uint32_t type;
   std::uint32_t reserved;
 };
 
-Mutex files_lock;  ///< guards all below, and what event_files.hpp says
+Mutex files_lock;  ///< guards the variables below, and what event_files.hpp names
 DescriptorTable<File> files;
 Context* contexts = nullptr;
 bool redirected = false;
@@ -46,18 +46,18 @@ File find(int fd) {
   return files.find(fd);
 }
 
-/// True if the program has closed the file by itself. The number may stand for a file of its own.
+/// True if the program has closed the file itself. The number may now refer to another file.
 bool is_reused(int fd, const File& file) {
   return file.kind != FileKind::kForeign && identity_of(fd) != file.identity;
 }
 
-/// -1, with errno set to EBADF.
+/// Returns -1 and sets errno to EBADF.
 int refuse_reused() {
   errno = EBADF;
   return -1;
 }
 
-/// False when memory is short. REQUIRES: files_lock held.
+/// Adds a file. False: out of memory. REQUIRES: files_lock held.
 bool put(int fd, File file) {
   file.identity = identity_of(fd);
   return files.put(fd, file);
@@ -65,7 +65,7 @@ bool put(int fd, File file) {
 
 // --- the device file -------------------------------------------------------------------------
 
-/// 0 or an errno value.
+/// Makes a completion channel. Returns 0 or an errno value.
 int create_channel(Context& context, std::uint32_t& fd) {
   abi::HandleBody reply{};
   ReceivedFds fds;
@@ -75,7 +75,7 @@ int create_channel(Context& context, std::uint32_t& fd) {
   if ((error = fds.check(1)) != 0) return error;  // the kernel has closed it
   const int channel = fds.take(0);
   fd = static_cast<std::uint32_t>(channel);
-  // However the descriptor was made, it is to block as a fresh kernel file does.
+  // The new descriptor must block, as a new kernel file does.
   ::fcntl(channel, F_SETFL, ::fcntl(channel, F_GETFL) & ~O_NONBLOCK);
   Guard guard(files_lock);
   if (put(channel, {FileKind::kChannel, reply.handle, &context, {}})) return 0;
@@ -104,9 +104,9 @@ ssize_t command(Context& context, const void* buffer, std::size_t bytes) {
   return -1;
 }
 
-/// Answers the ioctl() that makes a file of asynchronous events: the library makes one for a
-/// context that it has imported, though we have given the context its file. False: it is another
-/// ioctl().
+/// Answers the ioctl() that makes a file of asynchronous events. The library makes one for an
+/// imported context, although the provider has already given the context its file. False: it is
+/// another ioctl().
 bool control(const Context& context, void* argument) {
   auto& request = *static_cast<ib_uverbs_ioctl_hdr*>(argument);
   if (request.object_id != UVERBS_OBJECT_ASYNC_EVENT ||
@@ -144,7 +144,8 @@ constexpr std::size_t record_bytes(FileKind kind) {
   return kind == FileKind::kChannel ? sizeof(std::uint64_t) : sizeof(AsyncRecord);
 }
 
-/// What a record names and how often it was named; {} for records of the port or the device.
+/// The object that a record names, and its count of delivered events; {} for records of the port or
+/// the device.
 struct Named {
   EventTarget* target = nullptr;
   std::uint32_t* delivered = nullptr;
@@ -165,8 +166,8 @@ Named named_by(FileKind kind, const void* buffer) {
   return target == nullptr ? Named{} : Named{target, &target->async_delivered};
 }
 
-/// Takes records of destroyed objects off the head of the queue, so that a descriptor is readable
-/// only when there is something to read. REQUIRES: files_lock held.
+/// Removes records of destroyed objects from the head of the queue, so that the descriptor is
+/// readable only if the library has something to read. REQUIRES: files_lock held.
 void drop_stale_records(int fd, FileKind kind) {
   char buffer[sizeof(AsyncRecord)];
   const auto whole = static_cast<ssize_t>(record_bytes(kind));
@@ -175,8 +176,8 @@ void drop_stale_records(int fd, FileKind kind) {
     ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
 }
 
-/// The daemon closed its end: the last event of a device says that it is of no use any more, once.
-/// The library's users get an error afterwards. REQUIRES: files_lock held.
+/// Handles the end of the daemon. The first call reports that the device has failed; later calls
+/// return an error. REQUIRES: files_lock held.
 ssize_t report_loss(Context& context, void* buffer) {
   if (context.loss_reported) {
     errno = EIO;
@@ -189,8 +190,8 @@ ssize_t report_loss(Context& context, void* buffer) {
   return sizeof record;
 }
 
-/// One record of a living object, without waiting. The lock makes it one step with the count of
-/// deliveries, which a thread that destroys the object relies upon.
+/// Reads one record of a living object, without waiting. The lock makes the read and the count of
+/// deliveries one step, as a thread that destroys the object requires.
 ssize_t take_record(int fd, const File& file, void* buffer) {
   const FileKind kind = file.kind;
   Guard guard(files_lock);
@@ -219,7 +220,7 @@ ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
   }
 }
 
-// --- what the library calls ------------------------------------------------------------------
+// --- functions that the library calls ---------------------------------------------------------
 
 ssize_t verbs_write(int fd, const void* buffer, std::size_t bytes) {
   const File file = find(fd);
@@ -257,7 +258,7 @@ int verbs_close(int fd) {
 
 void lock_files() { files_lock.lock(); }
 void unlock_files() { files_lock.unlock(); }
-/// The child must neither disturb the parent's session nor keep its connection open.
+/// Neither disturbs the parent's session nor keeps its connection open.
 void abandon_in_child() {
   for (Context* c = contexts; c != nullptr; c = c->next) {
     c->forked.store(true, std::memory_order_relaxed);
@@ -273,7 +274,8 @@ void redirect_verbs() {
   if (redirected) return;
   redirected = true;
   const auto* inside = reinterpret_cast<const void*>(&verbs_set_ops);
-  // read() first: without it a channel could not be used safely, without write() none is made.
+  // read() before write(): without read() a channel is not safe to use, and without write() none is
+  // made.
   redirect_import(inside, "ioctl", reinterpret_cast<void*>(&verbs_ioctl));
   if (redirect_import(inside, "read", reinterpret_cast<void*>(&verbs_read)) &&
       redirect_import(inside, "close", reinterpret_cast<void*>(&verbs_close)))
@@ -288,8 +290,8 @@ void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std:
   pthread_mutex_unlock(&mutex);
 }
 
-/// False when records are left, behind one of a living object, that may name destroyed ones.
-/// REQUIRES: files_lock held.
+/// True if no records are left that may name destroyed objects. Such records may remain behind one
+/// of a living object. REQUIRES: files_lock held.
 bool drained(int fd, FileKind kind) {
   const File file = files.find(fd);
   if (file.kind != kind || is_reused(fd, file)) return true;
@@ -298,7 +300,7 @@ bool drained(int fd, FileKind kind) {
   return ::poll(&state, 1, 0) <= 0 || (state.revents & POLLIN) == 0;
 }
 
-/// True when no record can name the object.
+/// Marks an object as destroyed. True: no record can name it.
 bool mark_retired(Context& context, EventTarget& target, int channel) {
   Guard guard(files_lock);
   target.retired = true;
@@ -306,7 +308,7 @@ bool mark_retired(Context& context, EventTarget& target, int channel) {
 }
 
 bool waits_for_acknowledgement(const Context& context) {
-  return !context.forked.load(std::memory_order_relaxed);  // the others' threads are not here
+  return !context.forked.load(std::memory_order_relaxed);  // a child has no other threads
 }
 
 }  // namespace
@@ -327,8 +329,8 @@ int serve_files(Context& context) {
 
 void stop_serving_files(Context& context) {
   Guard guard(files_lock);
-  // The library closes these two next. If the program has closed them, their numbers may belong to
-  // another file or context by now.
+  // The library closes these two next. If the program has closed them itself, their numbers may
+  // refer to other files or contexts.
   for (int* fd : {&context.ibv()->cmd_fd, &context.ibv()->async_fd}) {
     const File file = files.find(*fd);
     if (file.context != &context || is_reused(*fd, file)) *fd = -1;
@@ -383,7 +385,7 @@ bool retire(Context& context, EventTarget& target, Srq* srq) {
 
 void bury(Context& context, void* object, void (*dispose)(void*)) {
   auto* grave = static_cast<Buried*>(std::malloc(sizeof(Buried)));
-  if (grave == nullptr) return;  // the object stays allocated, which is what matters
+  if (grave == nullptr) return;  // the object stays allocated, which is sufficient
   Guard guard(files_lock);
   *grave = {object, dispose, context.buried};
   context.buried = grave;

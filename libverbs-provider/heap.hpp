@@ -1,5 +1,5 @@
-// Objects on the C heap: the library that loads this provider is C, and neither exceptions nor the
-// C++ runtime are wanted in the processes it is loaded into.
+// Objects on the C heap. C programs load this provider, and it must bring neither exceptions nor
+// the C++ runtime into them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace softhca::provider {
 
-/// Null when memory is short; errno is ENOMEM then.
+/// Makes an object. Returns null and sets errno to ENOMEM if out of memory.
 template <class T, class... Arguments>
 T* make(const Arguments&... arguments) {
   static_assert(alignof(T) <= alignof(std::max_align_t));
@@ -46,7 +46,7 @@ class Array {
   }
   ~Array() { std::free(data_); }
 
-  /// False when memory is short.
+  /// Allocates `count` zeroed elements. False: out of memory.
   bool allocate(std::size_t count) {
     std::free(data_);
     data_ = static_cast<T*>(std::calloc(count != 0 ? count : 1, sizeof(T)));

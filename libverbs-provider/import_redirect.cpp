@@ -48,8 +48,8 @@ bool is_file(const dl_phdr_info& info, const char* beginning) {
   return std::strncmp(file, beginning, std::strlen(beginning)) == 0;
 }
 
-/// The part of the dynamic section that names imports. The loader has made its addresses absolute
-/// on the machines whose dynamic section is writable, and left them relative on the others.
+/// The dynamic section's table of imports. The loader makes its addresses absolute on machines with
+/// a writable dynamic section, and leaves them relative on others.
 struct Imports {
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
@@ -87,7 +87,7 @@ struct Imports {
     }
   }
 
-  /// Where the address of the import is kept, 0 when there is none.
+  /// Returns the address of the import's slot, or 0 if there is none.
   ElfW(Addr) slot(const LoadedObject& object, const char* name) const {
     for (const Table& table : tables) {
       for (std::size_t i = 0; i < table.bytes / sizeof(ElfW(Rela)); ++i) {
@@ -101,7 +101,7 @@ struct Imports {
 };
 
 bool store(const LoadedObject& object, ElfW(Addr) slot, void* value) {
-  // Other threads may be calling through the slot.
+  // Atomic, because other threads may call through the slot.
   const std::atomic_ref<void*> import(*reinterpret_cast<void**>(slot));
   if (import.load(std::memory_order_relaxed) == value) return true;
   const auto page_bytes = static_cast<ElfW(Addr)>(::sysconf(_SC_PAGESIZE));

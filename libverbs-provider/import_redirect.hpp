@@ -1,21 +1,21 @@
-// Points an imported function of an already loaded library somewhere else.
+// Redirects an imported function of a loaded library.
 #pragma once
 
 #include <span>
 
 namespace softhca::provider {
 
-/// In the loaded object that contains the code at `inside`, makes the import `name` call
-/// `replacement`. False when the object or the import is not found, or its memory cannot be
-/// changed; nothing is changed then.
+/// Makes the import `name` of the loaded object with the code at `inside` call `replacement`.
+/// False: the object or the import was not found, or its memory cannot be changed; then nothing
+/// changes.
 bool redirect_import(const void* inside, const char* name, void* replacement);
 
 struct Redirection {
   const char* name;
   void* replacement;
 };
-/// The same for every loaded library whose file name begins with `file`, in the order given; ends
-/// where memory cannot be changed. Imports that a library does not have are skipped. Safe while
+/// As above, for each loaded library with a file name that begins with `file`, in the given order.
+/// Stops where memory cannot be changed, and skips imports that a library does not have. Safe while
 /// other threads load and unload libraries.
 void redirect_imports_of(const char* file, std::span<const Redirection> redirections);
 

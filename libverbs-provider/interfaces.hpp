@@ -1,6 +1,6 @@
-// Numbers of the private interface after 34, each of which is a plugin of its own
-// (registration.cpp): what they have added to the structures of abi34.hpp. None of the operations
-// is provided.
+// Numbers of the private interface after 34, with what they added to the structures of abi34.hpp.
+// Each number has its own plugin (registration.cpp). The provider implements none of the added
+// operations.
 #pragma once
 
 #include <array>
@@ -11,17 +11,17 @@
 
 namespace softhca::provider {
 
-/// Versions of rdma-core by which the structures grew. A number of the interface may stand for two.
-inline constexpr int kFirstVersion =
-    36;                                // 34; and 57, which lacks nothing and has nothing new here
-inline constexpr int kVersion59 = 59;  // 59
-inline constexpr int kVersion62 = 62;  // 59 as well
-inline constexpr int kVersion64 = 64;  // 64
-inline constexpr int kVersion65 = 65;  // 65
+/// Versions of rdma-core in which the structures grew, each with its interface numbers. Two
+/// versions may share a number.
+inline constexpr int kFirstVersion = 36;  // 34; also 57, which adds nothing here
+inline constexpr int kVersion59 = 59;     // 59
+inline constexpr int kVersion62 = 62;     // also 59
+inline constexpr int kVersion64 = 64;     // 64
+inline constexpr int kVersion65 = 65;     // 65
 
 struct AddedOperation {
   int since;
-  std::size_t before;  ///< offset in abi34::ContextOps of what it stands in front of
+  std::size_t before;  ///< offset in abi34::ContextOps of the operation that it precedes
 };
 
 inline constexpr AddedOperation kAddedOperations[] = {
@@ -47,7 +47,8 @@ inline constexpr AddedOperation kAddedOperations[] = {
 inline constexpr std::size_t kFirstOperations = sizeof(abi34::ContextOps) / sizeof(void (*)());
 using Operations = std::array<abi34::NotProvided, kFirstOperations + std::size(kAddedOperations)>;
 
-/// What verbs_set_ops() of this version takes: `ops`, with null for each operation that was added.
+/// Returns the operations for verbs_set_ops() of this version: `ops`, with null for each added
+/// operation.
 inline Operations operations_of(int version, const abi34::ContextOps& ops) {
   Operations all{};
   const auto* from = reinterpret_cast<const std::byte*>(&ops);
@@ -60,7 +61,8 @@ inline Operations operations_of(int version, const abi34::ContextOps& ops) {
   return all;
 }
 
-/// Bytes in front of the ibv_context in a verbs_context of this version, which grows by pointers.
+/// Returns the bytes in front of the ibv_context in a verbs_context of this version. Each added
+/// operation is a pointer.
 constexpr std::size_t context_front(int version) {
   const std::size_t pointers = (version >= kVersion59 ? 3u : 0u) +  // alloc_dmah to reg_mr_ex
                                (version >= kVersion62 ? 1u : 0u) +  // dm_export_dmabuf_fd
@@ -69,7 +71,7 @@ constexpr std::size_t context_front(int version) {
 }
 inline constexpr std::size_t kLargestContextFront = context_front(kVersion65);
 
-/// The version, as above, of the library that has loaded this plugin.
+/// Returns the version, as above, of the library that has loaded this plugin.
 int library_version();
 
 }  // namespace softhca::provider

@@ -1,5 +1,5 @@
-// Locks of the provider. Applications may call from any number of threads, on machines with fewer
-// cores than threads, so a waiter gives its core away soon.
+// Locks of the provider. Applications may call it from any number of threads, on machines with
+// fewer cores than threads. So a waiting thread soon yields its core.
 #pragma once
 
 #include <pthread.h>

@@ -46,7 +46,7 @@ bool is_unshared(const abi::MrExtent& extent) {
   return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
 }
 
-/// 0 or an errno value.
+/// Sends the request with its extents. Returns 0 or an errno value.
 template <class Request>
 int send_registration(Context& context, abi::Operation operation, const Request& request,
                       std::span<const abi::MrExtent> extents, abi::RegisterMrReply& reply) {
@@ -58,12 +58,12 @@ int send_registration(Context& context, abi::Operation operation, const Request&
   return context.control.call(operation, body, std::as_writable_bytes(std::span{&reply, 1}), none);
 }
 
-/// Undoes the MADV_DONTFORK that libibverbs gives after ibv_fork_init(): children have copies of
-/// registered memory. Older ones give it even where they know that it is not needed, all give it
-/// in a program without the preload library. They gave it to whole pages, of the size that the
-/// memory has.
+/// Reverts the MADV_DONTFORK that libibverbs sets after ibv_fork_init(), because children keep
+/// copies of registered memory. Older versions set it even where they know that it is not needed;
+/// all versions set it in a program without the preload library. They set it on whole pages, of the
+/// memory's page size.
 void keep_in_children(std::uint64_t addr, std::uint64_t length) {
-  // Does not change any more: libibverbs refuses ibv_fork_init() from the first registration on.
+  // Constant: libibverbs refuses ibv_fork_init() from the first registration on.
   static std::atomic<int> status{-1};
   int known = status.load(std::memory_order_relaxed);
   if (known < 0) status = known = ibv_is_fork_initialized();
@@ -73,20 +73,19 @@ void keep_in_children(std::uint64_t addr, std::uint64_t length) {
     const std::uint64_t begin = addr / page * page;
     const std::uint64_t end = (addr + length + page - 1) / page * page;
     if (::madvise(std::bit_cast<void*>(begin), end - begin, MADV_DOFORK) == 0) return;
-    if (errno != EINVAL) return;  // not for the size of its pages
+    if (errno != EINVAL) return;  // EINVAL: another page size
   }
 }
 
-/// Shares the memory of the region for `access` and has it registered by `send(extents)`, 0 or an
-/// errno value as this is. The daemon may have given up memory kept from earlier registrations when
-/// a tenant was short of memory: that is shared anew.
+/// Shares the memory of the region for `access`, and registers it by `send(extents)`. Both return 0
+/// or an errno value. Under a memory shortage of the tenant, the daemon may have given up memory
+/// kept from earlier registrations; then this shares it anew.
 template <class Send>
 int share(Context& context, std::uint64_t addr, std::uint64_t length, int access,
           ExtentList& extents, Send send) {
   keep_in_children(addr, length);
   const bool writable = (access & kWritableAccess) != 0;
-  // One attempt would do, if other threads did not register the same memory while the tenant is
-  // short of it.
+  // One repetition would do, if other threads did not register the same memory during the shortage.
   constexpr int kAttempts = 8;
   int error = ESTALE;
   for (int i = 0; error == ESTALE && i < kAttempts; ++i) {
@@ -105,25 +104,25 @@ int share(Context& context, std::uint64_t addr, std::uint64_t length, int access
   return error == ESTALE ? ENOMEM : error;
 }
 
-/// As in the kernel: a region has at least one byte and does not wrap around.
+/// True for a range that the kernel accepts: it has at least one byte and does not wrap around.
 bool is_range(std::uintptr_t begin, std::size_t length) {
   return length != 0 && begin + length >= begin;
 }
 
-/// On demand, where the daemon reaches the process: the region is of addresses, whatever may lie
-/// there when it is used.
+/// True for a region on demand, if the daemon can reach the process. Such a region is of addresses,
+/// whatever memory they have when it is used.
 bool is_of_addresses(const Context& context, int access) {
   return (access & IBV_ACCESS_ON_DEMAND) != 0 &&
          (context.limits.capabilities & abi::kCanReachProcess) != 0;
 }
 
-/// A region of all addresses (implicit on-demand paging).
+/// True for a region of all addresses (implicit on-demand paging).
 bool is_implicit(const abi::RegisterMrRequest& request) {
   return (request.access & IBV_ACCESS_ON_DEMAND) != 0 && request.addr == 0 &&
          request.length == SIZE_MAX;
 }
 
-/// 0 or an errno value.
+/// Checks a region of all addresses. Returns 0 or an errno value.
 int check_implicit(const Context& context, const abi::RegisterMrRequest& request) {
   if (request.iova != 0) return EINVAL;
   if (is_of_addresses(context, static_cast<int>(request.access))) return 0;
@@ -131,14 +130,14 @@ int check_implicit(const Context& context, const abi::RegisterMrRequest& request
   return EOPNOTSUPP;
 }
 
-/// What a region keeps of its extents.
+/// Copies the extents for the region. False: out of memory.
 bool keep(const ExtentList& extents, Array<abi::MrExtent>& kept) {
   if (!kept.allocate(extents.all().size())) return false;
   std::copy(extents.all().begin(), extents.all().end(), kept.data());
   return true;
 }
 
-/// As share(), but nothing is shared, or even looked at.
+/// As share(), but shares no memory, and does not even inspect it.
 template <class Send>
 int send_addresses(std::uint64_t addr, std::uint64_t length, Send send) {
   const abi::MrExtent whole{addr, length, 0, 0,
@@ -146,7 +145,7 @@ int send_addresses(std::uint64_t addr, std::uint64_t length, Send send) {
   return send({&whole, 1});
 }
 
-/// Shares the memory, if need be, and registers it. 0 or an errno value.
+/// Shares the memory, if necessary, and registers it. Returns 0 or an errno value.
 int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
   const Owned<ExtentList> list(make<ExtentList>());  // too large for a small stack
   if (list == nullptr) return ENOMEM;
@@ -169,7 +168,7 @@ int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
   return 0;
 }
 
-/// A region that was only read is to be written from now on. 0 or an errno value.
+/// Prepares the memory of a region that has been read-only for writes. Returns 0 or an errno value.
 int check_new_access(Context& context, const Mr& mr, int access, ExtentList& extents) {
   const ibv_mr& base = mr.base.mr;
   const bool now = (access & kWritableAccess) != 0 && (mr.base.access & kWritableAccess) == 0;
@@ -224,13 +223,13 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
     errno = error;
     return nullptr;
   }
-  // The region contains every address.
+  // The region contains all addresses.
   mr->base.mr = {pd->context, pd, nullptr, SIZE_MAX, reply.handle, reply.lkey, reply.rkey};
   mr->base.type = abi34::kNullMr;
   return &mr.release()->base.mr;
 }
 
-/// The library takes over domain, address and length when this succeeds.
+/// On success, the library sets domain, address and length.
 int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::size_t length,
              int access) {
   Mr& mr = *reinterpret_cast<Mr*>(verbs_mr);
@@ -240,7 +239,7 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   if (moves && !is_range(begin, length)) return EINVAL;
   const int new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : verbs_mr->access;
   const bool turns = ((new_access ^ verbs_mr->access) & IBV_ACCESS_ON_DEMAND) != 0;
-  if (turns && !moves) return EOPNOTSUPP;  // the memory would have to be told anew
+  if (turns && !moves) return EOPNOTSUPP;  // the request would need the extents of the memory
   abi::ReregisterMrRequest request{};
   request.handle = verbs_mr->mr.handle;
   request.flags = static_cast<std::uint32_t>(flags);
@@ -292,7 +291,7 @@ ibv_mr* import_mr(ibv_pd* pd, std::uint32_t handle) {
     errno = error;
     return nullptr;
   }
-  // The address is another process's.
+  // The address is that of another process.
   mr->base.mr = {pd->context, pd, nullptr, reply.length, handle, reply.lkey, reply.rkey};
   mr->base.type = abi34::kImportedMr;
   mr->base.access = static_cast<int>(reply.access);
@@ -301,7 +300,8 @@ ibv_mr* import_mr(ibv_pd* pd, std::uint32_t handle) {
   return &mr.release()->base.mr;
 }
 
-/// The region lives on for others. Its maker may call this, too.
+/// Releases an imported region, which continues to exist for others. The process that made it may
+/// call this, too.
 void unimport_mr(ibv_mr* ibv_mr) {
   Mr* mr = reinterpret_cast<Mr*>(ibv_mr);
   Context& context = *to_context(ibv_mr->context);

@@ -17,7 +17,7 @@ int MemoryOffer::make(ControlChannel& control) {
   if (!socket_.is_ours())
     if (const int error = ask_for_socket(control)) return error;
   if (const int error = send_descriptor(socket_.get(), memory.fd()))
-    return error == ETOOMANYREFS ? EMFILE : error;  // the user has too many under way
+    return error == ETOOMANYREFS ? EMFILE : error;  // the user has too many in flight
   socket_.reset();
   made_ = true;
   return 0;
@@ -29,7 +29,7 @@ int MemoryOffer::ask_for_socket(ControlChannel& control) {
   const iovec body{const_cast<abi::HandleBody*>(&request), sizeof request};
   if (const int error = control.call(abi::Operation::kOfferMemory, {&body, 1}, {}, fds))
     return error;
-  if (const int error = fds.check(1)) return error;  // it may be asked for again
+  if (const int error = fds.check(1)) return error;  // the request may be repeated
   socket_.reset(fds.take(0));
   return 0;
 }

@@ -1,4 +1,4 @@
-// A memory region of this process, or one that another registered.
+// A memory region of this process, or an imported one.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace softhca::provider {
 
-/// Access flags of regions whose memory is written, as ib_access_writable() of the kernel has it.
+/// Access flags that permit writes, as in the kernel's ib_access_writable().
 inline constexpr int kWritableAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
 struct Mr {
   abi34::VerbsMr base;
-  Array<abi::MrExtent> extents;  ///< shared for it, to be released with it
+  Array<abi::MrExtent> extents;  ///< shared for this region, and released with it
   std::size_t extent_count;
   std::uint64_t iova;
   Mr* next_on_demand;
@@ -27,14 +27,14 @@ struct Mr {
 };
 static_assert(offsetof(Mr, base) == 0);
 
-/// The regions of a context that are paged on demand, which advice may name.
+/// The regions of a context that are paged on demand, for calls of advise_mr().
 class OnDemandRegions {
  public:
   void add(Mr& mr);
-  /// Nothing happens if the region is not one of them.
+  /// Removes a region, if it is one of them.
   void remove(const Mr& mr);
 
-  /// What stands in a region now; null: no such region.
+  /// A copy of the current values of a region.
   struct Found {
     ibv_mr mr;
     std::uint64_t iova;

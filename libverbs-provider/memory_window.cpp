@@ -28,7 +28,7 @@ int dealloc_mw(ibv_mw* mw) {
   return 0;
 }
 
-/// Binds a window of type 1, whose key changes with every bind.
+/// Binds a window of type 1; each bind changes its key.
 int bind_mw(ibv_qp* ibv_qp, ibv_mw* mw, ibv_mw_bind* bind) {
   Qp& qp = *to_qp(ibv_qp);
   if (!in(opcodes_of(qp.type), IBV_WR_BIND_MW)) return EINVAL;

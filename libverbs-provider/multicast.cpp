@@ -17,13 +17,14 @@ int change_membership(ibv_qp* qp, abi::Operation operation, const ibv_gid& group
 
 }  // namespace
 
-// The LID of a group is InfiniBand's, not RoCE's.
+// The LID of a group is for InfiniBand and has no meaning in RoCE.
 
 int attach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t) {
   return change_membership(qp, abi::Operation::kAttachMulticast, *group);
 }
 
-/// When the daemon is gone so is the membership: that lets programs clean up.
+/// Succeeds if the daemon has ended, because the membership has ended, too. This lets programs
+/// clean up.
 int detach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t) {
   const int error = change_membership(qp, abi::Operation::kDetachMulticast, *group);
   return error == EIO && to_context(qp->context)->control.lost() ? 0 : error;

@@ -1,5 +1,6 @@
-// Maps numbers of 24 bits to queue pairs, or shared receive queues of XRC: a three-level tree, 8
-// bits a level, so that polling finds one without a lock while others come and go.
+// Maps numbers of 24 bits to queue pairs or XRC shared receive queues. The table is a three-level
+// tree with 8 bits per level, so that polling needs no lock while other threads insert and remove
+// objects.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,7 @@ class NumberTable {
     return leaf == nullptr ? nullptr : leaf->objects[number & 0xff].load(std::memory_order_acquire);
   }
 
-  /// False when memory is short. Nodes stay until the table goes.
+  /// Inserts an object. False: out of memory. Nodes stay until the table is destroyed.
   bool insert(std::uint32_t number, Object* object) {
     Guard guard(mutex_);
     Middle* middle = child(root_[number >> 16 & 0xff]);
@@ -46,7 +47,7 @@ class NumberTable {
     return true;
   }
 
-  /// REQUIRES: inserted before.
+  /// Removes an object. REQUIRES: it was inserted.
   void remove(std::uint32_t number) {
     Guard guard(mutex_);
     Middle* middle = child(root_[number >> 16 & 0xff]);

@@ -1,7 +1,7 @@
-// The operations this provider hands to the library, by file. Those that return a pointer set
-// errno when it is null; those that return int return 0 or an errno value (polling: a count, or a
-// negative errno value). The kernel's path leaves the value in errno, too: posting, polling and
-// arming do so themselves, for the others device.cpp does.
+// The operations that this provider gives to the library, by file. An operation that returns a
+// pointer sets errno if it is null. One that returns int returns 0 or an errno value (polling: a
+// count, or a negative errno value). As on the kernel's path, errno also has the value: posting,
+// polling and arming set it themselves, and device.cpp sets it for the others.
 #pragma once
 
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 namespace softhca::provider {
 
-/// Returns `error`, 0 or an errno value, and leaves the latter in errno.
+/// Returns `error`, 0 or an errno value, and sets errno to it unless it is 0.
 inline int report(int error) {
   if (error != 0) errno = error;
   return error;

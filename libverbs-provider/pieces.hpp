@@ -1,7 +1,6 @@
-// Commands of the ibv_wr_ calls as they come into virtual collect buffers: piece by piece
-// (mechanism C2), where $SOFTHCA_KICK says so. The piece with the length and the number in the send
-// queue comes last, when ibv_wr_complete() says that the commands are to be executed; an abort
-// leaves it out. Everything here REQUIRES the lock of the send queue.
+// Writes commands of the ibv_wr_ calls piece by piece into virtual collect buffers (mechanism C2),
+// if $SOFTHCA_KICK selects that. The piece with the length and the sequence number comes last, at
+// ibv_wr_complete(); an abort omits it. All functions here REQUIRE the lock of the send queue.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +9,18 @@
 
 namespace softhca::provider {
 
-/// The command that was begun gets a VCB, if those before it in its chain have one and one is free.
+/// Claims a VCB for the new command, if the commands before it in its chain have one and one is
+/// free.
 void begin_pieces(Qp& qp);
-/// Segments [first, end) of its header are there.
+/// Writes segments [first, end) of its header.
 void show_header(const Qp& qp, unsigned first, unsigned end);
-/// More of its payload stands in the send queue; `all`: no more will come.
+/// Writes more of its payload from the send queue. `all`: the payload is complete.
 void show_payload(Qp& qp, bool all);
 
-/// The chain is posted, and stands in the send queue: the last pieces of those in VCBs, and a
-/// doorbell for the others. 0 or an errno value.
+/// Finishes a chain that is in the send queue: writes the last pieces of the commands in VCBs, and
+/// rings a doorbell for the others. Returns 0 or an errno value.
 int finish_pieces(Qp& qp);
-/// The chain is not posted.
+/// Withdraws the chain instead of posting it.
 void withdraw_pieces(Qp& qp);
 
 }  // namespace softhca::provider

@@ -9,16 +9,16 @@
 namespace softhca::provider {
 namespace {
 
-/// Two busy pollers on one core cost 8 ms a switch; giving the core away after some empty polls,
-/// microseconds.
+/// Two busy polling threads on one core cost 8 ms for each switch. If they yield after some empty
+/// polls, a switch costs microseconds.
 constexpr std::uint32_t kEmptyPollsBeforeYield = 16;
-/// How often a poller of an empty queue asks whether the daemon still lives.
+/// Empty polls between two checks whether the daemon still runs.
 constexpr std::uint32_t kEmptyPollsBeforeCheck = 1 << 14;
 
-/// Takes the element out of the queue it belonged to. Returns its wr_id.
+/// Frees the element of the send queue, and those before it. Returns its wr_id.
 std::uint64_t complete_send(SendQueue& queue, std::uint32_t sequence) {
   const std::uint64_t wr_id = queue.wr_ids[sequence & queue.mask];
-  // One completion frees all earlier, unsignalled commands as well.
+  // One completion also frees all earlier, unsignalled commands.
   queue.completed.store(sequence + 1, std::memory_order_release);
   return wr_id;
 }
@@ -31,9 +31,9 @@ std::uint64_t complete_receive(Qp& qp, std::uint32_t index) {
   return wr_id;
 }
 
-/// What a datagram came in, as RoCE adapters report it in the service level, which RoCE has no
-/// other use for (IBA A17.4.5.1 asks for the distinction): bit 3: in UDP; bits 0 to 2: 1 for IPv6,
-/// 2 for IPv4. UCX relies on it to find the address in the routing header.
+/// Returns the packet type of a datagram, which RoCE adapters report in the service level, a field
+/// without another use in RoCE (IBA A17.4.5.1 asks for the distinction). Bit 3: UDP; bits 0 to 2: 1
+/// for IPv6, 2 for IPv4. UCX uses it to find the address in the routing header.
 std::uint8_t packet_type(const Completion& completion) {
   constexpr std::uint8_t kUdpIpv6 = 8 | 1;
   constexpr std::uint8_t kUdpIpv4 = 8 | 2;
@@ -41,8 +41,8 @@ std::uint8_t packet_type(const Completion& completion) {
   return (completion.flags & abi::kCompletionIpv4) != 0 ? kUdpIpv4 : kUdpIpv6;
 }
 
-/// Finds what the completion is of, and its wr_id. False: it is of something that is no more. A
-/// receive of XRC is one of its shared receive queue; the queue pair may be another process's.
+/// Finds the object of the completion, and its wr_id. False: the object no longer exists. An XRC
+/// receive belongs to its shared receive queue; the queue pair may be another process's.
 bool take_back(const Context& context, const Completion& completion, std::uint64_t& wr_id) {
   if (completion.is_receive == kDiscarded) return false;
   if (completion.is_receive == abi::kCompletionOfXrcReceive) {
@@ -58,7 +58,7 @@ bool take_back(const Context& context, const Completion& completion, std::uint64
   return true;
 }
 
-/// False when the completion is of something that is no more.
+/// Converts a completion. False: its object no longer exists.
 bool translate(const Context& context, const Completion& completion, ibv_wc& wc) {
   if (!take_back(context, completion, wc.wr_id)) return false;
   wc.status = static_cast<ibv_wc_status>(completion.status);
@@ -109,7 +109,7 @@ bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp) {
 int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
   if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
-  // What a daemon left behind is taken before its end is reported.
+  // Completions of an ended daemon are delivered before its end is reported.
   if (empty % kEmptyPollsBeforeCheck == 0) {
     if (!cq.context->session.can_wake()) cq.context->control.give_up();
     cq.context->control.hung_up();

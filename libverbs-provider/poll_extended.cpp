@@ -18,7 +18,8 @@ void leave(Cq& cq) {
   if (!cq.single_threaded) cq.lock.unlock();
 }
 
-/// 0 or ENOENT. The element is given back at once: a long batch must not fill the ring.
+/// Takes the next completion. Returns 0 or ENOENT. Frees the element at once, because a long batch
+/// must not fill the ring.
 int take_next(Cq& cq) {
   const std::uint32_t before = cq.ring.consumer;
   const bool taken = take_completion(cq, cq.current, cq.current_timestamp);
@@ -68,8 +69,8 @@ std::uint64_t nanoseconds(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// Timestamps are of the monotonic clock; how far the clock of the day is ahead of it changes when
-/// that one is set.
+/// Returns the timestamp on the real-time clock. Timestamps are monotonic, and the difference of
+/// both clocks changes whenever the real-time clock is set.
 std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* ex) {
   const std::uint64_t age = nanoseconds(CLOCK_MONOTONIC) - from(ex).current_timestamp;
   return nanoseconds(CLOCK_REALTIME) - age;

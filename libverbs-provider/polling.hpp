@@ -1,5 +1,4 @@
-// Taking completions out of a completion queue: what ibv_poll_cq() and ibv_start_poll() have in
-// common.
+// Takes completions from a completion queue: the common part of ibv_poll_cq() and ibv_start_poll().
 #pragma once
 
 #include <cstdint>
@@ -8,15 +7,15 @@
 
 namespace softhca::provider {
 
-/// The next completion, of a backlog or of the ring; false when there is none. REQUIRES: the lock
+/// Takes the next completion from the backlog or the ring. False: there is none. REQUIRES: the lock
 /// of `cq` held.
 bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp);
 
-/// To be called when there was no completion: gives the core away now and then. 0, or EIO when
-/// there will be none ever again.
+/// Called if a poll found no completion; yields the core now and then. Returns 0, or EIO if the
+/// daemon has ended.
 int poll_in_vain(Cq& cq);
 
-/// Installs the calls of an extended completion queue.
+/// Sets the calls of an extended completion queue.
 void install_poll_operations(Cq& cq, std::uint64_t wc_flags);
 
 }  // namespace softhca::provider

@@ -12,7 +12,7 @@ bool entries_fit(const ibv_recv_wr& wr, std::uint32_t max_sge) {
   return wr.num_sge >= 0 && static_cast<std::uint32_t>(wr.num_sge) <= max_sge;
 }
 
-/// REQUIRES: queue.lock held. 0 or an errno value.
+/// Writes one receive. Returns 0 or an errno value. REQUIRES: queue.lock held.
 int write_receive(ReceiveQueue& queue, const ibv_recv_wr& wr) {
   if (!entries_fit(wr, queue.max_sge)) return EINVAL;
   if (queue.next - queue.completed.load(std::memory_order_acquire) >= queue.max_wr) return ENOMEM;
@@ -23,7 +23,7 @@ int write_receive(ReceiveQueue& queue, const ibv_recv_wr& wr) {
   return 0;
 }
 
-/// REQUIRES: srq.lock held. 0 or an errno value.
+/// Writes one receive. Returns 0 or an errno value. REQUIRES: srq.lock held.
 int write_receive(Srq& srq, const ibv_recv_wr& wr) {
   if (!entries_fit(wr, srq.max_sge)) return EINVAL;
   if (srq.outstanding() >= srq.max_wr) return ENOMEM;
@@ -35,7 +35,8 @@ int write_receive(Srq& srq, const ibv_recv_wr& wr) {
   return 0;
 }
 
-/// Posts the chain to a locked queue. 0 or an errno value, with *bad the element it is about.
+/// Posts the chain to a locked queue. Returns 0 or an errno value; then *bad is the refused
+/// element.
 template <class Queue>
 int write_chain(Queue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   int error = 0;
@@ -74,7 +75,7 @@ int post_recv(ibv_qp* ibv_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     }
     error = write_chain(qp.receive, wr, bad);
   }
-  // The engine has to flush these at once, and may be asleep.
+  // The engine must flush these at once, and may be asleep.
   if (state == IBV_QPS_ERR || qp.flushing.load(std::memory_order_relaxed)) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     qp.context->session.wake_if_parked();

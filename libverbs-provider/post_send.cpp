@@ -1,5 +1,5 @@
-// The first step of a command's way (docs/architecture.md): it is written into the send queue. The
-// second, announcing it, is in send_commands.cpp.
+// The first step of a command (docs/architecture.md): writes it into the send queue.
+// send_commands.cpp has the second step, which announces it.
 #include <cerrno>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace softhca::provider {
 namespace {
 
-/// Fields that depend on the opcode.
+/// Sets the fields that depend on the opcode.
 void fill_remote(const Qp& qp, const ibv_send_wr& wr, abi::CommandHeader& header) {
   if (in(kRdmaOpcodes, wr.opcode)) {
     header.remote_addr = wr.wr.rdma.remote_addr;
@@ -37,7 +37,7 @@ void fill_remote(const Qp& qp, const ibv_send_wr& wr, abi::CommandHeader& header
   }
 }
 
-/// Inline data or entries, behind the header; the number of bytes in use.
+/// Writes inline data or entries behind the header. Returns the number of bytes.
 std::uint16_t write_payload(const ibv_send_wr& wr, std::byte* payload) {
   std::size_t bytes = 0;
   for (int i = 0; i < wr.num_sge; ++i) {
@@ -55,7 +55,7 @@ std::uint16_t write_payload(const ibv_send_wr& wr, std::byte* payload) {
   return static_cast<std::uint16_t>(bytes);
 }
 
-/// 0 or an errno value.
+/// Checks a work request. Returns 0 or an errno value.
 int check(const Qp& qp, const ibv_send_wr& wr) {
   if (wr.opcode == IBV_WR_TSO) return EOPNOTSUPP;
   if (!in(opcodes_of(qp.type), wr.opcode)) return EINVAL;
@@ -69,7 +69,7 @@ int check(const Qp& qp, const ibv_send_wr& wr) {
   return bytes <= qp.send.max_inline ? 0 : EINVAL;
 }
 
-/// A command without data. 0 or an errno value.
+/// Writes a command without data. Returns 0 or an errno value.
 int write_window_command(Qp& qp, const ibv_send_wr& wr) {
   if (!in(opcodes_of(qp.type), wr.opcode)) return EINVAL;
   if (is_full(qp.send)) return ENOMEM;
@@ -78,7 +78,7 @@ int write_window_command(Qp& qp, const ibv_send_wr& wr) {
   header.flags = command_flags(qp, wr.send_flags & ~unsigned{IBV_SEND_INLINE});
   header.rkey = wr.invalidate_rkey;
   if (wr.opcode == IBV_WR_BIND_MW) {
-    // Windows of type 1 have a call of their own.
+    // ibv_bind_mw() binds windows of type 1.
     if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
     const auto& bind = wr.bind_mw;
     if (const int error = fill_bind(header, bind.mw, bind.rkey, bind.bind_info)) return error;
@@ -87,7 +87,7 @@ int write_window_command(Qp& qp, const ibv_send_wr& wr) {
   return 0;
 }
 
-/// Writes one command into the send queue. 0 or an errno value.
+/// Writes one command into the send queue. Returns 0 or an errno value.
 int write_command(Qp& qp, const ibv_send_wr& wr) {
   if (in(kWindowOpcodes, wr.opcode)) return write_window_command(qp, wr);
   if (const int error = check(qp, wr)) return error;

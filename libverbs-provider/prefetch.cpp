@@ -1,6 +1,6 @@
-// Advice on memory that is paged on demand. No record is kept of what lies where, so all that can
-// be done for a region is to make its pages present. That is done where the memory is: advice on a
-// region of another process is checked, and has no effect.
+// Advice on memory that is paged on demand. The provider keeps no record of mappings, so the only
+// effect of advice is to make the pages of a region present. Only the process that has the memory
+// can do so: advice on a region of another process is checked, and has no effect.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,10 +15,11 @@ namespace {
 
 struct Range {
   std::uintptr_t begin = 0;
-  std::size_t length = 0;  ///< 0: nothing to be done
+  std::size_t length = 0;  ///< 0: nothing to do
 };
 
-/// The part of this process's memory that the entry names. 0, or what mlx5 says to such an entry.
+/// Finds the part of this process's memory in `entry`. Returns 0, or the errno value of mlx5 for
+/// such an entry.
 int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& entry, Range& range) {
   OnDemandRegions::Found found;
   if (!context.on_demand.find(entry.lkey, found)) return ENOENT;
@@ -31,8 +32,8 @@ int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& en
   return 0;
 }
 
-/// Makes the pages of the range present; if `wait`, by the time it returns. 0, or EFAULT: some
-/// pages cannot be had.
+/// Makes the pages of the range present; with `wait`, before it returns. Returns 0, or EFAULT if
+/// some pages cannot be had.
 int populate(Range range, bool write, bool wait) {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   range.length += range.begin % page;
@@ -43,7 +44,8 @@ int populate(Range range, bool write, bool wait) {
     kernel.advise(begin, range.length, MADV_WILLNEED);
     return 0;
   }
-  // EINVAL: before Linux 5.14, or memory that has no pages of its own. All of this is best effort.
+  // EINVAL: before Linux 5.14, or memory without pages of its own. Ignored, as advice is best
+  // effort.
   const int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   if (kernel.advise(begin, range.length, advice) == 0 || errno == EINVAL) return 0;
   return EFAULT;
@@ -63,7 +65,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   for (const ibv_sge* entry = list; entry != list + count; ++entry) {
     Range range;
     if (const int error = find_range(context, *pd, write, *entry, range)) return error;
-    // What is present can be reached as it is.
+    // Without faults there is nothing to do: present pages can be used as they are.
     if (range.length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
     if (const int error = populate(range, write, wait)) return error;
   }

@@ -5,7 +5,7 @@
 namespace softhca::provider {
 namespace {
 
-/// A value the caller left unset may be anything; only attributes named by the mask are read.
+/// Copies only the attributes that the mask names, as the caller may leave others uninitialised.
 class Masked {
  public:
   explicit Masked(int mask) : mask_(mask) {}

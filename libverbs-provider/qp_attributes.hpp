@@ -1,4 +1,4 @@
-// Between struct ibv_qp_attr and its image in the control protocol.
+// Converts struct ibv_qp_attr to its image in the control protocol and back.
 #pragma once
 
 #include "abi/control.hpp"
@@ -7,7 +7,7 @@
 namespace softhca::provider {
 
 abi::QpAttributes to_qp_attributes(const ibv_qp_attr& attr, int mask);
-/// Leaves `cap` zero: the daemon does not send it.
+/// Leaves `cap` zero, because the daemon does not send it.
 ibv_qp_attr from_qp_attributes(const abi::QpAttributes& attributes);
 
 }  // namespace softhca::provider

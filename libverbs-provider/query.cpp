@@ -22,12 +22,12 @@ constexpr unsigned kCapabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_POR
                                    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                                    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 
-// Of device_cap_flags_ex.
+// Bits of device_cap_flags_ex.
 constexpr std::uint64_t kFlushGlobal = std::uint64_t{1} << 38;
 constexpr std::uint64_t kAtomicWrite = std::uint64_t{1} << 40;
 
-// What each type of queue pair does with regions that are paged on demand: whatever it does with
-// other regions.
+// Operations of each type of queue pair on regions that are paged on demand; they are the same as
+// on other regions.
 constexpr std::uint32_t kOdpSupportFlush = 1 << 6, kOdpSupportAtomicWrite = 1 << 7;
 constexpr std::uint32_t kOdpUd =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -46,7 +46,7 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
   attr.node_guid = limits.node_guid;
   attr.sys_image_guid = limits.sys_image_guid;
   attr.max_mr_size = limits.max_mr_size;
-  attr.page_size_cap = ~std::uint64_t{4095};  // every power of two from 4 KiB
+  attr.page_size_cap = ~std::uint64_t{4095};  // all powers of two from 4 KiB
   attr.vendor_id = limits.vendor_id;
   attr.vendor_part_id = limits.vendor_part_id;
   attr.hw_ver = limits.hw_version;
@@ -71,7 +71,7 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
   attr.max_srq = as_int(limits.max_srq);
   attr.max_srq_wr = as_int(limits.max_srq_wr);
   attr.max_srq_sge = as_int(limits.max_srq_sge);
-  // The most there can be: every queue pair in its full number of groups, none shared with another.
+  // The upper bound: each queue pair in its full number of groups, and no shared groups.
   attr.max_mcast_grp = attr.max_total_mcast_qp_attach = as_int(
       std::min(limits.max_qp, 0x7fffffff / abi::kMaxMulticastGroups) * abi::kMaxMulticastGroups);
   attr.max_mcast_qp_attach = abi::kMaxMulticastMembers;
@@ -97,12 +97,13 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.completion_timestamp_mask = ~std::uint64_t{0};
   full.hca_core_clock = kNanosecondClock;
   full.cq_mod_caps = {0xffff, 0xffff};
-  // The caller's structure may be of an older version, or end after the first part.
+  // The caller's structure may be of an older version, or end after its first part.
   std::memcpy(attr, &full, std::min(attr_size, sizeof full));
   return 0;
 }
 
-/// The clock of completion timestamps. Adapters report its bare count in tv_nsec, and so do we.
+/// Returns the clock of completion timestamps. As adapters do, it reports the plain count in
+/// tv_nsec.
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
   const std::uint32_t known = values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK;
   if (known != 0) {
@@ -120,7 +121,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) {
   const int error = to_context(context)->control.call(abi::Operation::kQueryPort,
                                                       abi::HandleBody{port, 0}, reply);
   if (error != 0) return error;
-  // The library has cleared `attr`, which may be smaller in its version than in our header.
+  // The library has cleared `attr`, which may be smaller than in this build's header.
   attr->state = static_cast<ibv_port_state>(reply.state);
   attr->max_mtu = static_cast<ibv_mtu>(reply.max_mtu);
   attr->active_mtu = static_cast<ibv_mtu>(reply.active_mtu);

@@ -12,7 +12,7 @@
 namespace softhca::provider {
 namespace {
 
-/// 0 or an errno value.
+/// Maps the send queue of a reply. Returns 0 or an errno value.
 int attach_send(Context& context, const abi::CreateQpReply& reply, SendQueue& queue) {
   if (!std::has_single_bit(reply.send_entries) || reply.max_send_wr > reply.send_entries ||
       reply.max_inline > abi::kMaxInline || reply.max_send_sge > abi::kMaxSge)
@@ -29,7 +29,7 @@ int attach_send(Context& context, const abi::CreateQpReply& reply, SendQueue& qu
   return queue.wr_ids.allocate(reply.send_entries) ? 0 : ENOMEM;
 }
 
-/// 0 or an errno value.
+/// Maps the receive queue of a reply. Returns 0 or an errno value.
 int attach_receive(Context& context, const abi::CreateQpReply& reply, ReceiveQueue& queue) {
   if (!std::has_single_bit(reply.receive_entries) || reply.max_receive_wr > reply.receive_entries)
     return EPROTO;
@@ -46,9 +46,9 @@ int attach_receive(Context& context, const abi::CreateQpReply& reply, ReceiveQue
   return queue.wr_ids.allocate(reply.receive_entries) ? 0 : ENOMEM;
 }
 
-/// 0 or an errno value.
+/// Maps the queues of a reply. Returns 0 or an errno value.
 int attach(Context& context, const abi::CreateQpReply& reply, ReceivedFds& fds, Qp& qp) {
-  if (qp.type == IBV_QPT_XRC_RECV) return 0;  // nothing is posted to it, and nothing completes
+  if (qp.type == IBV_QPT_XRC_RECV) return 0;  // it has no posts and no completions
   if (reply.new_segment != 0)
     if (const int error = context.segments.announce(reply.send_ring.segment, fds)) return error;
   if (const int error = attach_send(context, reply, qp.send)) return error;
@@ -66,7 +66,7 @@ bool supported(ibv_qp_type type) {
          type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-/// What only ibv_create_qp_ex() can ask for. 0 or an errno value.
+/// Checks the options that only ibv_create_qp_ex() has. Returns 0 or an errno value.
 int check_extensions(const ibv_qp_init_attr_ex& init) {
   constexpr std::uint32_t kParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                    IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
@@ -84,14 +84,14 @@ int check_extensions(const ibv_qp_init_attr_ex& init) {
   return check_send_operations(init.qp_type, init.send_ops_flags);
 }
 
-/// Bytes of inline data for what carries its data in the command.
+/// Returns the inline bytes needed by operations with their data in the command.
 std::uint32_t inline_needed(const ibv_qp_init_attr_ex& init) {
   const bool named = (init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   return named && (init.send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0 ? 8 : 0;
 }
 
-/// Leaves out what the type does not have: an initiator of XRC has nothing to receive by, a target
-/// nothing but its domain.
+/// Removes what the type does not have: an XRC initiator has no receives, and an XRC target only
+/// its domain.
 ibv_qp_init_attr_ex reduced(const ibv_qp_init_attr_ex& given) {
   ibv_qp_init_attr_ex init = given;
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
@@ -106,7 +106,7 @@ ibv_qp_init_attr_ex reduced(const ibv_qp_init_attr_ex& given) {
   return init;
 }
 
-/// REQUIRES: reduced(). 0 or an errno value.
+/// Creates the queue pair. Returns 0 or an errno value. REQUIRES: `init` comes from reduced().
 int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
   const bool receives = !target && init.qp_type != IBV_QPT_XRC_SEND;
@@ -149,7 +149,7 @@ ibv_qp_cap capabilities(const Qp& qp) {
           qp.send.max_inline};
 }
 
-/// Which of these fields the library sets itself differs between its versions.
+/// Sets all fields, because versions of the library differ in those that they set themselves.
 void fill_public_part(Qp& qp, ibv_context* context, const ibv_qp_init_attr_ex& init) {
   ibv_qp& base = qp.base.qp;
   base.context = context;
@@ -173,7 +173,8 @@ void discard_all_completions(Qp& qp) {
   if (receive_cq != nullptr && receive_cq != send_cq) discard_completions(*to_cq(receive_cq), qp);
 }
 
-/// Asks in one turn, so that what one thread asks does not overtake what another does. 0 or errno.
+/// Changes the state in one turn, so that requests of two threads do not overtake each other.
+/// Returns 0 or an errno value.
 int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int state) {
   ControlChannel::Turn turn(qp.context->control);
   const int error = turn.call(abi::Operation::kModifyQp, request);
@@ -181,24 +182,25 @@ int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int 
   return error;
 }
 
-/// Returns the sequence number of the next command. What another thread is posting comes before it
-/// or after. In a forked child the thread that holds the lock may not exist.
+/// Returns the sequence number of the next command. A concurrent post comes before it or after it.
+/// In a forked child, the thread that holds the lock may not exist.
 std::uint32_t next_sequence(Qp& qp) {
   if (qp.context->control.lost()) return 0;
   Guard guard(qp.send.lock);
   return qp.send.next;
 }
 
-/// To RESET. Receives count from 0 again. The numbers of commands go on: some posted before may
-/// still lie in collect buffers and doorbells, and are recognized as old by their numbers. 0 or
-/// errno.
+/// Moves the queue pair to RESET. Receives count from 0 again. Commands keep counting: old ones may
+/// still be in collect buffers and doorbells, and their sequence numbers identify them as old.
+/// Returns 0 or an errno value.
 int reset(Qp& qp, abi::ModifyQpRequest& request) {
   {
-    Guard guard(qp.send.lock);  // nothing is posted between the number and the change
+    Guard guard(qp.send.lock);  // prevents posts between the number and the change
     request.send_sequence = qp.send.next;
     if (const int error = change_state(qp, request, true, IBV_QPS_RESET)) return error;
   }
-  // A thread that polls may hold the lock of the completion queue and want that of the send queue.
+  // Without the send lock: a polling thread may hold the lock of the completion queue and wait for
+  // that of the send queue.
   discard_all_completions(qp);
   qp.send.completed.store(request.send_sequence, std::memory_order_release);
   qp.flushing.store(false, std::memory_order_relaxed);

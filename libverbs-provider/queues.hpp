@@ -1,5 +1,5 @@
-// The provider's objects: each begins with the library's structure of its kind, so that a pointer
-// the application holds is a pointer to one of these.
+// The provider's objects. Each begins with the library's structure of its kind, so that the
+// application's pointers refer to these objects.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,14 @@ namespace softhca::provider {
 struct Context;
 struct Srq;
 
-/// The part of an object that asynchronous events refer to. All of it is guarded by the lock of
-/// event_files.hpp.
+/// The part of an object to which asynchronous events refer. The lock in event_files.hpp guards it.
 struct EventTarget {
   std::uint32_t async_delivered = 0;
   std::uint32_t completions_delivered = 0;  ///< completion queues only
   bool retired = false;                     ///< destroyed; records that name it are dropped
 };
 
-/// A completion as copied out of a ring.
+/// A completion copied from a ring.
 struct Completion {
   std::uint32_t qpn;
   std::uint32_t index;
@@ -39,17 +38,17 @@ struct Completion {
   std::uint32_t source_qp;
 };
 
-/// Stands in `is_receive` of completions whose queue pair was destroyed or reset.
+/// Value of `is_receive` of completions of queue pairs that were destroyed or reset.
 inline constexpr std::uint8_t kDiscarded = 2;
 
-/// A completion ring, consumer side.
+/// A completion ring, as its consumer uses it.
 struct CompletionRing {
   abi::CompletionRingHeader* header = nullptr;
   abi::CompletionElement* elements = nullptr;
   std::uint32_t entries = 0;
   std::uint32_t consumer = 0;
 
-  /// The element at counter `at`, null when the engine has not written it yet.
+  /// Returns the element at counter `at`, or null if the engine has not written it yet.
   abi::CompletionElement* peek(std::uint32_t at) const {
     abi::CompletionElement& element = elements[at & (entries - 1)];
     const std::uint32_t owner = element.owner.load(std::memory_order_acquire);
@@ -62,14 +61,14 @@ struct Cq {
   Context* context = nullptr;
   EventTarget events;
 
-  SpinLock lock;  ///< guards what follows
+  SpinLock lock;  ///< guards the following members
   CompletionRing ring;
-  Array<Completion> backlog;  ///< left over from the ring before a resize
+  Array<Completion> backlog;  ///< completions of the ring before a resize
   std::uint32_t backlog_next = 0;
   std::uint32_t backlog_count = 0;
   std::uint32_t empty_polls = 0;
-  // Extended completion queues: what ibv_start_poll() and ibv_next_poll() found.
-  bool single_threaded = false;  ///< the program keeps its threads apart itself
+  // Extended completion queues: the current completion, of ibv_start_poll() and ibv_next_poll().
+  bool single_threaded = false;  ///< the program serialises its threads
   ibv_wc current{};
   std::uint64_t current_timestamp = 0;
 };
@@ -84,7 +83,7 @@ struct SendQueue {
   std::uint32_t max_sge = 0;
   std::uint32_t max_inline = 0;
   std::uint32_t next = 0;                ///< sequence number of the next command
-  std::atomic<std::uint32_t> completed;  ///< sequences below it are free; written by polling
+  std::atomic<std::uint32_t> completed;  ///< earlier ones are free; written by polling
   Array<std::uint64_t> wr_ids;           ///< by sequence & mask
 };
 
@@ -101,21 +100,22 @@ struct ReceiveQueue {
   Array<std::uint64_t> wr_ids;           ///< by index & mask
 };
 
-/// Longer chains go by doorbell: one announcement, and the VCBs are left to others.
+/// Longer chains use a doorbell: that is one announcement, and leaves the VCBs to other queue
+/// pairs.
 inline constexpr std::uint32_t kLongestVcbChain = 4;
 
-/// What the ibv_wr_ calls are making, from ibv_wr_start() to ibv_wr_complete(). Guarded by the lock
-/// of the send queue, which is held for that time.
+/// The command of the ibv_wr_ calls between ibv_wr_start() and ibv_wr_complete(). Guarded by the
+/// lock of the send queue, which the thread holds meanwhile.
 struct OpenCommand {
   abi::CommandHeader header{};
   std::uint64_t wr_id = 0;
   std::uint32_t first = 0;  ///< sequence number of the first one since ibv_wr_start()
-  int error = 0;            ///< errno value of what went wrong first
+  int error = 0;            ///< errno value of the first mistake
   bool begun = false;       ///< `header` is of a command that is not in the queue yet
-  // In pieces (pieces.hpp):
-  bool in_vcb = false;           ///< the last of `vcbs` is for it
-  std::uint16_t shown = 0;       ///< bytes of its payload that are there
-  std::uint32_t begun_vcbs = 0;  ///< of the first so many commands
+  // Only for commands in pieces (pieces.hpp):
+  bool in_vcb = false;           ///< the last of `vcbs` is for the command
+  std::uint16_t shown = 0;       ///< bytes of its payload written to the VCB
+  std::uint32_t begun_vcbs = 0;  ///< VCBs of the first commands of the chain
   std::uint8_t vcbs[kLongestVcbChain]{};
 };
 
@@ -127,23 +127,23 @@ struct Qp {
   ibv_qp_type type = IBV_QPT_RC;
   Srq* srq = nullptr;
   bool signal_all = false;
-  std::atomic<int> state{IBV_QPS_RESET};  ///< as far as this process knows
-  /// A completion with an error was seen: the engine flushes what is posted from now on.
+  std::atomic<int> state{IBV_QPS_RESET};  ///< as this process knows it
+  /// A completion had an error, so the engine flushes all later posts.
   std::atomic<bool> flushing{false};
-  bool opened = false;  ///< by ibv_open_qp(): its handle is not its number
+  bool opened = false;  ///< by ibv_open_qp(), so its handle is not its number
   SendQueue send;
   ReceiveQueue receive;
   OpenCommand open;
 };
 
-/// Completions of a shared receive queue come in any order, so its elements carry the number of a
-/// slot taken from a free list, independent of their place in the ring.
+/// Completions of a shared receive queue come in any order. So each element has the number of a
+/// slot from a free list, independent of its place in the ring.
 struct Srq {
   abi34::VerbsSrq base;
   Context* context = nullptr;
   EventTarget events;
 
-  SpinLock lock;  ///< guards what follows
+  SpinLock lock;  ///< guards the following members
   abi::ReceiveRingHeader* header = nullptr;
   std::byte* elements = nullptr;
   std::uint32_t stride = 0;
@@ -151,12 +151,12 @@ struct Srq {
   std::uint32_t max_wr = 0;
   std::uint32_t max_sge = 0;
   std::uint32_t next = 0;
-  std::uint32_t slots = 0;  ///< at least max_wr; there are more after the queue got smaller
+  std::uint32_t slots = 0;  ///< at least max_wr; more if the queue was made smaller
   std::uint32_t free_count = 0;
   Array<std::uint32_t> free_slots;
   Array<std::uint64_t> wr_ids;  ///< by slot
 
-  /// Receives posted whose completion has not been polled.
+  /// Returns the number of posted receives without a polled completion.
   std::uint32_t outstanding() const { return slots - free_count; }
 };
 
@@ -170,17 +170,18 @@ std::uint64_t user_handle_of(Object* object) {
   return reinterpret_cast<std::uintptr_t>(object);
 }
 
-/// In completion_queue.cpp. REQUIRES: the element is valid (CompletionRing::peek()).
+/// Copies an element. Defined in completion_queue.cpp. REQUIRES: the element is valid
+/// (CompletionRing::peek()).
 Completion copy_completion(const abi::CompletionElement& element);
 
 /// Writes the receive element `index` with the entries of `wr` to `slot`.
 void write_receive_element(std::byte* slot, std::uint32_t index, const ibv_recv_wr& wr);
 
-/// Takes slot `index` back into the free list; its wr_id, or 0 for an index out of range.
+/// Returns slot `index` to the free list. Returns its wr_id, or 0 if the index is out of range.
 std::uint64_t return_slot(Srq& srq, std::uint32_t index);
 
-/// Makes later polls skip what `cq` holds of `qp`, giving slots of its shared receive queue back.
-/// REQUIRES: the engine writes no more completions of it.
+/// Makes later polls skip the completions of `qp` in `cq`, and frees their slots of its shared
+/// receive queue. REQUIRES: the engine writes no more completions of `qp`.
 void discard_completions(Cq& cq, Qp& qp);
 
 }  // namespace softhca::provider

@@ -10,7 +10,7 @@
 namespace softhca::provider {
 namespace {
 
-/// Moves the descriptors of a received message into `fds`.
+/// Moves the descriptors of a received message to `fds`.
 void collect_fds(msghdr& message, ReceivedFds& fds) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -23,7 +23,7 @@ void collect_fds(msghdr& message, ReceivedFds& fds) {
   }
 }
 
-/// 0 or an errno value.
+/// Sends a message. Returns 0 or an errno value.
 int send(int socket, const msghdr& message) {
   ssize_t sent;
   do sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-// Records on a Unix socket (SOCK_SEQPACKET), and the descriptors that come with them.
+// Records on a Unix socket (SOCK_SEQPACKET), with their descriptors.
 #pragma once
 
 #include <sys/uio.h>
@@ -10,7 +10,7 @@
 
 namespace softhca::provider {
 
-/// Descriptors that came with a reply; those not taken are closed.
+/// Descriptors received with a reply. Closes those that are not taken.
 class ReceivedFds {
  public:
   ReceivedFds() = default;
@@ -19,14 +19,16 @@ class ReceivedFds {
   ReceivedFds& operator=(const ReceivedFds&) = delete;
 
   unsigned count() const { return count_; }
-  /// 0 if exactly `wanted` came; EMFILE if the process had no place for one of them; else EPROTO.
+  /// Returns 0 if exactly `wanted` descriptors came, EMFILE if the process had no room for one of
+  /// them, else EPROTO.
   int check(unsigned wanted) const;
-  /// The i-th descriptor, now the caller's; REQUIRES i < count(), not taken before.
+  /// Returns the i-th descriptor, which the caller then owns. REQUIRES: i < count(), not taken
+  /// before.
   int take(unsigned i);
   void add(int fd);
-  /// The kernel has dropped some that came.
+  /// Notes that the kernel dropped some descriptors.
   void note_dropped() { dropped_ = true; }
-  /// Closes those that were not taken.
+  /// Closes the descriptors that were not taken.
   void clear();
 
  private:
@@ -35,25 +37,27 @@ class ReceivedFds {
   bool dropped_ = false;
 };
 
-/// 0 or an errno value. `fd`: the new descriptor, also where it could not be connected; or -1.
+/// Connects a new socket. Returns 0 or an errno value. `fd`: the descriptor, even if it could not
+/// be connected; or -1.
 int connect_socket(const char* path, int& fd);
 
-/// 0 or an errno value. Signals do not interrupt it.
+/// Sends a record. Returns 0 or an errno value. Signals do not interrupt it.
 int send_record(int fd, std::span<iovec> parts);
 
-/// A record of one byte with a descriptor. 0 or an errno value. Signals do not interrupt it.
+/// Sends a record of one byte with a descriptor. Returns 0 or an errno value. Signals do not
+/// interrupt it.
 int send_descriptor(int socket, int fd);
 
-/// True if a record that could not be sent for this reason leaves the connection as it was.
+/// True if the connection is still usable after this error of a send.
 bool is_shortage(int error);
 
 struct Received {
-  /// Length of the record; what there was no room for is lost. 0: the other end is closed, or
-  /// receiving failed.
+  /// Length of the record, cut to the room in `parts`. 0: the other end is closed, or the call
+  /// failed.
   std::size_t bytes;
-  bool too_many_fds;  ///< more descriptors came than any reply has
+  bool too_many_fds;  ///< more descriptors than any reply has
 };
-/// Signals do not interrupt it.
+/// Receives a record. Signals do not interrupt it.
 Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds);
 
 }  // namespace softhca::provider

@@ -1,5 +1,5 @@
-// Compiled once for each number of the private interface (SOFTHCA_INTERFACE): the part of a plugin
-// that is different in each.
+// Compiled once for each number of the private interface (SOFTHCA_INTERFACE): the part in which the
+// plugins differ.
 #include <dlfcn.h>
 
 #include "libverbs-provider/device.hpp"
@@ -14,7 +14,7 @@ extern "C" void REGISTER_DRIVER(const softhca::provider::abi34::DeviceOps* ops);
 namespace softhca::provider {
 namespace {
 
-/// Whether the libibverbs of this process has a function that came with one of its versions.
+/// True if the libibverbs of this process has a function that one of its versions added.
 bool library_has(const char* function) {
   void* library = ::dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return false;

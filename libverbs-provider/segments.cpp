@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "libverbs-provider/share/kernel.hpp"
+#include "libverbs-provider/seal.hpp"
 
 namespace softhca::provider {
 
-/// Maps all of the memfd. 0 or an errno value.
+/// Maps the whole memfd. Returns 0 or an errno value.
 int Segments::Mapping::map(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return errno;
@@ -40,7 +40,7 @@ Segments::Mapping* Segments::lookup(std::uint32_t segment) {
   return nullptr;
 }
 
-/// Null when memory is short.
+/// Adds an entry. Null: out of memory.
 Segments::Mapping* Segments::add(std::uint32_t segment) {
   void* grown = std::realloc(mappings_, (count_ + 1) * sizeof(Mapping));
   if (grown == nullptr) return nullptr;

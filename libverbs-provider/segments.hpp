@@ -1,4 +1,5 @@
-// Memory segments that hold the rings of a session: memfds announced by the daemon, mapped whole.
+// Memory segments for the rings of a session: memfds that the daemon announces, each mapped as a
+// whole.
 #pragma once
 
 #include <cerrno>
@@ -17,19 +18,21 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  /// Maps a segment announced with a reply. Announced again, the new memory replaces the old (the
-  /// daemon does so only when no ring lies in it). 0 or an errno value, EMFILE and ENOMEM among
-  /// them. To be called in the turn of the request, as is find(): a segment is announced once, and
-  /// the next reply, to any thread, may name it. The queue of a segment that could not be mapped is
-  /// to be destroyed in the same turn: the daemon gives the segment up then, and announces another.
+  /// Maps a segment announced with a reply. Returns 0 or an errno value, for example EMFILE or
+  /// ENOMEM. If the segment is announced again, the new memory replaces the old; the daemon does so
+  /// only while no ring is in it.
+  ///
+  /// Call this and find() in the turn of the request: a segment is announced once, and the next
+  /// reply, to any thread, may name it. If it cannot be mapped, the caller destroys its queue in
+  /// the same turn; then the daemon gives the segment up and announces another.
   int announce(std::uint32_t segment, ReceivedFds& fds);
 
-  /// As turn.call(), for a ring that would be in use at once: where the daemon has no memory for it
-  /// that is mapped, it announces some first, and is asked again.
+  /// As turn.call(), for a ring that is used at once. If the daemon has no mapped memory for it,
+  /// the daemon announces a segment first, and this repeats the request.
   template <class Request, class Reply>
   int call(ControlChannel::Turn& turn, abi::Operation operation, const Request& request,
            Reply& reply, ReceivedFds& fds) {
-    constexpr int kTries = 4;  // another process of the tenant may need what it takes
+    constexpr int kTries = 4;  // the daemon may give it up for another process
     for (int i = 0; i < kTries; ++i) {
       if (const int error = turn.call(operation, request, reply, fds)) return error;
       if (reply.ring.bytes != 0) return 0;
@@ -37,7 +40,7 @@ class Segments {
       const int error = announce(reply.ring.segment, fds);
       fds.clear();
       if (error == 0) continue;
-      // The daemon gives a segment without rings up with the second request after its reply.
+      // The second request after the reply makes the daemon give up a segment without rings.
       const abi::HandleBody none{abi::kNoHandle, 0};
       turn.call(abi::Operation::kDestroyCq, none);
       return error;
@@ -45,11 +48,11 @@ class Segments {
     return ENOMEM;
   }
 
-  /// The ring's first byte; null unless it lies in a mapped segment, aligned, with at least
-  /// `needed` bytes.
+  /// Returns the first byte of the ring; null unless it is in a mapped segment, aligned, with at
+  /// least `needed` bytes.
   std::byte* find(const abi::RingLocation& ring, std::uint64_t needed);
 
-  /// In a forked child: private memory takes the place of the parent's rings.
+  /// Replaces the parent's rings by private memory in a forked child.
   void abandon();
 
  private:

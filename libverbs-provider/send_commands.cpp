@@ -10,7 +10,7 @@
 namespace softhca::provider {
 namespace {
 
-/// While waiting for room in the doorbell ring: yields between two looks at the daemon.
+/// Yields between two checks of the daemon, while waiting for room in the doorbell ring.
 constexpr unsigned kYieldsBeforeCheck = 1024;
 
 std::size_t command_bytes(const std::byte* command) {
@@ -19,7 +19,8 @@ std::size_t command_bytes(const std::byte* command) {
   return sizeof header + header.payload_bytes;
 }
 
-/// Hands the commands [first, end) over in VCBs; false when there are too few.
+/// Hands the commands [first, end) over in VCBs. False: too few are free, or the engine took one
+/// away.
 bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
   Session& session = qp.context->session;
   const ClaimedVcbs claimed = session.claim_vcbs(end - first);
@@ -32,7 +33,7 @@ bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
   return session.hand_over(claimed.bits);
 }
 
-/// Waits for room in the ring; false when the daemon is gone.
+/// Rings a doorbell; waits for room in the ring. False: the daemon has ended.
 bool ring(const Qp& qp, abi::DoorbellCause cause) {
   Context& context = *qp.context;
   const abi::Doorbell doorbell = abi::make_doorbell(qp.qpn, qp.send.next, cause);

@@ -1,5 +1,5 @@
-// Putting commands into a send queue and announcing them: what ibv_post_send() and the ibv_wr_
-// calls have in common. Everything here REQUIRES the lock of the send queue.
+// Puts commands into a send queue and announces them: the common part of ibv_post_send() and the
+// ibv_wr_ calls. All functions here REQUIRE the lock of the send queue.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ inline constexpr unsigned kAtomicOpcodes =
     1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
 inline constexpr unsigned kSendOpcodes = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM;
 inline constexpr unsigned kWindowOpcodes = 1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV;
-/// What may carry its data inline.
+/// Opcodes that may carry their data inline.
 inline constexpr unsigned kPushOpcodes =
     kSendOpcodes | 1u << IBV_WR_SEND_WITH_INV | 1u << IBV_WR_RDMA_WRITE |
     1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_ATOMIC_WRITE;
 
-// Of rdma-core 45 and later; the header may be of an earlier version.
+// Values of rdma-core 45 and later; this build's header may be of an earlier version.
 inline constexpr unsigned kWrFlush = 14;                   ///< IBV_WR_FLUSH
 inline constexpr std::uint64_t kQpExWithFlush = 1u << 11;  ///< IBV_QP_EX_WITH_FLUSH
 static_assert(kQpExWithFlush < IBV_QP_EX_WITH_ATOMIC_WRITE);
 
-/// What ibv_post_send() takes.
+/// Returns the opcodes of ibv_post_send() for a type.
 constexpr unsigned opcodes_of(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_RC:
@@ -47,17 +47,17 @@ constexpr unsigned opcodes_of(ibv_qp_type type) {
   }
 }
 
-/// What the ibv_wr_ calls take.
+/// Returns the opcodes of the ibv_wr_ calls for a type.
 constexpr unsigned extended_opcodes_of(ibv_qp_type type) {
   return opcodes_of(type) | (type == IBV_QPT_RC ? 1u << kWrFlush : 0);
 }
 
 constexpr bool in(unsigned set, unsigned opcode) { return opcode < 32 && (set >> opcode & 1) != 0; }
 
-/// Whether commands may be posted now: 0 or an errno value.
+/// Checks whether commands may be posted now. Returns 0 or an errno value.
 int may_post(const Qp& qp);
 
-/// CommandHeader::flags of enum ibv_send_flags.
+/// Returns CommandHeader::flags for enum ibv_send_flags.
 inline std::uint8_t command_flags(const Qp& qp, unsigned send_flags) {
   std::uint8_t flags = 0;
   if ((send_flags & IBV_SEND_FENCE) != 0) flags |= abi::kCommandFence;
@@ -75,16 +75,15 @@ inline bool is_full(const SendQueue& queue) {
   return queue.next - queue.completed.load(std::memory_order_acquire) >= queue.max_wr;
 }
 
-/// Where the payload of the next command goes.
+/// Returns the place of the next command's payload.
 inline std::byte* next_payload(const SendQueue& queue) {
   return slot_of(queue, queue.next) + sizeof(abi::CommandHeader);
 }
 
-/// Tells the engine that the next command is posted now.
+/// Stores for the engine that the next command is posted now.
 void tell_posted(const SendQueue& queue);
 
-/// Makes `header`, whose payload stands in the queue already, the next command. REQUIRES: there is
-/// room.
+/// Makes `header` the next command. REQUIRES: its payload is in the queue, and there is room.
 inline void append(Qp& qp, abi::CommandHeader& header, std::uint64_t wr_id) {
   SendQueue& queue = qp.send;
   header.qpn = qp.qpn;
@@ -96,12 +95,13 @@ inline void append(Qp& qp, abi::CommandHeader& header, std::uint64_t wr_id) {
   ++queue.next;
 }
 
-/// What a bind command says. EINVAL: `rkey` cannot be a key of this window, or there is no region.
+/// Fills in a bind command. Returns EINVAL if `rkey` cannot be a key of this window, or there is no
+/// region.
 int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
               const ibv_mw_bind_info& info);
 
-/// Tells the engine of the commands from `first` on: a short chain goes to virtual collect buffers,
-/// a long one is announced by a doorbell. 0 or an errno value.
+/// Announces the commands from `first` on: a short chain in virtual collect buffers, a long one by
+/// a doorbell. Returns 0 or an errno value.
 int announce(Qp& qp, std::uint32_t first);
 int announce_by_doorbell(const Qp& qp, std::uint32_t first);
 

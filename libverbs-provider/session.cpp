@@ -10,13 +10,14 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "libverbs-provider/share/kernel.hpp"
+#include "libverbs-provider/seal.hpp"
 
 namespace softhca::provider {
 namespace {
 
-/// Eventfds share one inode (own_descriptor.hpp). The signal that one would send tells ours from
-/// the program's: without O_ASYNC, which nothing sets here, none is ever sent.
+/// Marks the provider's eventfd: eventfds share one inode (own_descriptor.hpp), so it cannot tell
+/// them apart. The mark is the number of the signal for O_ASYNC, which nothing here sets, so the
+/// kernel never sends it.
 constexpr int kWakeMark = 57;
 
 }  // namespace
@@ -26,8 +27,8 @@ Session::~Session() {
   close_wake_fd();
 }
 
-/// True if the number still stands for the eventfd: programs close descriptors that they do not
-/// know, and give the numbers to files of their own.
+/// True if the number still refers to the eventfd. Programs close descriptors that they do not
+/// know, and reuse the numbers for files of their own.
 bool Session::has_wake_fd() const {
   return wake_fd_ >= 0 && ::fcntl(wake_fd_, F_GETSIG) == kWakeMark;
 }
@@ -89,7 +90,7 @@ ClaimedVcbs Session::claim_vcbs(unsigned count) {
   for (;;) {
     const std::uint64_t free = free_vcbs() & ~claimed;
     if (static_cast<unsigned>(std::popcount(free)) < count) return {};
-    // Round robin: from `start` upwards, then from 0.
+    // Round robin: from `start` up, then from 0.
     std::uint64_t candidates = std::rotr(free, static_cast<int>(start));
     std::uint64_t chosen = 0;
     for (unsigned i = 0; i < count; ++i) {
@@ -99,7 +100,7 @@ ClaimedVcbs Session::claim_vcbs(unsigned count) {
     chosen = std::rotl(chosen, static_cast<int>(start));
     if (!claimed_.compare_exchange_weak(claimed, claimed | chosen, std::memory_order_acq_rel))
       continue;
-    // Another thread may have claimed, used and handed over one of them between the look at
+    // Another thread may have claimed, used and handed over one of them between the read of
     // `active` and the exchange.
     if ((free_vcbs() & chosen) == chosen) return {chosen, start};
     claimed = claimed_.fetch_and(~chosen, std::memory_order_acq_rel) & ~chosen;
@@ -111,11 +112,11 @@ void Session::write_vcb(unsigned vcb, const void* command, std::size_t bytes) {
   page.scoreboard.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   std::memcpy(page.command, command, bytes);
-  // All pieces at once: those written, and those the length says are not used.
+  // All segments at once: those written, and those unused for this length.
   page.scoreboard.store(abi::kAllSegments, std::memory_order_release);
 }
 
-/// REQUIRES: `active` has been turned over for them.
+/// REQUIRES: the caller has inverted the bits in `active`.
 bool Session::are_granted(std::uint64_t vcbs) const {
   return (vcbs & ~header_->granted.load(std::memory_order_seq_cst)) == 0;
 }
@@ -123,8 +124,8 @@ bool Session::are_granted(std::uint64_t vcbs) const {
 bool Session::hand_over(std::uint64_t vcbs) {
   header_->active.fetch_xor(vcbs, std::memory_order_seq_cst);
   const bool granted = are_granted(vcbs);
-  // They are still claimed: no other thread writes there if the engine has collected them after
-  // all.
+  // The VCBs are still claimed, so no other thread writes to them even if the engine has collected
+  // them.
   if (!granted) write_withdrawn(vcbs);
   claimed_.fetch_and(~vcbs, std::memory_order_release);
   wake_if_parked();
@@ -162,7 +163,7 @@ void Session::finish_vcb(unsigned vcb, const void* first, std::uint64_t unused) 
   const std::uint64_t all =
       page.scoreboard.load(std::memory_order_relaxed) | kFirstSegments | unused;
   if (kick_mode_ == KickMode::kVirtual)
-    page.scoreboard.store(all, std::memory_order_seq_cst);  // `parked` is read next
+    page.scoreboard.store(all, std::memory_order_seq_cst);  // seq_cst, as `parked` is read next
   else
     page.scoreboard.store(all | abi::kExplicitKick, std::memory_order_release);
 }
@@ -204,7 +205,7 @@ void Session::wake_if_parked() {
   if (header_->parked.load(std::memory_order_seq_cst) == 0) return;
   if (!has_wake_fd()) return can_wake_.store(false, std::memory_order_relaxed);
   const std::uint64_t one = 1;
-  // Cannot block or fail in a way that matters: a saturated counter wakes the engine as well.
+  // Never blocks, and its failures do not matter: a saturated counter wakes the engine, too.
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof one);
 }
 

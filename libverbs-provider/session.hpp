@@ -1,4 +1,4 @@
-// The session memory of one opened device (abi/session.hpp): virtual collect buffers and doorbells.
+// The session memory of an opened device (abi/session.hpp): virtual collect buffers and doorbells.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,15 @@
 
 namespace softhca::provider {
 
-/// How commands of the ibv_wr_ calls come into virtual collect buffers: $SOFTHCA_KICK.
+/// How commands of the ibv_wr_ calls are written into virtual collect buffers: $SOFTHCA_KICK.
 enum class KickMode : std::uint8_t {
-  kWhole,     ///< written and handed over when all are complete, as ibv_post_send() does
-  kVirtual,   ///< handed over first, and kicked by their last piece
+  kWhole,     ///< written and handed over when all are complete, as by ibv_post_send()
+  kVirtual,   ///< handed over first; the last piece is the kick
   kExplicit,  ///< written piece by piece, then kicked and handed over
 };
 
-/// Virtual collect buffers of one chain. The engine looks at VCBs in rotation, so that a chain
-/// which fills them from `start` on is seen in order, also where it goes on at the first one.
+/// Virtual collect buffers of one chain. The engine polls VCBs in rotation. So it sees a chain that
+/// fills them from `start` on in order, even if the chain wraps around to the first VCB.
 struct ClaimedVcbs {
   std::uint64_t bits = 0;  ///< 0: none
   unsigned start = 0;
@@ -39,42 +39,44 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Maps the session memfd; both descriptors are the session's from now on. 0 or an errno value
-  /// (EINVAL: $SOFTHCA_KICK).
+  /// Maps the session memfd, and takes over both descriptors. Returns 0 or an errno value (EINVAL:
+  /// $SOFTHCA_KICK).
   int open(int memory_fd, int wake_fd, std::uint32_t vcbs);
 
-  /// Claims `count` free VCBs for the caller, or none when fewer are free.
+  /// Claims `count` free VCBs, or none if fewer are free.
   ClaimedVcbs claim_vcbs(unsigned count);
   /// Writes a command into a claimed VCB.
   void write_vcb(unsigned vcb, const void* command, std::size_t bytes);
-  /// Gives claimed and written VCBs to the engine and wakes it if need be. False: the daemon has
-  /// just taken one of them away, and the commands need a doorbell.
+  /// Hands claimed and written VCBs over to the engine, and wakes it if necessary. False: the
+  /// engine has just taken one of them away, so the commands need a doorbell.
   bool hand_over(std::uint64_t vcbs);
 
   // --- a command in pieces, in a claimed VCB
   KickMode kick_mode() const { return kick_mode_; }
-  /// Nothing of it is written. In mode kVirtual the engine may collect it from now on. False: the
-  /// daemon has just taken it away.
+  /// Begins a command, without any piece. In mode kVirtual the engine may collect it from now on.
+  /// False: the engine has just taken the VCB away.
   bool begin_vcb(unsigned vcb);
-  /// `bytes` of the command from `offset` on, where a segment begins; the last segment may be cut
-  /// short. Each segment is written once.
+  /// Writes `bytes` of the command from `offset` on, the start of a segment; the last segment may
+  /// be incomplete. Each segment is written once.
   void write_piece(unsigned vcb, std::size_t offset, const void* from, std::size_t bytes);
-  /// The last piece, the first two segments, and with the length the `unused` segments.
+  /// Writes the last piece, which is the first two segments, and with the length marks the `unused`
+  /// segments.
   void finish_vcb(unsigned vcb, const void* first, std::uint64_t unused);
-  /// To be called when a chain of VCBs is finished. False: as for hand_over().
+  /// Call it when a chain of VCBs is finished. False: as for hand_over().
   bool hand_over_finished(std::uint64_t vcbs);
-  /// Takes VCBs back that were begun and not finished.
+  /// Takes back VCBs that were begun but not finished.
   void withdraw(std::uint64_t vcbs);
 
-  /// Announces a send queue's commands. False when the ring is full.
+  /// Announces commands of a send queue. False: the ring is full.
   bool ring_doorbell(const abi::Doorbell& doorbell);
 
-  /// To be called after every store the engine should see soon.
+  /// Call it after each store that the engine should see soon.
   void wake_if_parked();
-  /// False once the program has been found to have closed the eventfd: a parked engine sleeps on.
+  /// False once the program is known to have closed the eventfd, so that a parked engine cannot be
+  /// woken.
   bool can_wake() const { return can_wake_.load(std::memory_order_relaxed); }
 
-  /// In a forked child: what is mapped here is the parent's, so private memory takes its place.
+  /// Replaces the parent's session by private memory in a forked child.
   void abandon();
 
  private:
@@ -93,7 +95,7 @@ class Session {
   int wake_fd_ = -1;
   std::atomic<bool> can_wake_{true};
   KickMode kick_mode_ = KickMode::kWhole;
-  /// VCBs some thread of this process is writing.
+  /// VCBs that a thread of this process is writing.
   std::atomic<std::uint64_t> claimed_{0};
   std::atomic<std::uint32_t> cursor_{0};
   SpinLock doorbell_lock_;

@@ -10,13 +10,13 @@
 namespace softhca::provider {
 namespace {
 
-/// Makes room for `count` in all. 0 or an errno value.
+/// Makes room for `count` slots in all. Returns 0 or an errno value.
 int add_slots(Srq& srq, std::uint32_t count) {
   if (count <= srq.slots) return 0;
   Array<std::uint32_t> free_slots;
   Array<std::uint64_t> wr_ids;
   if (!free_slots.allocate(count) || !wr_ids.allocate(count)) return ENOMEM;
-  // The one to be taken next stands last.
+  // The slot to take next is the last one.
   std::uint32_t free_count = 0;
   while (count - free_count > srq.slots) {
     free_slots[free_count] = count - 1 - free_count;
@@ -31,7 +31,7 @@ int add_slots(Srq& srq, std::uint32_t count) {
   return 0;
 }
 
-/// The ring a reply names. 0 or an errno value.
+/// Maps the ring of a reply. Returns 0 or an errno value.
 int attach(Context& context, const abi::CreateSrqReply& reply, ReceivedFds& fds, Srq& srq) {
   if (reply.new_segment != 0)
     if (const int error = context.segments.announce(reply.ring.segment, fds)) return error;
@@ -53,7 +53,7 @@ bool is_xrc(const ibv_srq_init_attr_ex& init) {
   return (init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && init.srq_type == IBV_SRQT_XRC;
 }
 
-/// 0 or an errno value.
+/// Sends the request to create. Returns 0 or an errno value.
 int ask(Context& context, ControlChannel::Turn& turn, Srq& srq, const ibv_srq_init_attr_ex& init,
         abi::CreateSrqReply& reply, ReceivedFds& fds) {
   abi::CreateXrcSrqRequest request{};
@@ -65,7 +65,7 @@ int ask(Context& context, ControlChannel::Turn& turn, Srq& srq, const ibv_srq_in
   return context.segments.call(turn, abi::Operation::kCreateSrq, request, reply, fds);
 }
 
-/// 0 or an errno value.
+/// Creates the queue. Returns 0 or an errno value.
 int create(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init) {
   abi::CreateSrqReply reply{};
   ReceivedFds fds;
@@ -84,7 +84,7 @@ int create(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init) {
   return error;
 }
 
-/// 0 or an errno value.
+/// Checks the attributes. Returns 0 or an errno value.
 int check(const ibv_srq_init_attr_ex& init) {
   constexpr std::uint32_t kParts =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -96,7 +96,8 @@ int check(const ibv_srq_init_attr_ex& init) {
   return is_xrc(init) && (init.xrcd == nullptr || init.cq == nullptr) ? EINVAL : 0;
 }
 
-/// REQUIRES: srq.lock held, so that nothing is posted meanwhile. 0 or an errno value.
+/// Changes the size. Returns 0 or an errno value. REQUIRES: srq.lock held, so that no thread posts
+/// meanwhile.
 int resize(Context& context, Srq& srq, const abi::ResizeSrqRequest& request) {
   if (request.max_wr == 0 || request.max_wr > context.limits.max_srq_wr ||
       request.max_wr < srq.outstanding())
@@ -108,7 +109,7 @@ int resize(Context& context, Srq& srq, const abi::ResizeSrqRequest& request) {
   if (const int error =
           context.segments.call(turn, abi::Operation::kResizeSrq, request, reply, fds))
     return error;
-  // The engine reads the new ring alone: without it nothing posted would ever be received.
+  // The engine reads only the new ring, so without it the queue would never receive again.
   if (const int error = attach(context, reply, fds, srq)) return turn.give_up(error);
   return 0;
 }
@@ -160,7 +161,7 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   return srq;
 }
 
-/// Only a queue of XRC has a number.
+/// Returns the number of an XRC shared receive queue; others have none.
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
   if (to_srq(srq)->base.type != IBV_SRQT_XRC) return EINVAL;
   *number = to_srq(srq)->base.srq_num;
@@ -199,7 +200,7 @@ int destroy_srq(ibv_srq* ibv_srq) {
   Context& context = *srq->context;
   if (const int error = context.control.destroy(abi::Operation::kDestroySrq, ibv_srq->handle))
     return error;
-  // Its completions that nobody polled are passed over from now on.
+  // Later polls skip its remaining completions.
   if (srq->base.type == IBV_SRQT_XRC) context.xrc_srqs.remove(srq->base.srq_num);
   remove(context, srq);
   return 0;

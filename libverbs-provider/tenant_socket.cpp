@@ -12,7 +12,7 @@
 namespace softhca::provider {
 namespace {
 
-/// Null when none is asked for.
+/// Returns the level in the environment; null: none.
 const char* wanted_level() {
   const char* level = std::getenv("SOFTHCA_LEVEL");
   return level != nullptr && *level != '\0' ? level : nullptr;

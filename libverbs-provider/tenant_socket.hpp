@@ -1,4 +1,4 @@
-// Which socket of the tenant a process connects to, and what it says first: $SOFTHCA_LEVEL may name
+// Selects the tenant's socket for a process, and builds its first request. $SOFTHCA_LEVEL may name
 // a level of the tenant.
 #pragma once
 
@@ -10,16 +10,16 @@ namespace softhca::provider {
 
 inline constexpr std::size_t kSocketPathBytes = 108;  ///< of sockaddr_un
 
-/// The socket of the wanted level, beside the tenant's, where there is one for us; else the
+/// Selects the socket of the wanted level, beside the tenant's, if the process may use it; else the
 /// tenant's.
 void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]);
 
 /// Body of the first request of a connection.
 struct Hello {
   abi::HelloWithLevel body;
-  std::size_t bytes;  ///< of it, to be sent
+  std::size_t bytes;  ///< bytes of it to send
 };
-/// 0, or EINVAL when the name of the level is too long.
+/// Builds a HELLO. Returns 0, or EINVAL if the name of the level is too long.
 int make_hello(Hello& hello);
 
 }  // namespace softhca::provider

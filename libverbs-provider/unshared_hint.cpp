@@ -12,7 +12,7 @@
 namespace softhca::provider {
 namespace {
 
-/// True the first time.
+/// True at the first call.
 bool first_time(std::atomic<bool>& said) { return !said.exchange(true, std::memory_order_relaxed); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a program's user is told of memory that cannot be registered for want of process memory.
+// Hints for the user about memory that needs process memory for its registration.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace softhca::provider {
 
-/// Says once in the process, on standard error, what of the region is not shared with the daemon,
-/// and why: a file of /proc that cannot be opened (`open_error`: that of /proc/self/mem, an errno
-/// value, or 0), or else which setting allows it.
+/// Reports on standard error, once in the process, which part of the region is not shared with the
+/// daemon, and why. Either a file of /proc cannot be opened, or a setting would allow it.
+/// `open_error`: errno value for /proc/self/mem, or 0.
 void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi::MrExtent> extents,
                   int open_error);
-/// The same of a region of all addresses.
+/// As above, for a region of all addresses.
 void say_implicit();
 
 }  // namespace softhca::provider

@@ -1,6 +1,6 @@
-// A command begins with the call that names its opcode, is added to by the setters, and is put into
-// the send queue when the next one begins or all are complete. The first mistake is remembered and
-// reported by ibv_wr_complete(), which then takes nothing.
+// A command begins with the call that names its opcode, and the setters add to it. It enters the
+// send queue when the next command begins or all are complete. ibv_wr_complete() reports the first
+// mistake, and then posts nothing.
 #include "libverbs-provider/work_requests.hpp"
 
 #include <cerrno>
@@ -19,7 +19,7 @@ void fail(Qp& qp, int error) {
   if (qp.open.error == 0) qp.open.error = error;
 }
 
-/// Puts the command that was begun, which is whole now, into the send queue.
+/// Puts the current command, which is complete now, into the send queue.
 void finish(Qp& qp) {
   OpenCommand& open = qp.open;
   if (!open.begun) return;
@@ -33,7 +33,8 @@ void finish(Qp& qp) {
   append(qp, open.header, open.wr_id);
 }
 
-/// The header of a new command; what is written to it after a mistake is lost.
+/// Begins a command and returns its header. After a mistake, later writes to the header have no
+/// effect.
 abi::CommandHeader& begin(ibv_qp_ex* ex, unsigned opcode) {
   Qp& qp = from(ex);
   finish(qp);
@@ -49,7 +50,7 @@ abi::CommandHeader& begin(ibv_qp_ex* ex, unsigned opcode) {
   return open.header;
 }
 
-// Segments of the header, by what they say.
+// Show the segments of the header by their content.
 void show_remote(ibv_qp_ex* ex) { show_header(from(ex), 2, 4); }
 void show_operands(ibv_qp_ex* ex) { show_header(from(ex), 2, 6); }
 void show_key_and_imm(ibv_qp_ex* ex) { show_header(from(ex), 3, 4); }
@@ -61,7 +62,7 @@ void begin_remote(ibv_qp_ex* ex, unsigned opcode, std::uint32_t rkey, std::uint6
   header.remote_addr = addr;
 }
 
-/// Where `bytes` more of payload go, or null after a mistake.
+/// Returns the place for `bytes` more of payload, or null after a mistake.
 std::byte* extend(Qp& qp, std::size_t bytes, std::size_t most) {
   OpenCommand& open = qp.open;
   if (!open.begun || bytes > most - open.header.payload_bytes) fail(qp, EINVAL);
@@ -169,7 +170,7 @@ void wr_set_xrc_srqn(ibv_qp_ex* ex, std::uint32_t remote_srqn) {
   show_address(ex);
 }
 
-/// Data and entries are given once for a command.
+/// True, and a mistake, if the command has data or entries already.
 bool has_payload(Qp& qp) {
   if (qp.open.header.payload_bytes == 0) return false;
   fail(qp, EINVAL);
@@ -215,7 +216,7 @@ void wr_start(ibv_qp_ex* ex) {
   qp.open.error = may_post(qp);
 }
 
-/// Nothing is posted of what has been made.
+/// Drops all commands since ibv_wr_start().
 void forget(Qp& qp) {
   withdraw_pieces(qp);
   qp.send.next = qp.open.first;
@@ -265,9 +266,9 @@ int check_send_operations(ibv_qp_type type, std::uint64_t operations) {
   return operations == 0 ? 0 : EOPNOTSUPP;
 }
 
-/// Installs all operations, whichever were asked for: one that is not possible is an error of its
-/// own. Atomic write and flush stand where old versions of the library have the flags, and these
-/// never ask for them.
+/// Sets all operations, even those that were not requested: an operation that is not possible
+/// reports its own error. Atomic write and flush are set only on request: old versions of the
+/// library have the flags in their place, and never request them.
 void install_send_operations(Qp& qp, std::uint64_t operations) {
   ibv_qp_ex& ex = qp.base.qp_ex;
   qp.base.set_flags(abi34::kQpIsExtended);

@@ -1,4 +1,4 @@
-// Domains of extended reliable connected service.
+// XRC domains.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -14,11 +14,11 @@ namespace {
 
 struct Xrcd {
   abi34::VerbsXrcd base;
-  OwnDescriptor file;  ///< kept open, or its inode number might become another file's
+  OwnDescriptor file;  ///< kept open, so that its inode number is not reused
 };
 static_assert(offsetof(Xrcd, base) == 0);
 
-/// 0 or an errno value. The daemon is told which file it is; it has no access to it.
+/// Names the file to the daemon, which has no access to it. Returns 0 or an errno value.
 int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request,
               OwnDescriptor& file) {
   if (init.fd == -1) return 0;
@@ -35,7 +35,7 @@ int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request
   return 0;
 }
 
-/// 0 or an errno value.
+/// Opens the domain. Returns 0 or an errno value.
 int open(Context& context, const ibv_xrcd_init_attr& init, Xrcd& xrcd) {
   constexpr std::uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   if ((init.comp_mask & ~kNeeded) != 0) return EOPNOTSUPP;

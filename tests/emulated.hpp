@@ -20,42 +20,47 @@
 
 namespace softhca {
 
-/// False under qemu-user, which keeps most advice to itself: it takes even such as there is none.
+/// True if madvise() reaches the kernel. qemu-user ignores most advice: it accepts even a value
+/// that does not exist.
 inline bool kernel_takes_advice() { return ::madvise(nullptr, 0, 9999) != 0 && errno == EINVAL; }
 
-/// False under qemu-user where the processor lets a load overtake the store before it, as x86-64
-/// does: a store-release is translated to a barrier and a store, a load-acquire to a load and a
-/// barrier, with nothing between the two. So of two threads that each store and then look at what
-/// the other stores, both may miss it, and a wake-up is lost. That it is qemu is told by its system
-/// calls.
+/// True if no load overtakes the store before it. Under qemu-user this fails on a processor that
+/// reorders them, such as x86-64. qemu translates a store-release to a barrier and a store, and a
+/// load-acquire to a load and a barrier, with nothing between the two. If two threads each store
+/// and then load what the other stores, both may miss it, and a wake-up is lost. The function
+/// recognizes qemu by its system calls.
 inline bool stores_are_seen_before_loads() { return kernel_takes_advice(); }
 
-/// False under qemu-user: to an ioctl that it does not know it says ENOSYS, where libibverbs is
-/// waiting for ENOTTY to go another way.
+/// True if an unknown ioctl does not fail with ENOSYS. qemu-user returns ENOSYS, but libibverbs
+/// takes its other way only after ENOTTY.
 inline bool kernel_refuses_ioctls() {
   const UniqueFd fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return ::ioctl(fd.get(), RDMA_VERBS_IOCTL, nullptr) == 0 || errno != ENOSYS;
 }
 
-/// False under qemu-user. Memory of a process with several threads is not shared in place then.
+/// True if the kernel has userfaultfd(). qemu-user does not: the provider then does not share
+/// memory of a process with several threads in place.
 inline bool kernel_has_userfaultfd() {
   constexpr long kFlags = O_CLOEXEC | UFFD_USER_MODE_ONLY;
   const UniqueFd fd(static_cast<int>(::syscall(SYS_userfaultfd, kFlags)));
   return fd || errno != ENOSYS;
 }
 
-/// False under qemu-user: a mutex of a process that was killed stays locked.
+/// True if the kernel has robust mutexes. Under qemu-user, a mutex of a killed process stays
+/// locked.
 inline bool kernel_has_robust_mutexes() {
   void* head = nullptr;
   std::size_t length = 0;
   return ::syscall(SYS_get_robust_list, 0, &head, &length) == 0 || errno != ENOSYS;
 }
 
-/// False under qemu-user, which takes more ancillary data from the kernel than the program has room
-/// for, and keeps descriptors that do not fit. That it is qemu is told by its system calls.
+/// True if descriptors that do not fit into the program's buffer are closed. qemu-user takes more
+/// ancillary data from the kernel than the program has room for, and keeps the descriptors that do
+/// not fit. The function recognizes qemu by its system calls.
 inline bool kernel_closes_what_does_not_fit() { return kernel_takes_advice(); }
 
-/// False under qemu-user, which does not know these options, and where the kernel does not.
+/// True if the socket option can be set. qemu-user does not know these options, and some kernels
+/// lack them.
 inline bool kernel_takes_option(int family, int type, int level, int option) {
   const UniqueFd fd(::socket(family, type, 0));
   const int on = 1;

@@ -8,11 +8,12 @@
   - A metric `softhca_...` has its name in the sources; a name that ends in `_` or `*` begins one.
   - `Class::member`, `ClassName` and `member_` are names of the sources; `AlertName` may be of an alert
     in deploy/prometheus/.
-  - A setting, in the column `settings` of a table, is a key of docs/configuration.md with its section
-    (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
+  - A setting, in a line of docs/mechanisms.md that begins with "Settings:", is a key of docs/configuration.md with its
+    section (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
   - Above each block of commands (`sh`) a comment says that tests/system/documents.test runs it, or why not and what
     tries it instead; paths in that comment are there.
-  - docs/clauses.md has code, tests and programs for each clause of docs/mechanisms.md, and for no other.
+  - docs/mechanisms.md has a heading for each clause, in order, and for no other. Under each are the requirement and,
+    once or more, lines "Code:", "Tests:" and "Programs:", each with names.
 
 Usage: check_docs.py [ROOT]     exit code 1 and one line per error
        check_docs.py --self-test
@@ -33,8 +34,10 @@ MEMBER = re.compile(r"^([A-Z]\w+)::(~?\w+)(?:\(\))?$")
 SOURCES = {".cpp", ".hpp", ".py", ".sh", ".test", ".toml", ".md", ".build", ".txt", ".packets", ""}
 HEADING = re.compile(r"^## (?:\[+([\w.]+)\]+|(\w+), of a (\w+))$")
 KEY = re.compile(r"^\| `(\w+)` \|")
-CLAUSE = re.compile(r"^- ([A-E]\d+) ", re.MULTILINE)
-ROW = re.compile(r"^\| ([A-E]\d+)\b")
+CLAUSES = [f"{letter}{number}" for letter, count in {"A": 13, "B": 6, "C": 6, "D": 7, "E": 6}.items()
+           for number in range(1, count + 1)]
+CLAUSE = re.compile(r"^### ([A-E]\d+)\b")
+SHOWN_BY = re.compile(r"^(Code|Tests|Programs|Settings):(.*)$")
 ALERT = re.compile(r"^ *- alert: (\w+)$", re.MULTILINE)
 COMMANDS = re.compile(r"(?:^<!-- (run\b.*|not run: .+) -->\n)?^```sh$", re.MULTILINE)
 TRIED_BY = re.compile(r"\b(?:tests|deploy|tools)/[\w./-]+\w")
@@ -98,32 +101,50 @@ def settings_of(reference):
     return keys | {"shared_datagrams." + key.split(".")[1] for key in keys if key.startswith("general_services.")}
 
 
-def cells_of(line):
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+def shown_by(text):
+    """The code, tests, programs and settings of clauses: (line number, kind, names). Lines that begin with a name
+    continue the one before."""
+    found = []
+    goes_on = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := SHOWN_BY.match(line):
+            found.append((number, match.group(1), CODE.findall(match.group(2))))
+        elif goes_on and line.startswith("`"):
+            found[-1][2].extend(CODE.findall(line))
+        goes_on = bool(match) or (goes_on and line.startswith("`"))
+    return found
 
 
 def setting_errors(text, settings, words):
-    column = None
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("|"):
-            column = None
-        elif "settings" in cells_of(line):
-            column = cells_of(line).index("settings")
-        elif column is not None and column < len(cells_of(line)):
-            for name in CODE.findall(cells_of(line)[column]):
-                if name not in (words if name.startswith("SOFTHCA_") else settings):
-                    yield number, f"there is no setting {name}"
+    for number, kind, names in shown_by(text):
+        for name in names if kind == "Settings" else []:
+            if name not in (words if name.startswith("SOFTHCA_") else settings):
+                yield number, f"there is no setting {name}"
 
 
-def clause_errors(mechanisms, clauses):
-    wanted, got = set(CLAUSE.findall(mechanisms)), set()
-    for number, line in enumerate(clauses.splitlines(), 1):
-        if found := ROW.match(line):
-            got.add(found.group(1))
-            if not all(CODE.search(cell) for cell in cells_of(line)[1:4]):
-                yield number, f"{found.group(1)} lacks its code, its test or its programs"
-    for clause in sorted(wanted ^ got):
-        yield 1, f"{clause} is in one of docs/mechanisms.md and docs/clauses.md alone"
+def clause_errors(text, clauses):
+    lines = text.splitlines()
+    headings = [(number, found.group(1)) for number, line in enumerate(lines, 1) if (found := CLAUSE.match(line))]
+    got = [clause for _, clause in headings]
+    for clause in sorted(set(clauses) - set(got)):
+        yield 1, f"{clause} has no heading"
+    for clause in sorted(set(got) - set(clauses)):
+        yield 1, f"{clause} is not a clause"
+    if sorted(got) == sorted(clauses) and got != list(clauses):
+        yield 1, "the clauses are not in order"
+    if len(set(got)) != len(got):
+        yield 1, "a clause has two headings"
+    for begin, clause in headings:
+        end = next((number for number, line in enumerate(lines, 1) if number > begin and line.startswith("#")),
+                   len(lines) + 1)
+        section = lines[begin:end - 1]
+        first = next((line for line in section if line), "")
+        if not first or SHOWN_BY.match(first) or first.startswith("*Built"):
+            yield begin, f"{clause} lacks its requirement"
+        shown = shown_by("\n".join(section))
+        kinds = [kind for _, kind, _ in shown if kind != "Settings"]
+        if not kinds or kinds != ["Code", "Tests", "Programs"] * (len(kinds) // 3) or not all(n for *_, n in shown):
+            yield begin, f"{clause} lacks its code, its tests or its programs"
 
 
 def command_errors(root, text):
@@ -143,9 +164,9 @@ def errors_of(root):
     for name, text in sorted(texts.items()):
         for number, complaint in setting_errors(text, settings, project.words):
             yield f"docs/{name}:{number}: {complaint}"
-    if "clauses.md" in texts:
-        for number, complaint in clause_errors(texts["mechanisms.md"], texts["clauses.md"]):
-            yield f"docs/clauses.md:{number}: {complaint}"
+    if "mechanisms.md" in texts:
+        for number, complaint in clause_errors(texts["mechanisms.md"], CLAUSES):
+            yield f"docs/mechanisms.md:{number}: {complaint}"
     for document in sorted([*root.glob("*.md"), *(root / "docs").glob("*.md")]):
         where = document.relative_to(root)
         for number, complaint in command_errors(root, document.read_text(encoding="utf-8")):
@@ -179,9 +200,9 @@ def self_test():
             ("`PortDown`, `PortUp`", 1),
             ("[a](a.md), [b](a.md#b), [c](gone.md), [d](https://example.org/x)", 1),
             ("daemon/port/gone.hpp is not in backticks", 0),
-            ("| settings |\n| --- |\n| `pools.pcbs`, `port.fault.loss`, `tenant.tvl.weight` |", 0),
-            ("| a | settings |\n| --- | --- |\n| `x` | `pools.loss`, `tenant.weight`, `SOFTHCA_GONE` |", 3),
-            ("`pools.loss` is in no table", 0),
+            ("Settings: `pools.pcbs`, `port.fault.loss`, `tenant.tvl.weight`.", 0),
+            ("Settings: `pools.loss`, `tenant.weight`,\n`SOFTHCA_GONE`.", 3),
+            ("Settings: `pools.pcbs`.\n\n`pools.loss` is not in such a line", 0),
             ("<!-- run -->\n```sh\ntrue\n```\n\n<!-- run: server 1 -->\n```sh\ntrue\n```", 0),
             ("<!-- not run: tests/system/real.test, or by hand -->\n```sh\nfalse\n```", 0),
             ("<!-- not run: tests/system/gone.test -->\n```sh\nfalse\n```\n\n```sh\nfalse\n```", 2),
@@ -191,11 +212,20 @@ def self_test():
                 "## [pools]\n| `pcbs` | 1 |\n## [[tenant.tvl]]\n| `weight` | 1 |\n## fault, of a port\n| `loss` | 0 |\n")
             got = list(errors_of(root))
             assert len(got) == wanted, (text, got)
-    for clauses, wanted in [("| A1 x | `a` | `b` | `c` | |\n| A1 y | `a` | `b` | `c` | |\n| B2 | `a` | `b` | `c` |", 0),
-                            ("| A1 | `a` | `b` | | `c` |\n| B2 | `a` | `b` | `c` |", 1),
-                            ("| A1 | `a` | `b` | `c` |\n| C1 | `a` | `b` | `c` |", 2)]:
-        got = list(clause_errors("- A1 one\n- B2 two\n", clauses))
-        assert len(got) == wanted, (clauses, got)
+    shown = "Code: `a`.\nTests: `b`,\n`c`.\nPrograms: `d`.\n"
+    good = f"### A1 x\n\nIt is.\n\n{shown}\n*Built:* y\n\n{shown}Settings: `e`.\n### B2 y\n\nIt is.\n\n{shown}## C\n"
+    for text, wanted in [(good, 0),
+                         (good.replace("Tests: `b`,\n`c`.\n", "", 1), 1),
+                         (good.replace("Programs: `d`.\n", "Programs: -\n", 1), 1),
+                         (good.replace("Code: `a`.", "Code:", 1), 1),
+                         (good.replace("Settings: `e`", "Settings: e"), 1),
+                         (good.replace("It is.\n\nCode", "Code", 1), 1),
+                         (good.replace("### B2", "### C1"), 2),
+                         (good.replace("### B2", "### A1"), 2),
+                         (good.replace("### A1", "### x").replace("### B2", "### A1").replace("### x", "### B2"), 1),
+                         (good.replace(shown, ""), 2)]:
+        got = list(clause_errors(text, ["A1", "B2"]))
+        assert len(got) == wanted, (text, got)
 
 
 def main():

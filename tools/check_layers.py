@@ -32,7 +32,7 @@ LOWER = {
     "daemon/receive": {"daemon/base", "daemon/shm"},
     "daemon/management": {"daemon/base", "daemon/wire"},
     "daemon/port": {"daemon/base"},
-    "daemon/resource": {"daemon/base", "daemon/qos"},
+    "daemon/resource": {"abi", "daemon/base", "daemon/qos"},
 }
 ABOVE_ALL = set(LOWER)
 LOWER["daemon/engine"] = set(ABOVE_ALL)

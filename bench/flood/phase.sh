@@ -1,6 +1,6 @@
 #!/bin/bash
-# The rounds of the flood bench, for tools/sandbox --hosts 3: what A's tenant measures on its own
-# (latency of short writes) and B when it connects to A, beside what host C sends.
+# The rounds of the flood bench, for tools/sandbox --hosts 3. A's tenant measures the latency of its
+# own short writes, and B the time to connect to A, while host C sends.
 #
 # usage: phase.sh CLASS SERVICE ROUNDS
 # Prints lines: PHASE MEASURE P50 P99, and of a flood: PHASE sent A-SECOND LOST-PART
@@ -10,7 +10,7 @@ bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
 flood=$SOFTHCA_BUILD/tests/system/flood/mad-flood
 storm=$SOFTHCA_BUILD/tests/system/connections/connection-storm
 
-# A link of C's own, whose other end throws everything away.
+# A link of C; its other end drops all packets.
 $HOST_C ip link add spare0 type veth peer name spare1
 $HOST_C ip link set spare0 up
 $HOST_C ip link set spare1 up

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What a flood of management datagrams from one host costs others, in the sandbox (root): connects of
-# another host, and the latency of a tenant's own writes, each alone, beside the same flood on a
-# link elsewhere (it needs a processor, of which there are few), and beside it on our link.
+# Measures what a flood of management datagrams from one host costs others, in the sandbox (root): the
+# connects of another host, and the latency of a tenant's own writes. Each is measured alone, with the
+# same flood on another link (because the flood also needs a processor), and with it on this link.
 #
 # usage: bench/flood/run.sh [ROUNDS]
 set -euo pipefail

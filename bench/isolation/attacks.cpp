@@ -31,7 +31,7 @@ ibv_comp_channel* create_channel(const Device& device) {
   return channel;
 }
 
-/// To RTS, with room for `sends` datagrams of 64 bytes in the work requests themselves.
+/// Creates a queue pair in RTS, with room for `sends` inline datagrams of 64 bytes.
 ibv_qp* create_ud(const Device& device, ibv_cq* cq, std::uint32_t sends) {
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq;
@@ -52,7 +52,7 @@ ibv_qp* create_ud(const Device& device, ibv_cq* cq, std::uint32_t sends) {
   return qp;
 }
 
-/// For the IPv4 address of the device with its last 12 bits replaced.
+/// Creates an address handle for the IPv4 address of the device with its last 12 bits replaced.
 ibv_ah* address_of(const Device& device, std::uint32_t host) {
   ibv_ah_attr attr{};
   attr.is_global = 1;
@@ -69,7 +69,7 @@ ibv_ah* address_of(const Device& device, std::uint32_t host) {
   return ah;
 }
 
-/// Of its queue pairs others may come, too.
+/// Waits for the overflow event of `cq`, and ignores the events of its queue pairs.
 void await_failure_of(const Device& device, const ibv_cq* cq) {
   for (;;) {
     ibv_async_event event{};
@@ -80,13 +80,14 @@ void await_failure_of(const Device& device, const ibv_cq* cq) {
   }
 }
 
-/// Pages that were read and never written are all one page of zeros: they take page tables, and no
-/// memory.
+/// Maps pages that are read and never written. All of them are the kernel's zero page, so they need
+/// page tables, but no memory.
 void* map_zero_pages(std::size_t bytes) {
   constexpr std::size_t kPage = 4096;
   void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // A huge page would be one entry instead of 512. Kernels without them refuse that.
+  // A huge page would be one page table entry instead of 512. Kernels without huge pages refuse
+  // this advice.
   if (pages == MAP_FAILED || (madvise(pages, bytes, MADV_NOHUGEPAGE) && errno != EINVAL))
     die("zero pages");
   const volatile char* const at = static_cast<char*>(pages);
@@ -128,7 +129,7 @@ void overrun(const Device& device, const Demand& demand) {
     for (std::uint32_t i = 0; i < demand.queue_pairs; ++i)
       for (std::uint32_t post = 0; post < demand.depth; ++post) {
         ibv_send_wr* bad = nullptr;
-        // Once its queue pair has failed it may be refused.
+        // The provider may refuse the post once the queue pair has failed.
         if (ibv_post_send(pairs[2 * i], &wr, &bad)) break;
       }
     await_failure_of(device, cq);

@@ -89,7 +89,7 @@ void Loop::trickle(std::chrono::milliseconds pause) {
   }
 }
 
-/// Takes what has completed, or waits for it.
+/// Polls completions; if there are none, waits for some.
 void Loop::reap() {
   ibv_wc completions[32];
   const int n = ibv_poll_cq(cq_, 32, completions);

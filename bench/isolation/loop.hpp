@@ -1,4 +1,4 @@
-// Queue pairs of one process, connected to each other in pairs: what an aggressor needs is in one
+// Queue pairs of one process, connected to each other in pairs, so that an aggressor needs only one
 // program and one tenant.
 #pragma once
 
@@ -10,33 +10,32 @@
 
 namespace softhca::bench {
 
-/// Waits for the event of a completion queue, and asks for the next one. Ends the program on
-/// failure.
+/// Waits for the event of a completion queue, and arms the next one. Ends the program on failure.
 void await_event(ibv_comp_channel* channel);
 
 struct Demand {
   std::uint32_t queue_pairs = 1;  ///< that send; as many others receive
   std::uint32_t size = 0;         ///< bytes of a message
   std::uint32_t depth = 0;        ///< messages of a queue pair in flight
-  std::uint32_t chain = 0;        ///< messages of one post, the last of them signalled
+  std::uint32_t chain = 0;        ///< messages of one post; the last is signalled
 };
 
 class Loop {
  public:
-  /// `more_access` to its memory than writes need. Ends the program on failure.
+  /// `more_access`: access flags beyond those that writes need. Ends the program on failure.
   Loop(const Device& device, const Demand& demand, int more_access = 0);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// One chain. REQUIRES: room in the send queue.
+  /// Posts one chain. REQUIRES: room in the send queue.
   void post(std::uint32_t qp, ibv_wr_opcode opcode);
-  /// As many as demand.depth allows.
+  /// Posts as many chains as demand.depth allows.
   void fill(std::uint32_t qp, ibv_wr_opcode opcode);
-  /// Keeps demand.depth messages of every queue pair in flight for ever. Sleeps in between: with
-  /// deep queues the engine has work meanwhile, and the processor is the victim's.
+  /// Keeps demand.depth messages of each queue pair in flight, forever. Sleeps in between: with
+  /// deep queues the engine still has work, and the processor is left to the victim.
   [[noreturn]] void flood();
-  /// One chain on the first queue pair, and a pause, for ever.
+  /// Posts one chain on the first queue pair, then pauses, forever.
   [[noreturn]] void trickle(std::chrono::milliseconds pause);
 
  private:
@@ -50,7 +49,7 @@ class Loop {
   ibv_comp_channel* channel_;
   ibv_cq* cq_;
   std::vector<ibv_qp*> senders_, receivers_;
-  std::vector<std::uint32_t> in_flight_;  ///< of each sender, messages
+  std::vector<std::uint32_t> in_flight_;  ///< messages, by sender
   std::vector<ibv_send_wr> chain_;
 };
 

@@ -1,5 +1,5 @@
-// softhca-aggressor: a tenant that asks for as much as it can of one thing, until it is ended. It
-// prints "running" once it does.
+// softhca-aggressor: a tenant that uses as much as it can of one resource, until it is killed. It
+// prints "running" once it has begun.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@ namespace {
   loop.flood();
 }
 
-/// Memory registered, queue pairs made, connected, used once and destroyed.
+/// Registers memory, and makes, connects, uses once and destroys queue pairs, forever.
 [[noreturn]] void churn(const Device& device, const Demand& demand) {
   say_running();
   for (;;) {
@@ -27,7 +27,8 @@ namespace {
   }
 }
 
-/// Sends for which there is never a receive, tried again for ever at the shortest interval.
+/// Sends messages for which there is never a receive; the retries continue forever at the shortest
+/// interval.
 [[noreturn]] void storm(const Device& device, const Demand& demand) {
   Loop loop(device, demand);
   for (std::uint32_t qp = 0; qp < demand.queue_pairs; ++qp) loop.post(qp, IBV_WR_SEND);
@@ -35,7 +36,7 @@ namespace {
   for (;;) pause();
 }
 
-/// The same with all send queues full.
+/// As storm(), with all send queues full.
 [[noreturn]] void stall(const Device& device, const Demand& demand) {
   Loop loop(device, demand);
   for (std::uint32_t qp = 0; qp < demand.queue_pairs; ++qp) loop.fill(qp, IBV_WR_SEND);
@@ -43,7 +44,7 @@ namespace {
   for (;;) pause();
 }
 
-/// A short write now and then.
+/// Posts a short write now and then.
 [[noreturn]] void trickle(const Device& device, const Demand& demand) {
   Loop loop(device, demand);
   say_running();
@@ -108,7 +109,7 @@ int run(int argc, char** argv) {
     const Device device(device_name, gid_index);
     mode.run(device, demand);
   }
-  return 1;  // not reached: the name is one of them, and no mode ends
+  return 1;  // not reached: the option parser accepts only these names, and no mode ends
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #!/bin/bash
-# One phase of the isolation bench, for tools/sandbox: a victim as tenant a, aggressors as others.
-# The victim's own figures and samples of the metrics go to a file, for report.py.
+# One phase of the isolation bench, for tools/sandbox: the victim is tenant a, aggressors are others.
+# Writes the victim's figures and samples of the metrics to a file, for report.py.
 #
 # usage: phase.sh VICTIM AGGRESSOR FILE
 #   latency rate bandwidth equals
@@ -50,7 +50,7 @@ case $aggressor in
     aggressor other --mode neighbours
     ;;
   stalled*) aggressor a --mode stalled --qps "${aggressor#stalled}" ;;
-  # Deep enough that neither ever runs out of work.
+  # So deep that neither runs out of work.
   qps64) aggressor b --mode hog --qps 64 --size 4M --depth 64 ;;
   *) aggressor b --mode "$aggressor" ;;
 esac

@@ -35,7 +35,7 @@ class Phase:
                   if self.samples[i][key] > self.samples[i - 1][key]]
         if len(rising) < 4:
             raise ValueError('too few samples')
-        # At either end of the first and the last interval it may not have been there.
+        # The victim may have been absent for part of the first and of the last interval.
         return self.samples[rising[0]], self.samples[rising[-1] - 1]
 
     def rate(self, name, tenant=None):

@@ -1,7 +1,7 @@
 #!/bin/bash
-# How much a tenant notices of another that asks for all it can get, in the sandbox: a victim (tenant
-# a) alone, then beside each kind of aggressor, and the ratio of the two. Every phase has a daemon of
-# its own. docs/performance.md explains the columns.
+# Measures how much a tenant that uses all it can get affects another, in the sandbox: a victim (tenant
+# a) alone, then beside each kind of aggressor, and the ratio of both. Each phase has its own daemon.
+# docs/performance.md explains the columns.
 #
 # usage: bench/isolation/run.sh [SCENARIO...]
 #   hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64 stalled4096 garbage

@@ -1,6 +1,6 @@
-// softhca-memory-cost: what an access to memory of a process costs that is not shared, by who asks
-// for it and by the daemon's process that does so in its place. Each size is measured in turns of
-// both, so that what else the machine does meets both.
+// softhca-memory-cost: the cost of an access to unshared memory of a process, directly by the
+// caller and through the daemon's proxy process. For each size, it measures both in turns, so that
+// other load affects both.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,9 +23,9 @@ using namespace softhca;
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kTurns = 51;
-constexpr unsigned kAccesses = 200;  // of a turn
+constexpr unsigned kAccesses = 200;  // in a turn
 
-/// The end of a socket at which this process has offered its memory.
+/// Returns the end of a socket on which this process has offered its memory.
 UniqueFd offer() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return {};
@@ -49,7 +49,7 @@ Outcome start(int area, int socket) {
   return {};
 }
 
-/// Microseconds for each access.
+/// Returns the microseconds of an access.
 double time_of(memory::ProcessMemory& process, std::vector<std::byte>& here,
                std::vector<std::byte>& there, bool writes) {
   const auto begin = Clock::now();

@@ -1,5 +1,5 @@
-// softhca-registration-cost [DEVICE [COUNT]]: what registering a page costs, for the first time and
-// again, and deregistering it. To be run by softhca-run. Prints medians in microseconds.
+// softhca-registration-cost [DEVICE [COUNT]]: the cost of registering a page, for the first time
+// and again, and of deregistering it. Run it by softhca-run. Prints medians in microseconds.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 
@@ -48,7 +48,7 @@ int main(int arguments, char** argument) {
   ibv_context* const context = open_device(arguments > 1 ? argument[1] : nullptr);
   if (context == nullptr) return fail("open device");
   ibv_pd* const pd = ibv_alloc_pd(context);
-  // Each page is of a mapping that nothing else has a part of.
+  // No two pages share a mapping.
   auto* const memory =
       static_cast<std::byte*>(mmap(nullptr, 2 * kPage * count, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));

@@ -1,8 +1,8 @@
-// softhca-port-rate: what a port carries when nobody does anything with the data. The yardstick for
-// what the daemon carries over the same port.
+// softhca-port-rate: the rate of a port when no program uses the data. It is the yardstick for the
+// daemon on the same port.
 //
 //   softhca-port-rate send DEVICE BYTES SECONDS   sends datagrams as fast as the port takes them
-//   softhca-port-rate count DEVICE BYTES SECONDS  counts what comes, from the first on
+//   softhca-port-rate count DEVICE BYTES SECONDS  counts datagrams from the first one on
 //
 // DEVICE: interface=NAME, for a packet socket with trains, or a DPDK device. BYTES: behind each UDP
 // header.
@@ -35,7 +35,7 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// To a link address and an IP address that nobody has, so that no kernel answers.
+/// Returns a path to a link address and an IP address that no host has, so that no kernel answers.
 wire::FrameTemplate path_from(const MacAddress& mac) {
   return wire::FrameTemplate({.source_mac = mac,
                               .destination_mac = MacAddress{{2, 0, 0, 0, 0, 0x99}},
@@ -43,7 +43,7 @@ wire::FrameTemplate path_from(const MacAddress& mac) {
                               .destination = Gid::from_ipv4(0xc6120002)});
 }
 
-/// Sends one frame; false: the port is full.
+/// Sends one frame. False: the port is full.
 bool send_frame(Port& port, const wire::FrameTemplate& path, std::uint32_t bytes) {
   Frame frame = port.allocate();
   if (!frame) return false;
@@ -59,7 +59,7 @@ bool send_frame(Port& port, const wire::FrameTemplate& path, std::uint32_t bytes
   return true;
 }
 
-/// Sends as many datagrams as the port takes in one train; false: it is full.
+/// Sends as many datagrams as the port takes in one train. False: the port is full.
 bool send_train(port::TrainSender& sender, const wire::FrameTemplate& path, std::uint32_t bytes) {
   static std::vector<std::byte> data(64 << 10);
   const port::TrainLimits limits = sender.limits();
@@ -87,7 +87,7 @@ void send(Port& port, std::uint32_t bytes, double seconds) {
         break;
 }
 
-/// Bytes behind UDP headers, from the first that came on.
+/// Returns the bytes behind UDP headers, received in `seconds` from the first datagram on.
 std::uint64_t count(Port& port, std::uint32_t bytes, double seconds) {
   const std::size_t head = path_from(port.mac()).length();
   std::array<Frame, kBurst> frames;

@@ -1,5 +1,5 @@
-// softhca-tag-cost: what it costs to authenticate a packet with a key, beside its plain ICRC. Each
-// size is measured in turns of both, so that what else the machine does meets both.
+// softhca-tag-cost: the cost of authenticating a packet with a key, and of its plain ICRC. For each
+// size, it measures both in turns, so that other load affects both.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -16,9 +16,9 @@ using namespace softhca;
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kTurns = 101;
-constexpr unsigned kPackets = 500;  // of a turn
+constexpr unsigned kPackets = 500;  // in a turn
 
-/// Nanoseconds for each call.
+/// Returns the nanoseconds of a call.
 template <class F>
 double time_of(F&& f) {
   const auto start = Clock::now();
@@ -32,7 +32,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// A packet of RC, payload and pad behind a base transport header.
+/// Returns an RC packet: base transport header, payload and pad.
 std::vector<std::byte> packet_of(std::size_t payload) {
   const wire::FrameTemplate path(
       {.source = Gid::from_ipv4(0x0a000001), .destination = Gid::from_ipv4(0x0a000002)});
@@ -56,7 +56,7 @@ int main() {
     std::fprintf(stderr, "%s\n", key.error().message.c_str());
     return 1;
   }
-  std::uint32_t all = 0;  // so that nothing is left out
+  std::uint32_t all = 0;  // used, so that the compiler removes no call
   std::printf("payload   ICRC, ns    tag, ns    ratio    more, ns\n");
   for (const std::size_t payload : {0u, 64u, 256u, 1024u, 4096u}) {
     const std::vector<std::byte> packet = packet_of(payload);

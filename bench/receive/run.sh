@@ -1,6 +1,6 @@
 #!/bin/bash
-# How much a queue pair on a shared receive queue costs the daemon, and how the others fare while
-# one sends without end: a real daemon and one program, over loopback. Needs no root.
+# Measures the cost of a queue pair on a shared receive queue for the daemon, and the service of the
+# others while one sends without end: a real daemon and one program, over loopback. Needs no root.
 #
 # usage: bench/receive/run.sh [QUEUE-PAIRS [BUFFERS]]     (64000, 4096)
 set -euo pipefail

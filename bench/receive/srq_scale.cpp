@@ -1,9 +1,10 @@
-// Many reliable connections on one shared receive queue, each connected to itself, so that one
-// process needs no partner: what a queue pair costs the daemon, and how the others fare while one
-// of them sends without end and nobody posts its buffers again.
+// Many reliable connections on one shared receive queue. Each is connected to itself, so that one
+// process is enough. Measures the cost of a queue pair for the daemon, and the others' service
+// while one queue pair sends without end and its buffers are never posted again.
 //
 // usage: softhca-srq-scale DEVICE GID-INDEX QUEUE-PAIRS BUFFERS PID-OF-DAEMON
-// Exit code 1 when a message of the others is lost, comes twice or fails.
+//
+// Exit code 1 if a message of the others is lost, arrives twice or fails.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -22,13 +23,13 @@ namespace {
 
 constexpr std::uint32_t kBytes = 64;  ///< of a buffer
 constexpr std::uint32_t kRounds = 2;
-constexpr std::uint32_t kUnderWay = 64;  ///< messages of the others at once
-/// Wait for a message so long before it counts as lost.
+constexpr std::uint32_t kUnderWay = 64;  ///< messages of the others in flight
+/// A message that has not arrived after this time counts as lost.
 constexpr std::chrono::seconds kPatience{20};
-/// The runaway has got what it gets when none of its messages arrived for so long.
+/// The runaway has all buffers that it gets if none of its messages has arrived for this time.
 constexpr std::chrono::milliseconds kSettled{500};
 
-/// Resident memory of a process in KiB, what it shares with others included.
+/// Returns the resident memory of a process in KiB, including shared memory.
 std::size_t resident(const std::string& pid) {
   std::ifstream status("/proc/" + pid + "/status");
   for (std::string line; std::getline(status, line);)
@@ -36,7 +37,7 @@ std::size_t resident(const std::string& pid) {
   die("no VmRSS of process " + pid);
 }
 
-/// What is sent and checked on arrival.
+/// Content of a message, checked on arrival.
 struct Message {
   std::uint32_t sender;  ///< index of a queue pair
   std::uint32_t round;
@@ -61,7 +62,7 @@ class Bench {
     for (std::uint32_t i = 0; i < buffers; ++i) post_receive(i);
   }
 
-  /// The first queue pair is the runaway's.
+  /// Makes the queue pairs; the first one is the runaway.
   void make(std::size_t queue_pairs) {
     for (std::uint32_t i = 0; i < queue_pairs; ++i) {
       ibv_qp* qp =
@@ -72,12 +73,13 @@ class Bench {
     }
   }
 
-  /// More messages than there are buffers.
+  /// Returns the messages of the runaway, which are more than there are buffers.
   std::uint32_t runaway_depth() const { return buffers_ + buffers_ / 2; }
-  /// Until it has all buffers that it gets: none of its messages has arrived for long.
+  /// Sends until the runaway has all buffers that it gets.
   void run_away();
 
-  /// One message of each of the others, a few under way at once. False: they stop arriving.
+  /// Sends one message of each of the others, some of them in flight at once. False: they no longer
+  /// arrive.
   bool round(std::uint32_t number);
 
   std::uint64_t of_runaway() const { return of_runaway_; }
@@ -116,19 +118,19 @@ class Bench {
 
   const Device& device_;
   std::uint32_t buffers_;
-  Buffer memory_;  ///< receive buffers, then those that the others send from, then the runaway's
+  Buffer memory_;  ///< receive buffers, then send buffers of the others, then that of the runaway
   ibv_cq* send_cq_;
   ibv_cq* receive_cq_;
   ibv_srq* srq_;
   ibv_mr* mr_;
   std::vector<ibv_qp*> qps_;
   std::unordered_map<std::uint32_t, std::uint32_t> index_;  ///< by queue pair number
-  std::vector<std::uint64_t> free_;                         ///< slots to send from, of the others
+  std::vector<std::uint64_t> free_;                         ///< free send slots of the others
   std::vector<bool> has_come_;                              ///< in this round, by queue pair
   std::uint64_t of_runaway_ = 0, of_others_ = 0, failed_ = 0, wrong_ = 0;
 };
 
-/// Buffers of the others are posted again at once, those of the runaway never.
+/// Reposts the buffers of the others at once, and those of the runaway never.
 void Bench::arrived(const ibv_wc& wc, std::uint32_t round) {
   if (wc.status != IBV_WC_SUCCESS) {
     ++failed_;
@@ -181,7 +183,7 @@ bool Bench::round(std::uint32_t number) {
   std::uint32_t next = 1;
   std::uint64_t last = of_others_;
   auto progress = Clock::now();
-  // To the end of the sends too: each queue pair has room for one.
+  // Waits for the sends to complete, too: each queue pair has room for one.
   while (of_others_ < wanted || free_.size() < kUnderWay) {
     while (next < qps_.size() && !free_.empty()) {
       send(next++, number, free_.back());
@@ -237,6 +239,6 @@ int main(int argc, char** argv) {
   const int code =
       softhca::bench::run(argv[1], std::atoi(argv[2]), std::strtoul(argv[3], nullptr, 10),
                           static_cast<std::uint32_t>(std::strtoul(argv[4], nullptr, 10)), argv[5]);
-  // Objects are left to the daemon to take down: that it can is part of what is tried.
+  // Leaves its objects to the daemon, because the clean-up is part of the test.
   std::_Exit(code);
 }

@@ -17,7 +17,7 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Messages a second, with spec.depth in flight on each queue pair.
+/// Returns the messages a second, with spec.depth in flight on each queue pair.
 double message_rate(Endpoint& endpoint, const TestSpec& spec, double seconds) {
   const std::uint32_t batch = std::max(1u, std::min(16u, spec.depth / 4));
   const std::uint32_t batches = spec.depth / batch;
@@ -98,7 +98,7 @@ class Client {
   void rate(Operation operation, std::uint64_t size, std::uint32_t qps) {
     TestSpec spec{
         Measure::kRate, operation, static_cast<std::uint32_t>(size), qps, plan_.depth, 0, mtu_};
-    // Not more than 64 MiB in flight on a queue pair: nothing is gained by it.
+    // At most 64 MiB in flight on a queue pair, because more does not help.
     spec.depth =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>((64u << 20) / size, 4, plan_.depth));
     const double copy = memcpy_seconds(size, area_pairs(size, qps));
@@ -124,7 +124,8 @@ class Client {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>((256u << 20) / size, 50, 2000));
   }
 
-  /// One way for send and write (half a round trip), to completion for read and if that is asked.
+  /// Measures one way for send and write (half a round trip); to completion for read, and on
+  /// request.
   void latency(Measure measure, Operation operation, std::uint64_t size) {
     const bool to_completion = measure == Measure::kCompletion || operation == Operation::kRead;
     const TestSpec spec{measure, operation, static_cast<std::uint32_t>(size),

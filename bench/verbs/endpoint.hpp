@@ -13,7 +13,7 @@ namespace softhca::bench {
 
 class Device {
  public:
-  /// Empty name: the first device. Ends the program when there is none.
+  /// Opens a device; empty name: the first one. Ends the program if there is none.
   Device(const std::string& name, int gid_index);
   ~Device();
   Device(const Device&) = delete;
@@ -34,7 +34,7 @@ class Device {
   std::uint32_t active_mtu_ = 0;
 };
 
-/// Page-aligned memory, touched.
+/// Page-aligned memory; all pages were touched.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes);
@@ -49,23 +49,23 @@ class Buffer {
   char* data_;
 };
 
-/// How many pairs of a send and a receive area `queue_pairs` queue pairs get: one each, but not
-/// more than 32 MiB to send from altogether; beyond it they share.
+/// Returns the number of pairs of a send and a receive area for `queue_pairs` queue pairs. Each has
+/// its own, within 32 MiB of send areas in all; beyond that they share.
 std::uint32_t area_pairs(std::uint64_t size, std::uint32_t queue_pairs);
 
 /// The queue pairs of one test, connected to those of the other side.
 class Endpoint {
  public:
-  /// Both sides construct theirs at the same time.
+  /// Both sides must construct theirs at the same time.
   Endpoint(const Device& device, const TestSpec& spec, Peer& peer);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// Posts `count` messages in one chain, the last signalled; its wr_id is `qp`.
+  /// Posts `count` messages in one chain; the last is signalled, and its wr_id is `qp`.
   void post(std::uint32_t qp, std::uint32_t count);
   void post_receives(std::uint32_t qp, std::uint32_t count);
-  /// Ends the program at a completion with an error. wr_id of each is the index of its queue pair.
+  /// Polls completions. Their wr_id is the index of the queue pair. Ends the program at an error.
   int poll(ibv_wc* completions, int most);
 
   volatile char* send_area(std::uint32_t qp) const { return buffer_.data() + offset(qp); }

@@ -1,5 +1,5 @@
-// softhca-bench: message rate, bandwidth and latency of any verbs device, next to what memcpy does
-// on the same core in the same run.
+// softhca-bench: message rate, bandwidth and latency of any verbs device, beside those of memcpy on
+// the same core in the same run.
 //
 //   softhca-bench                    both sides on this machine, by fork
 //   softhca-bench --server           one side; the other is
@@ -27,7 +27,7 @@ struct Options {
   Plan plan;
 };
 
-/// Its exit code, once the other side has ended.
+/// Serves until the client has ended. Returns the exit code.
 int serve_and_exit(const Options& options) {
   const Device device(options.device, options.gid_index);
   Peer peer = Peer::accept_one(options.port);

@@ -15,7 +15,7 @@ double memcpy_seconds(std::uint64_t size, std::uint32_t buffers) {
   std::uint64_t copies = 0;
   auto now = start;
   while (now - start < kTime) {
-    // Looking at the clock costs as much as a small copy.
+    // Reading the clock costs as much as a small copy.
     const std::uint64_t burst = size < 65536 ? 1024 : 1;
     for (std::uint64_t i = 0; i < burst; ++i, ++copies) {
       char* from = memory.data() + copies % buffers * 2 * stride;

@@ -1,13 +1,13 @@
-// What memcpy does with the same amounts on the core that runs the caller: the measure of a
-// software adapter, which can at best move data once.
+// memcpy of the same sizes on the caller's core. It is the yardstick of a software adapter, which
+// has to move data at least once.
 #pragma once
 
 #include <cstdint>
 
 namespace softhca::bench {
 
-/// Seconds that one copy of `size` bytes takes, when copies go round `buffers` pairs of source and
-/// destination.
+/// Returns the seconds of one copy of `size` bytes, when the copies rotate among `buffers` pairs of
+/// source and destination.
 double memcpy_seconds(std::uint64_t size, std::uint32_t buffers);
 
 }  // namespace softhca::bench

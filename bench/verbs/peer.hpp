@@ -1,4 +1,4 @@
-// The TCP connection by which the two processes of a benchmark agree on a test.
+// The TCP connection by which the two processes of a benchmark agree on tests.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@ namespace softhca::bench {
 enum class Operation : std::uint32_t { kSend, kWrite, kRead };
 enum class Measure : std::uint32_t { kEnd, kRate, kLatency, kCompletion };
 
-/// What the client asks the server to take part in.
+/// A test, sent by the client to the server.
 struct TestSpec {
   Measure measure = Measure::kEnd;
   Operation operation = Operation::kWrite;
   std::uint32_t size = 0;  ///< bytes of a message
   std::uint32_t queue_pairs = 1;
   std::uint32_t depth = 1;       ///< messages of a queue pair in flight
-  std::uint32_t iterations = 0;  ///< of a latency or completion test, warm-up included
+  std::uint32_t iterations = 0;  ///< of a latency or completion test, including warm-up
   std::uint32_t mtu = 0;         ///< enum ibv_mtu
 };
 
 class Peer {
  public:
-  /// Listens and takes one connection.
+  /// Listens and accepts one connection.
   static Peer accept_one(std::uint16_t port);
-  /// Tries for ten seconds.
+  /// Retries for ten seconds.
   static Peer connect_to(const std::string& host, std::uint16_t port);
   explicit Peer(int fd) : fd_(fd) {}
   Peer(Peer&& other) noexcept;
@@ -47,14 +47,14 @@ class Peer {
   }
   void send_bytes(const void* data, std::size_t bytes);
   void receive_bytes(void* data, std::size_t bytes);
-  /// Is there something to receive?
+  /// True if there is something to receive.
   bool readable() const;
 
  private:
   int fd_;
 };
 
-/// Ends the program with a message; `errno` is named when it is set.
+/// Ends the program with a message, which names `errno` if it is set.
 [[noreturn]] void die(const std::string& what);
 
 }  // namespace softhca::bench

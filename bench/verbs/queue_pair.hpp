@@ -1,24 +1,24 @@
-// Reliable queue pairs, made and connected.
+// Creates and connects reliable queue pairs.
 #pragma once
 
 #include "bench/verbs/endpoint.hpp"
 
 namespace softhca::bench {
 
-/// Ends the program when `error`, an errno, is not 0.
+/// Ends the program if `error`, an errno, is not 0.
 void check(int error, const char* what);
 
-/// Where the work of a queue pair completes, and how much of it there may be.
+/// Completion queues and depths of a queue pair.
 struct RcQueues {
   ibv_cq* send_cq;
   ibv_cq* receive_cq;
   std::uint32_t sends, receives;
-  ibv_srq* srq = nullptr;  ///< whose receives it takes instead of its own
+  ibv_srq* srq = nullptr;  ///< its receives replace those of the queue pair
 };
 
-/// In state INIT, open to remote writes and reads. Ends the program on failure.
+/// Creates a queue pair in INIT, with remote writes and reads allowed. Ends the program on failure.
 ibv_qp* create_rc(const Device& device, const RcQueues& queues);
-/// The same, both queues completing to `cq`.
+/// As above, with one completion queue for sends and receives.
 inline ibv_qp* create_rc(const Device& device, ibv_cq* cq, std::uint32_t sends,
                          std::uint32_t receives) {
   return create_rc(device, {cq, cq, sends, receives});
@@ -29,8 +29,8 @@ struct RemoteEnd {
   ibv_gid gid;
 };
 
-/// To RTS with `reads` reads and atomics at once each way; sends for which there is no receive are
-/// tried again for ever. Ends the program on failure.
+/// Moves a queue pair to RTS, with `reads` reads and atomics at once each way. Sends without a
+/// receive are retried forever. Ends the program on failure.
 void connect_rc(ibv_qp* qp, const Device& device, const RemoteEnd& remote, std::uint32_t psn,
                 ibv_mtu mtu, std::uint8_t reads = 16);
 

@@ -3,7 +3,7 @@
 namespace softhca::bench {
 namespace {
 
-/// Takes sends until the client says that it has had enough.
+/// Receives sends until the client reports that it is done.
 void receive_sends(Endpoint& endpoint, const Peer& peer) {
   ibv_wc completions[32];
   for (unsigned polls = 0; polls % 1024 != 0 || !peer.readable(); ++polls) {
@@ -15,7 +15,7 @@ void receive_sends(Endpoint& endpoint, const Peer& peer) {
 
 void take_part(const Device& device, const TestSpec& spec, Peer& peer) {
   Endpoint endpoint(device, spec, peer);
-  // Twice what can be in flight: a send may be acknowledged before its buffer is posted again.
+  // Twice the messages in flight, as a send may be acknowledged before its buffer is posted again.
   if (spec.operation == Operation::kSend)
     for (std::uint32_t qp = 0; qp < spec.queue_pairs; ++qp)
       endpoint.post_receives(qp, 2 * spec.depth);

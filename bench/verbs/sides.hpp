@@ -15,9 +15,9 @@ struct Plan {
   bool rate = true;
   bool latency = true;
   bool completion = false;
-  double seconds = 0.5;  ///< of each rate
+  double seconds = 0.5;  ///< of each rate test
   std::uint32_t depth = 64;
-  std::uint32_t iterations = 0;  ///< of each latency; 0: fewer the longer the message is
+  std::uint32_t iterations = 0;  ///< of each latency test; 0: the longer the message, the fewer
   std::uint32_t mtu = 0;         ///< bytes; 0: the largest that both sides have
 };
 
@@ -26,8 +26,8 @@ void serve(const Device& device, Peer& peer);
 /// Runs the plan against a server and prints a line for each figure.
 void run_client(const Device& device, Peer& peer, const Plan& plan);
 
-/// Sends or writes a message to and fro, spec.iterations times; `times` gets the seconds of each
-/// round trip as the first side sees it.
+/// Sends or writes a message back and forth, spec.iterations times. `times` gets the seconds of
+/// each round trip as the first side measures it.
 void play_ping_pong(Endpoint& endpoint, const TestSpec& spec, bool first,
                     std::vector<double>* times);
 

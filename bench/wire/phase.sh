@@ -1,9 +1,9 @@
 #!/bin/bash
-# One turn of the bench of the wire, for tools/sandbox with two hosts: appends lines "WHAT FIGURE" to
-# a file, bandwidths in Gb/s, latencies in us, rates in million a second. B sends to A.
+# One turn of the wire bench, for tools/sandbox with two hosts: appends lines "WHAT FIGURE" to a file,
+# bandwidths in Gb/s, latencies in us, rates in million a second. B sends to A.
 #
 # usage: phase.sh SECONDS FILE [socket]
-#   socket: the ports are on UDP sockets; only what is compared with that
+#   socket: ports on UDP sockets; only the measurements that are compared with those
 set -euo pipefail
 seconds=$1 out=$2 ports=${3:-packet}
 port=18700
@@ -44,12 +44,12 @@ write_bw() {  # WHAT COLUMN GID ARGUMENT...
   wait $server
 }
 
-# On a host, without the device. UCX takes the interfaces that sysfs shows, which must be the host's.
+# Runs UCX on a host, without the device. UCX uses the interfaces in sysfs, which must be the host's.
 on_host() {  # HOST COMMAND...
   $1 unshare --mount --propagation private sh -c 'mount -t sysfs sysfs /sys && exec "$@"' - "${@:2}"
 }
 
-# Without MPI, where it is built with it.
+# Without MPI, if it is built with MPI.
 ucx_mode=()
 ! grep -q -e '^ *-P <' <<<"$(ucx_perftest -h 2>&1)" || ucx_mode=(-P 0)
 
@@ -95,7 +95,7 @@ ucx ucx-ud-65536 ud_v tag_bw 65536 10000
 ucx ucx-lat-rc rc_v tag_lat 8 50000
 ucx ucx-lat-tcp tcp tag_lat 8 50000
 
-# The port alone, last: it takes the place of the daemons.
+# The port alone; last, because it replaces the daemons.
 kill "$PID_A" "$PID_B"
 while kill -0 "$PID_A" 2>/dev/null || kill -0 "$PID_B" 2>/dev/null; do sleep 0.1; done
 mtu=$($HOST_A ip -o link show rdma0 | sed 's/.* mtu \([0-9]*\).*/\1/')

@@ -7,7 +7,7 @@ import pathlib
 import statistics
 import sys
 
-# What, beside what, the name of the ratio, its bar, and whether the figures are times (less is better).
+# Figure, compared figure, name of the ratio, its goal, and whether the figures are times (less is better).
 ROWS = [
     ('write-64k', 'tcp-1', '`ib_write_bw` 64 KiB / TCP', {9000: 0.8, 1500: 0.7}, False),
     ('write-1m', 'tcp-1', '`ib_write_bw` 1 MiB / TCP', {9000: 0.8, 1500: 0.7}, False),

@@ -1,9 +1,9 @@
 #!/bin/bash
-# What softhca carries between two machines, beside what a program would use instead, on one link (a
-# veth pair between two network namespaces) and in one run: TCP by iperf3, UCX over either, and the
-# bare port. Each figure is the median of some turns, in each of which everything is measured once.
-# Prints tables for docs/performance.md, and draws the ratios if asked to.
-# Root, a built tree with -Dbench=true, and the packages of `tools/install-packages test bench`.
+# Measures softhca between two machines, beside the alternatives of a program: TCP by iperf3, UCX over
+# either, and the bare port. All use one link (a veth pair between two network namespaces) in one run.
+# Each figure is the median of several turns; each turn measures everything once.
+# Prints tables for docs/performance.md, and draws the ratios on request.
+# Needs root, a built tree with -Dbench=true, and the packages of `tools/install-packages test bench`.
 #
 # usage: bench/wire/run.sh [--turns N] [--seconds N] [--svg FILE] [MTU...]
 #   5 turns of 2 seconds for each measurement, MTU 9000 and 1500, unless it says otherwise

@@ -1,6 +1,6 @@
-// A string of bits with a fast "first set bit": free lists, masks of things with work. A summary
-// bit for every 64-bit word says whether the word has any bit set, so a search reads one summary
-// word per 4096 bits and then one word.
+// A string of bits with a fast search for the first set bit, for free lists and masks of objects
+// with work. A summary bit for each 64-bit word says whether the word has a bit set. A search reads
+// one summary word per 4096 bits, and then one word.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace softhca {
 class BitSet {
  public:
   BitSet() = default;
-  /// `bits` bits, all clear. Allocates; set-up only.
+  /// Makes `bits` bits, all clear. Allocates; set-up only.
   explicit BitSet(std::uint32_t bits)
       : size_(bits), words_((bits + 63) / 64), summary_((words_.size() + 63) / 64) {}
 
@@ -35,7 +35,7 @@ class BitSet {
 
   std::optional<std::uint32_t> find_first() const { return find_from_word(0); }
 
-  /// The first set bit at or after `from`; `from` may be size().
+  /// Returns the first set bit at or after `from`; `from` may be size().
   std::optional<std::uint32_t> find_next(std::uint32_t from) const {
     if (from >= size_) return std::nullopt;
     const std::uint64_t rest = words_[from / 64] & from_bit(from);

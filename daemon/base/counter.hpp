@@ -1,5 +1,5 @@
-// Numbers that one thread (the engine) writes and any thread reads: a relaxed load and a relaxed
-// store, which compile to plain moves, without the lock prefix of fetch_add.
+// Numbers that one thread (the engine) writes and any thread reads, by a relaxed load and a relaxed
+// store. Both compile to plain moves, without the lock prefix of fetch_add.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace softhca {
 
-/// REQUIRES: one writer at a time. Readers see some value the writer has stored, never a torn one,
-/// and nothing about its order with other numbers. Copying is for set-up only.
+/// REQUIRES: one writer at a time. A reader sees some value that the writer stored, never a torn
+/// one. It learns nothing about the order with other numbers. Copying is for set-up only.
 template <class Rep>
 class BasicCounter {
   static_assert(std::atomic<Rep>::is_always_lock_free);
@@ -26,7 +26,7 @@ class BasicCounter {
   void set(Rep v) { value_.store(v, std::memory_order_relaxed); }
   void add(Rep n = 1) { set(static_cast<Rep>(value() + n)); }
   void subtract(Rep n = 1) { set(static_cast<Rep>(value() - n)); }
-  /// Keeps the largest value seen (high-water marks).
+  /// Sets the value to `v` if it is larger (high-water marks).
   void raise_to(Rep v) {
     if (v > value()) set(v);
   }

@@ -1,4 +1,4 @@
-// Big-endian fields of packets, read and written byte by byte (no alignment needed).
+// Big-endian fields of packets, at any alignment.
 #pragma once
 
 #include <cstddef>

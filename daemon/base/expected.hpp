@@ -1,4 +1,4 @@
-// Result of a set-up step: a value, or a message fit for the operator.
+// Result of a set-up step: a value, or a message for the operator.
 #pragma once
 
 #include <cassert>
@@ -8,8 +8,8 @@
 
 namespace softhca {
 
-/// Why a set-up step failed: what, where, how to mend. `code` is the errno value for a caller that
-/// speaks errno.
+/// Why a set-up step failed: what, where, how to fix it. `code` is the errno value for callers that
+/// need one.
 struct Error {
   std::string message;
   int code = 0;

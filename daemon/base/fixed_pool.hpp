@@ -1,5 +1,5 @@
 // A fixed number of objects, made at set-up and named by index. A handle also carries the
-// generation of its slot, so that a late reference to something freed is noticed.
+// generation of its slot, so that the pool detects references to a freed object.
 #pragma once
 
 #include <cassert>
@@ -18,12 +18,12 @@ struct PoolHandle {
   constexpr bool operator==(const PoolHandle&) const = default;
 };
 
-/// T is default-constructible; its objects live as long as the pool and keep their contents from
-/// one use to the next, so the user of allocate() initialises what it needs.
+/// T is default-constructible. Its objects live as long as the pool and keep their contents from
+/// one use to the next, so the caller of allocate() initialises what it needs.
 template <class T>
 class FixedPool {
  public:
-  /// Allocates; set-up only.
+  /// Makes `capacity` free slots. Allocates; set-up only.
   explicit FixedPool(std::uint32_t capacity) : slots_(capacity) {
     for (std::uint32_t i = capacity; i-- > 0;) push_free(i);
   }
@@ -31,7 +31,7 @@ class FixedPool {
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(slots_.size()); }
   std::uint32_t in_use() const { return in_use_; }
 
-  /// The slot freed last (it is warm), or none: all are in use.
+  /// Returns the slot freed last, because it is still in the cache; none if all are in use.
   std::optional<PoolHandle> allocate() {
     if (free_ == kNoIndex) return std::nullopt;
     Slot& s = slots_[free_];
@@ -40,7 +40,7 @@ class FixedPool {
     return handle;
   }
 
-  /// REQUIRES: the slot is in use. All handles to it become stale.
+  /// Frees a slot, which makes all handles to it stale. REQUIRES: the slot is in use.
   void free(std::uint32_t index) {
     assert(is_used(index));
     ++slots_[index].generation;
@@ -50,13 +50,13 @@ class FixedPool {
 
   bool is_used(std::uint32_t index) const { return slots_[index].generation % 2 == 1; }
 
-  /// The handle of a slot in use.
+  /// Returns the handle of a slot in use.
   PoolHandle handle(std::uint32_t index) const {
     assert(is_used(index));
     return {index, slots_[index].generation};
   }
 
-  /// Null: the handle is stale or was never given out.
+  /// Returns the object, or null for a handle that is stale or was never given out.
   T* find(PoolHandle h) {
     if (h.index >= slots_.size() || !is_used(h.index)) return nullptr;
     return slots_[h.index].generation == h.generation ? &slots_[h.index].value : nullptr;

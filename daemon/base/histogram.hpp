@@ -1,4 +1,4 @@
-// A distribution of whole numbers over a wide range, kept at a fixed relative precision.
+// A distribution of whole numbers over a wide range, with a fixed relative precision.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace softhca {
 
-/// Buckets are log-linear: kSteps in each octave, so that a value is known to one part in kSteps.
+/// Buckets are log-linear: each octave has kSteps, so that a value is known to one part in kSteps.
 /// One thread writes, any thread reads (counter.hpp).
 template <unsigned step_bits>
 class LogHistogram {
@@ -28,11 +28,12 @@ class LogHistogram {
   std::uint64_t count() const { return count_to(kBuckets); }
   std::uint64_t sum() const { return sum_.value(); }
 
-  /// Values counted that are below `limit`, a power of two of at least kSteps.
+  /// Returns how many values below `limit` were counted. REQUIRES: `limit` is a power of two of at
+  /// least kSteps.
   std::uint64_t count_below(std::uint64_t limit) const { return count_to(bucket_of(limit)); }
 
-  /// The value that `q` (0 to 1) of all do not exceed, rounded up to the end of its bucket; 0 when
-  /// there are none.
+  /// Returns the value that a fraction `q` (0 to 1) of all values does not exceed, rounded up to
+  /// the end of its bucket. 0: no values were counted.
   std::uint64_t quantile(double q) const {
     const std::uint64_t all = count();
     if (all == 0) return 0;
@@ -43,14 +44,14 @@ class LogHistogram {
     return last_of(i);
   }
 
-  /// Index of the bucket of a value; those beyond the range share the last.
+  /// Returns the index of the bucket of a value. Values beyond the range share the last bucket.
   static constexpr std::size_t bucket_of(std::uint64_t value) {
     if (value < kSteps) return static_cast<std::size_t>(value);
     const auto octave = static_cast<unsigned>(std::bit_width(value)) - 1 - kStepBits;
     if (octave + 1 >= kOctaves) return kBuckets - 1;
     return static_cast<std::size_t>((octave + 1) * kSteps + (value >> octave) - kSteps);
   }
-  /// Largest value of a bucket.
+  /// Returns the largest value of a bucket.
   static constexpr std::uint64_t last_of(std::size_t bucket) {
     if (bucket < kSteps) return bucket;
     const std::size_t octave = bucket / kSteps - 1;
@@ -69,7 +70,7 @@ class LogHistogram {
 };
 
 using Histogram = LogHistogram<3>;
-/// Of powers of two alone, in an eighth of the memory.
+/// Resolves powers of two only, in an eighth of the memory.
 using CoarseHistogram = LogHistogram<0>;
 
 }  // namespace softhca

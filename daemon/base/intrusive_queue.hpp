@@ -1,5 +1,6 @@
-// Lists of things that live in tables and are named by their index: no pointer, no allocation,
-// every operation O(1), removal from the middle included. A thing knows whether it is linked.
+// Lists of objects that live in tables and are named by their index. They use no pointers and
+// allocate nothing; every operation is O(1), also removal from the middle. An object knows whether
+// it is linked.
 #pragma once
 
 #include <cassert>
@@ -19,8 +20,8 @@ struct IndexLink {
   bool linked() const { return next != kUnlinked; }
 };
 
-/// Doubly linked list of elements of a table `T items[]`, linked through member `link`. The table
-/// is handed to each call, so that lists are relocatable PODs of 8 bytes.
+/// Doubly linked list of elements of a table `T items[]`, linked through member `link`. The caller
+/// passes the table to each call, so that lists are relocatable PODs of 8 bytes.
 template <class T, IndexLink T::*link>
 class IndexList {
  public:
@@ -55,22 +56,22 @@ class IndexList {
     l = IndexLink{};
   }
 
-  /// Takes the front out; kNoIndex when empty.
+  /// Removes the front and returns it; kNoIndex when empty.
   std::uint32_t pop_front(T* items) {
     const std::uint32_t i = head_;
     if (i != kNoIndex) remove(items, i);
     return i;
   }
 
-  /// The front goes to the back.
+  /// Moves the front to the back.
   void rotate(T* items) {
     if (head_ == tail_) return;
     push_back(items, pop_front(items));
   }
 
-  /// The element before i; kNoIndex at the beginning.
+  /// Returns the element before i; kNoIndex at the beginning.
   std::uint32_t prev(const T* items, std::uint32_t i) const { return (items[i].*link).prev; }
-  /// The element after i; kNoIndex at the end.
+  /// Returns the element after i; kNoIndex at the end.
   std::uint32_t next(const T* items, std::uint32_t i) const { return (items[i].*link).next; }
 
  private:

@@ -25,7 +25,8 @@ struct KernelAddress {
 
 inline int family_of(const Gid& address) { return address.is_ipv4() ? AF_INET : AF_INET6; }
 
-/// `interface_index`: for link-local addresses, which mean something on an interface only.
+/// Returns the address for a system call. `interface_index` counts for link-local addresses, which
+/// mean something on one interface only.
 inline KernelAddress kernel_address(const Gid& address, std::uint16_t port,
                                     unsigned interface_index = 0) {
   KernelAddress out;
@@ -46,7 +47,7 @@ inline KernelAddress kernel_address(const Gid& address, std::uint16_t port,
   return out;
 }
 
-/// REQUIRES: an address of IPv4 or IPv6.
+/// Returns the GID of a socket address. REQUIRES: an address of IPv4 or IPv6.
 inline Gid gid_of(const sockaddr& address) {
   if (address.sa_family == AF_INET)
     return Gid::from_ipv4(ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr));

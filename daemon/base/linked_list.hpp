@@ -1,6 +1,6 @@
-// Lists of things that live at their own addresses: no allocation, every operation O(1), removal
-// from the middle included. A thing knows whether it is linked. (For things that live in tables
-// and are named by their index: intrusive_queue.hpp.)
+// Lists of objects that stay at their addresses. They allocate nothing; every operation is O(1),
+// also removal from the middle. An object knows whether it is linked. (intrusive_queue.hpp is for
+// objects that live in tables and are named by their index.)
 #pragma once
 
 #include <cassert>
@@ -15,7 +15,7 @@ struct ListLink {
   bool linked = false;
 };
 
-/// Doubly linked list of `T`, linked through member `link`. It owns nothing.
+/// Doubly linked list of `T`, linked through member `link`. It owns no object.
 template <class T, ListLink<T> T::*link>
 class LinkedList {
  public:
@@ -32,7 +32,7 @@ class LinkedList {
     tail_ = &item;
   }
 
-  /// Nothing happens if it is not linked. REQUIRES: it is in no other list of this link.
+  /// Removes `item`, unless it is not linked. REQUIRES: it is in no other list of this link.
   void remove(T& item) {
     ListLink<T>& l = item.*link;
     if (!l.linked) return;
@@ -41,14 +41,14 @@ class LinkedList {
     l = {};
   }
 
-  /// Takes the front out; null when empty.
+  /// Removes the front and returns it; null when empty.
   T* pop_front() {
     T* item = head_;
     if (item != nullptr) remove(*item);
     return item;
   }
 
-  /// The first becomes the last.
+  /// Moves the first to the end.
   void rotate() {
     if (T* item = pop_front()) push_back(*item);
   }

@@ -1,4 +1,4 @@
-// How packets of a tenant or a level are marked, so that the network may tell them apart.
+// How the adapter marks packets of a tenant or a level, so that the network can tell them apart.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 namespace softhca {
 
 struct Marking {
-  /// Differentiated services code point, 0 to 63 (RFC 2474). None: what the program asked for, by
-  /// the traffic class of its path.
+  /// Differentiated services code point, 0 to 63 (RFC 2474). None: the program decides, by the
+  /// traffic class of its path.
   std::optional<std::uint8_t> dscp;
   /// Priority in the VLAN tag, 0 to 7 (802.1Q). None: 0.
   std::optional<std::uint8_t> priority;
 
-  /// What is not given here is as in `other`.
+  /// Returns this marking, with each value that it lacks taken from `other`.
   Marking or_else(const Marking& other) const {
     return {dscp ? dscp : other.dscp, priority ? priority : other.priority};
   }

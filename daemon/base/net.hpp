@@ -1,4 +1,4 @@
-// Addresses of the wire.
+// Network addresses.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct Gid {
   std::array<std::uint8_t, 16> bytes{};
 
   constexpr auto operator<=>(const Gid&) const = default;
-  /// That of the array calls memcmp(), for every local message.
+  /// Compares words: the operator of std::array calls memcmp(), for each local message.
   constexpr bool operator==(const Gid& other) const {
     using Halves = std::array<std::uint64_t, 2>;
     const auto a = std::bit_cast<Halves>(bytes), b = std::bit_cast<Halves>(other.bytes);
@@ -36,13 +36,13 @@ struct Gid {
   constexpr bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
   }
-  /// Can a host have it as its own? The unspecified address, groups and the broadcast are nobody's
-  /// (RFC 1122 3.2.1.3, RFC 4291 2.5.2 and 2.7).
+  /// True if a host can have this address. The unspecified address, groups and the broadcast
+  /// address belong to no host (RFC 1122 3.2.1.3, RFC 4291 2.5.2 and 2.7).
   constexpr bool is_unicast() const {
     if (is_ipv4()) return !is_multicast() && ipv4() != 0 && ipv4() != 0xffffffff;
     return !is_multicast() && !is_zero();
   }
-  /// The IPv4 address in host byte order. REQUIRES: is_ipv4().
+  /// Returns the IPv4 address in host byte order. REQUIRES: is_ipv4().
   constexpr std::uint32_t ipv4() const {
     return std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 |
            std::uint32_t{bytes[14]} << 8 | bytes[15];
@@ -56,7 +56,7 @@ struct Gid {
   }
 };
 
-/// Leading bits that the two have in common, 0 to 128.
+/// Returns how many leading bits the two have in common, 0 to 128.
 constexpr unsigned bits_in_common(const Gid& a, const Gid& b) {
   for (unsigned i = 0; i < a.bytes.size(); ++i) {
     const auto differ = static_cast<std::uint8_t>(a.bytes[i] ^ b.bytes[i]);
@@ -65,7 +65,7 @@ constexpr unsigned bits_in_common(const Gid& a, const Gid& b) {
   return 128;
 }
 
-/// The addresses that begin as `address` does: IPv4 or IPv6, not both.
+/// The addresses that begin with the first `length` bits of `address`: IPv4 or IPv6, not both.
 struct AddressPrefix {
   Gid address;
   std::uint8_t length = 0;  ///< bits: 0 to 32 of IPv4, 0 to 128 of IPv6

@@ -1,6 +1,6 @@
-// An Id, or none, as std::optional; but none is a number that no Id has, so that it is returned in
-// a register. gcc makes a std::optional<Id> in memory by two stores, and the load of both that
-// follows waits for these: some 4 ns each time, and the way of a command has several.
+// An Id or none, like std::optional, but returned in a register, because none is a number that no
+// Id has. gcc builds a std::optional<Id> in memory by two stores. The load of both that follows
+// waits for these stores, some 4 ns each time, and the path of a command has several.
 #pragma once
 
 #include <optional>

@@ -14,12 +14,12 @@
 
 namespace softhca {
 
-/// At most so many at once.
+/// Most descriptors that one call sends.
 inline constexpr std::size_t kMostPassed = 3;
 
-/// Sends as much of `bytes` (at least one) as there is room for, with `fds` if any of it goes.
-/// Returns how many bytes; -1 and errno set: none (EAGAIN: there is no room). Non-blocking; signals
-/// do not interrupt it.
+/// Sends as much of `bytes` (at least one) as the socket has room for, and `fds` with the first
+/// byte. Returns the number of bytes sent, or -1 with errno set if there are none (EAGAIN: the
+/// socket is full). Does not block; signals do not interrupt it.
 inline ssize_t send_with_descriptors(int socket, std::span<const std::byte> bytes,
                                      std::span<const int> fds) {
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
@@ -42,11 +42,12 @@ inline ssize_t send_with_descriptors(int socket, std::span<const std::byte> byte
   return sent;
 }
 
-/// One record into `record`, and the descriptors that came with it into `fds`, in their order; what
-/// there is no room for is lost. `flags` as recvmsg(2) has them. Returns the bytes of the record, 0
-/// when the other end is closed or the record is empty, -1 with errno set. Signals do not interrupt
-/// it. Descriptors that are lost are closed here, which may take as long as their sender likes: not
-/// for a thread that others need, unless the sender is trusted.
+/// Receives one record into `record`, and its descriptors into `fds` in their order; drops what
+/// exceeds either. `flags` as for recvmsg(2). Returns the bytes of the record, 0 when the other end
+/// is closed or the record is empty, or -1 with errno set. Signals do not interrupt it.
+///
+/// Dropped descriptors are closed here, which may take as long as their sender likes. So a thread
+/// that serves others may call this only with a trusted sender.
 template <std::size_t N>
 ssize_t receive_with_descriptors(int socket, std::span<std::byte> record,
                                  std::array<UniqueFd, N>& fds, int flags = 0) {

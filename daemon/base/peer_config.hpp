@@ -1,4 +1,4 @@
-// What is agreed with hosts on the network about the packets that go to and fro.
+// What the operator agreed with hosts on the network about the packets exchanged with them.
 #pragma once
 
 #include <array>
@@ -12,25 +12,26 @@
 
 namespace softhca {
 
-/// Packets with a plain ICRC.
+/// How packets with a plain ICRC are treated.
 enum class PlainPackets : std::uint8_t {
-  kRefuse,  ///< are not taken; with keys, none is sent
-  kAllow,   ///< are taken; with keys, none is sent
-  kSend,    ///< are taken and sent, whatever keys there are
+  kRefuse,  ///< they are dropped; with keys, none is sent
+  kAllow,   ///< they are accepted; with keys, none is sent
+  kSend,    ///< they are accepted, and sent even if there are keys
 };
 inline constexpr std::array<std::string_view, 3> kPlainPackets = {"refuse", "allow", "send"};
 
 using PeerSecret = std::array<std::byte, 32>;
 
-/// Each key is one more that a forged packet may fit by chance, and is tried in vain for each.
+/// Each further key costs one more check of a packet that fits none, and raises the chance that a
+/// forged packet fits one.
 inline constexpr std::size_t kMostPeerKeys = 4;
 
 struct PeerConfig {
   std::string name;
-  std::vector<AddressPrefix> addresses;  ///< of groups, too: packets to these
+  std::vector<AddressPrefix> addresses;  ///< also of groups: packets to these
   std::string key_file;                  ///< empty: no keys
   PlainPackets plain = PlainPackets::kRefuse;
-  /// What the file holds: packets are sent with the first, and taken with any.
+  /// Contents of the file: packets are sent with the first key and accepted with any.
   std::vector<PeerSecret> secrets;
 
   bool operator==(const PeerConfig&) const = default;

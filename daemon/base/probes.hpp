@@ -1,5 +1,5 @@
-// Static probes (USDT) where a command goes on, for bpftrace, perf and SystemTap: docs/probes.md.
-// Each is one no-operation instruction until somebody looks. Without <sys/sdt.h> there are none.
+// Static probes (USDT) on the path of a command, for bpftrace, perf and SystemTap: docs/probes.md.
+// Each is one no-operation instruction until a tracer attaches. Without <sys/sdt.h> there are none.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,27 @@
 
 namespace softhca::probes {
 
-// `sequence`: of the command in its send queue, from 0, free-running over 32 bits.
+// `sequence`: sequence number of the command in its send queue, from 0, free-running over 32 bits.
 
-/// A doorbell says that the commands from `first` to before `end` are there.
+/// A doorbell announced the commands from `first` up to, not including, `end`.
 inline void command_announced(std::uint32_t qpn, std::uint32_t first, std::uint32_t end) {
   DTRACE_PROBE3(softhca, command_announced, qpn, first, end);
 }
-/// It is in a PCB and in a kick list. Again after it was given back to its send queue.
+/// The command is in a PCB and in a kick list. Fires again if the engine gave the command back to
+/// its send queue.
 inline void command_kicked(std::uint32_t qpn, std::uint32_t sequence) {
   DTRACE_PROBE2(softhca, command_kicked, qpn, sequence);
 }
-/// It has its credits, and goes to its transport. Again likewise.
+/// The command has its credits and goes to its transport. Fires again as command_kicked() does.
 inline void command_started(std::uint32_t qpn, std::uint32_t sequence) {
   DTRACE_PROBE2(softhca, command_started, qpn, sequence);
 }
-/// Its first packet has gone; local delivery: its copy begins. Again when it is sent again.
+/// The first packet of the command was sent, or the copy of a local delivery begins. Fires again
+/// for a retransmission.
 inline void command_transmitted(std::uint32_t qpn, std::uint32_t sequence) {
   DTRACE_PROBE2(softhca, command_transmitted, qpn, sequence);
 }
-/// `status`: of its completion, as enum ibv_wc_status, whether that is written or not wanted.
+/// `status`: that of the completion (enum ibv_wc_status), even if no completion is written.
 inline void command_completed(std::uint32_t qpn, std::uint32_t sequence, std::uint32_t status) {
   DTRACE_PROBE3(softhca, command_completed, qpn, sequence, status);
 }

@@ -1,12 +1,12 @@
-// How much a tenant may send a second, and how much its peers may send to it and read from it.
+// Limits on the rates at which a tenant sends, and at which its peers send to it and read from it.
 #pragma once
 
 #include <cstdint>
 
 namespace softhca {
 
-/// Limits on the messages that a tenant starts; a read counts with the bytes it asks for. By
-/// default there is no limit.
+/// Limits on the messages that a tenant starts. A read counts with the bytes it requests. The
+/// defaults set no limit.
 struct RateLimits {
   std::uint64_t bytes_per_second = 0;  ///< 0: no limit
   std::uint64_t burst_bytes = 1 << 20;
@@ -16,9 +16,10 @@ struct RateLimits {
   bool operator==(const RateLimits&) const = default;
 };
 
-/// The same, and what it is sure to send, whatever others do, as far as it has something to send.
+/// Also guarantees a minimum rate, regardless of other tenants, while the tenant has something to
+/// send.
 struct SentLimits : RateLimits {
-  std::uint64_t min_bytes_per_second = 0;  ///< 0: by its weight alone
+  std::uint64_t min_bytes_per_second = 0;  ///< 0: its weight alone decides
 
   bool operator==(const SentLimits&) const = default;
 };

@@ -1,5 +1,5 @@
-// How reliable connections of the wire get over loss, beyond what the InfiniBand specification asks
-// for: nothing on the wire tells a peer (docs/reliability.md).
+// How reliable connections over the network recover from loss, beyond what the InfiniBand
+// specification asks for. Peers need not know: it changes no packet format (docs/reliability.md).
 #pragma once
 
 #include <algorithm>
@@ -8,28 +8,29 @@
 
 namespace softhca {
 
-/// How many packets of a queue pair are under way between machines where no switch marks any
+/// Congestion window of a queue pair, in packets, on paths where no switch marks packets
 /// (transport/pace.hpp).
 struct FlightParameters {
-  std::uint16_t initial_flight = 32;  ///< packets sent before anything is acknowledged
-  std::uint16_t flight_steps = 16;    ///< acknowledged packets that add one to a small flight
-  std::uint16_t borne_losses = 8;     ///< one packet in so many may be lost without consequence
-  std::uint16_t queued_packets = 3;   ///< if so many wait in a queue on the way, none may
+  std::uint16_t initial_flight = 32;  ///< window before the first acknowledgement
+  std::uint16_t flight_steps = 16;   ///< acknowledged packets that add one packet to a small window
+  std::uint16_t borne_losses = 8;    ///< one loss in so many packets does not count as congestion
+  std::uint16_t queued_packets = 3;  ///< with so many queued on the path, any loss counts
 
   bool operator==(const FlightParameters&) const = default;
 };
 
 struct ReliabilityParameters {
-  /// Requesters send again what is missing, and no more, where the peer keeps what came behind it.
+  /// True: requesters retransmit only the missing packets, if the peer buffers those behind them.
   bool selective_repeat = true;
-  std::uint32_t kept_packets = 8192;  ///< room for packets that came before their turn
-  std::uint32_t out_of_order = 128;   ///< of a queue pair: kept if no farther ahead; 0: none
+  std::uint32_t kept_packets = 8192;  ///< size of the out-of-order buffer, in packets
+  std::uint32_t out_of_order = 128;   ///< of a queue pair: most packets ahead; 0: none
   FlightParameters flight;
 
   bool operator==(const ReliabilityParameters&) const = default;
 };
 
-/// The most that a tenant keeps. Not given: half of the room, so that one alone cannot use it up.
+/// Returns the most packets that a tenant may have in the out-of-order buffer. Not given: half of
+/// it, so that one tenant alone cannot fill it.
 constexpr std::uint32_t kept_watermark(std::optional<std::uint32_t> given,
                                        const ReliabilityParameters& parameters) {
   return given.value_or(

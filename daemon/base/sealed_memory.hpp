@@ -1,6 +1,6 @@
-// Memory shared with a tenant: a memfd that the daemon makes, maps and seals, so that no tenant can
-// shrink it and make the daemon fault, nor give pages back once the daemon uses it. Set-up path
-// only, apart from base().
+// Memory shared with a tenant: a memfd that the daemon makes, maps and seals. The seals prevent the
+// tenant from shrinking it, which would make the daemon fault, and from giving pages back once the
+// daemon uses it. Set-up path only, except base().
 #pragma once
 
 #include <fcntl.h>
@@ -24,8 +24,8 @@
 
 namespace softhca {
 
-/// Says whether so many bytes may be locked. What it returns ends when they are unmapped; null:
-/// they may not.
+/// Asks whether so many bytes may be locked. Returns an account that ends when they are unmapped,
+/// or null if they may not be locked.
 using LockMemory = std::function<std::shared_ptr<void>(std::size_t bytes)>;
 
 class SealedMemory {
@@ -36,9 +36,9 @@ class SealedMemory {
     return (n + kPage - 1) / kPage * kPage;
   }
 
-  /// Zeroed memory of at least `bytes` (> 0), in whole pages. `name` shows up in
-  /// /proc/<pid>/maps. Pages that the daemon has touched stay in memory, as far as `lock` (empty:
-  /// without a bound) and its limit of locked memory go. Error codes are errno values (EMFILE,
+  /// Makes zeroed memory of at least `bytes` (> 0), in whole pages. `name` appears in
+  /// /proc/<pid>/maps. Pages that the daemon has touched are locked in memory, within the limit
+  /// that `lock` keeps (empty: none) and the daemon's own. Error codes are errno values (EMFILE,
   /// ENOMEM, ...).
   static Expected<SealedMemory> create(const char* name, std::size_t bytes,
                                        const LockMemory& lock = {});
@@ -59,19 +59,21 @@ class SealedMemory {
 
   /// The descriptor to send to the tenant, or -1 after take_fd(). Owned by this object.
   int fd() const { return fd_.get(); }
-  /// To be taken when the tenant has mapped the memory, and sealed before the engine uses it.
+  /// Takes the descriptor. REQUIRES: the tenant has mapped the memory, and the engine uses it only
+  /// once it is sealed.
   UniqueFd take_fd() { return std::move(fd_); }
 
-  /// From now on nobody can punch a hole in the memory, or map it anew for writing. A page fault of
-  /// ours in what a tenant gives back waits until all of that is gone, 0.2 s for a GiB. May wait
-  /// for as long as a tenant likes that has the descriptor, too, and writes to it from memory of
-  /// its own file system. Errors: the tenant has forbidden further seals (EPERM).
+  /// Seals the memory, so that no process can punch a hole in it or map it anew for writing. A page
+  /// fault of the daemon on pages that a tenant gives back waits until all of them are freed, 0.2 s
+  /// for a GiB. Errors: the tenant has forbidden further seals (EPERM).
+  ///
+  /// May block for as long as a tenant likes: one that also has the descriptor can write to the
+  /// memory from pages of its own file system.
   static Outcome seal_holes(int fd);
-  /// Whether somebody has, with seal_holes(). Never waits.
+  /// True if seal_holes() has succeeded for the memory in any process. Never blocks.
   static bool has_sealed_holes(int fd);
 
-  /// Unmaps its first `bytes`, or all of it: what is left is good for nothing but to be unmapped.
-  /// False: that was all.
+  /// Unmaps its first `bytes`, or all of it. The rest may only be unmapped. False: none is left.
   bool unmap(std::size_t bytes) {
     const std::size_t first = std::min(bytes, bytes_);
     if (first != 0) ::munmap(base_, first);
@@ -80,14 +82,14 @@ class SealedMemory {
     return bytes_ != 0;
   }
 
-  /// Zeroes [offset, offset + length). Its pages stay: locked memory cannot be given back, and for
-  /// other memory the kernel would wait for what the tenant is doing with it.
+  /// Zeroes [offset, offset + length) without giving its pages back. The kernel cannot give back
+  /// locked pages; for others it would wait for what the tenant does with them.
   void clear(std::size_t offset, std::size_t length) { std::memset(base_ + offset, 0, length); }
 
-  /// Builds the page table entries of those pages of [offset, offset + length) that exist, so that
-  /// the data path takes no page faults there. Makes no pages: what the tenant has not filled costs
-  /// nothing. Best effort: kernels before 5.14 fault on first use. 4 ms for each GiB without pages,
-  /// 0.16 s for each GiB of them.
+  /// Builds the page table entries of the existing pages of [offset, offset + length), so that the
+  /// data path takes no page faults there. Makes no pages, so memory that the tenant has not filled
+  /// costs nothing. Best effort: kernels before 5.14 fault on first use. Takes 4 ms for each GiB
+  /// without pages, 0.16 s for each GiB with them.
   void map_present(std::size_t offset, std::size_t length) const;
 
  private:
@@ -105,10 +107,10 @@ class SealedMemory {
   std::size_t bytes_ = 0;
   std::uint64_t inode_ = 0;
   UniqueFd fd_;
-  std::shared_ptr<void> locked_;  ///< null: it is not locked, or without an account
+  std::shared_ptr<void> locked_;  ///< null: not locked, or locked without an account
 };
 
-/// Takes memory that nobody uses any more.
+/// Disposes of memory that is no longer used.
 using Unmap = std::function<void(SealedMemory)>;
 
 inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes,
@@ -135,7 +137,8 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return failed("mmap");
   if (lock) m.locked_ = lock(size);
-  // A tenant that is short of memory would have the engine wait for its pages to be read from swap.
+  // Locked, because the engine would otherwise wait for pages that a tenant short of memory has in
+  // swap.
   if (!lock || m.locked_ != nullptr) ::mlock2(at, size, MLOCK_ONFAULT);
   m.base_ = static_cast<std::byte*>(at);
   m.bytes_ = size;

@@ -1,4 +1,4 @@
-// A bounded queue from one thread to one other, without locks.
+// A bounded lock-free queue from one thread to another.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,12 @@ namespace softhca {
 template <class T>
 class SpscRing {
  public:
-  /// Room for at least `capacity` elements. Allocates; set-up only.
+  /// Makes room for at least `capacity` elements. Allocates; set-up only.
   explicit SpscRing(std::size_t capacity) : slots_(std::bit_ceil(capacity)) {}
 
   // --- the producer
 
-  /// False: full, and nothing happened.
+  /// Adds an element. False: the queue is full, and nothing changed.
   bool push(T value) {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_.load(std::memory_order_acquire) == slots_.size()) return false;
@@ -29,16 +29,16 @@ class SpscRing {
 
   // --- the consumer
 
-  /// The oldest element, null: there is none. It stays until pop().
+  /// Returns the oldest element, which stays until pop(); null if there is none.
   T* front() {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     if (head == tail_.load(std::memory_order_acquire)) return nullptr;
     return &slots_[head & (slots_.size() - 1)];
   }
-  /// REQUIRES: front() was not null.
+  /// Removes the oldest element. REQUIRES: front() was not null.
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  // --- either thread; the other may change it at once
+  // --- either thread; the other may change the result at once
 
   std::uint32_t size() const {
     return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_acquire);

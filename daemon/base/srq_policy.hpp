@@ -14,18 +14,18 @@
 namespace softhca {
 
 enum class LimitKind : std::uint8_t {
-  kSoft,  ///< exceeding it is reported
-  kHard,  ///< exceeding it is answered as OnExceed says
+  kSoft,  ///< the daemon reports a queue pair that exceeds it
+  kHard,  ///< the daemon acts as OnExceed says
 };
 inline constexpr std::array<std::string_view, 2> kLimitKinds = {"soft", "hard"};
 
-/// What happens to a message that would exceed its queue pair's hard limit (D6).
+/// What the engine does with a message that would exceed its queue pair's hard limit (D6).
 enum class OnExceed : std::uint8_t {
-  kRaise,           ///< its limit grows, as long as a part of the queue is assigned to nobody
-  kReplenish,       ///< it gets a buffer on credit from that part; the limit stays
-  kDropMessage,     ///< receiver not ready (RC), or a counted drop (UC, UD)
-  kDropConnection,  ///< its queue pair goes to the error state, and its peer is told (RC)
-  kQuarantine,  ///< as kDropMessage, but for one buffer at a time, until it gave back its surplus
+  kRaise,        ///< raises the limit, while a part of the queue is not assigned to any queue pair
+  kReplenish,    ///< lends a buffer from that part; the limit stays
+  kDropMessage,  ///< reports receiver not ready (RC), or drops and counts the message (UC, UD)
+  kDropConnection,  ///< moves the queue pair to the error state, and notifies its peer (RC)
+  kQuarantine,  ///< as kDropMessage, but admits one buffer at a time until the surplus is returned
 };
 inline constexpr std::array<std::string_view, 5> kOnExceeds = {"raise", "replenish", "drop-message",
                                                                "drop-connection", "quarantine"};
@@ -33,25 +33,26 @@ inline constexpr std::array<std::string_view, 5> kOnExceeds = {"raise", "repleni
 /// Importance of a connection, 0 (least) to 7.
 inline constexpr std::uint8_t kImportances = 8;
 
-/// Entries that a shared receive queue can have.
+/// Most entries of a shared receive queue.
 inline constexpr std::uint32_t kMostSrqBuffers = 65536;
 
-/// Policy for the shared receive queues of a tenant. By default there is no limit, and only
-/// runaways are reported.
+/// Policy for the shared receive queues of a tenant. The defaults set no limit and only report
+/// runaways.
 struct SrqPolicy {
-  /// Buffers a queue pair may hold at once, by its importance: the static table (D5). 0: no limit.
+  /// Buffers that a queue pair may hold at once, by its importance: the static table (D5). 0: no
+  /// limit.
   std::array<std::uint32_t, kImportances> limits{};
   LimitKind kind = LimitKind::kHard;
   OnExceed on_exceed = OnExceed::kDropMessage;
-  bool statistical = false;     ///< limits follow use (D5)
+  bool statistical = false;     ///< limits follow the use of the queue (D5)
   double overcommit = 1.0;      ///< sum of limits / buffers of the queue
-  std::uint32_t watermark = 0;  ///< buffers left at which to raise the alarm (D4); 0: never
-  /// Report a queue pair that drew most of a queue of which an eighth is left.
+  std::uint32_t watermark = 0;  ///< buffers left that raise the alarm (D4); 0: never
+  /// Report a queue pair that took most of the buffers of a queue of which an eighth is left.
   bool runaways = true;
 
   bool operator==(const SrqPolicy&) const = default;
 
-  /// False: nobody needs to keep account of buffers.
+  /// True if the policy needs the buffers held per queue pair to be counted.
   bool wanted() const {
     for (const std::uint32_t limit : limits)
       if (limit != 0) return true;
@@ -59,8 +60,8 @@ struct SrqPolicy {
   }
 };
 
-/// What holds for some of the queue pairs, instead of what the policy says. All that is given must
-/// fit; what a rule does not say is as in the policy.
+/// Overrides the policy for queue pairs that match all given criteria. Values that a rule does not
+/// give are those of the policy.
 struct SrqRule {
   std::vector<AddressPrefix> peers;    ///< of a connected queue pair; empty: any, or none
   std::string level;                   ///< of its process; empty: any
@@ -74,11 +75,11 @@ struct SrqRule {
   bool operator==(const SrqRule&) const = default;
 };
 
-/// The first that fits holds.
+/// The first rule that matches applies.
 using SrqRules = std::vector<SrqRule>;
 inline constexpr std::size_t kMostSrqRules = 64;  ///< of a tenant
 
-/// False: nobody needs to keep account of buffers.
+/// True if the policy or a rule needs the buffers held per queue pair to be counted.
 inline bool accounts_wanted(const SrqPolicy& policy, const SrqRules& rules) {
   for (const SrqRule& rule : rules)
     if (rule.limit.value_or(0) != 0) return true;

@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-/// "`what`: the meaning of errno", with errno as its code. To be called before errno changes.
+/// Returns "`what`: the meaning of errno", with errno as its code. Call it before errno changes.
 inline Error system_error(const std::string& what) {
   const int code = errno;
   return {what + ": " + std::strerror(code), code};

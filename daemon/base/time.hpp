@@ -1,4 +1,4 @@
-// Time is a parameter: nothing below `engine` reads a clock.
+// Time is a parameter: no layer below `engine` reads a clock.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@ namespace softhca {
 
 using Duration = std::chrono::nanoseconds;
 
-/// The time line of an engine. Has no now(): the worker thread reads the machine's clock, a
+/// The time line of an engine. It has no now(): the worker thread reads the machine's clock, and a
 /// simulation counts.
 struct EngineClock {
   using duration = Duration;
@@ -18,7 +18,7 @@ struct EngineClock {
 
 using Time = EngineClock::time_point;
 
-/// "At no time": later than every deadline.
+/// Later than every deadline.
 inline constexpr Time kNever = Time::max();
 
 }  // namespace softhca

@@ -1,13 +1,13 @@
-// Timers for queue pairs: up to millions, armed again with every acknowledgement.
+// Timers for queue pairs: up to millions, rearmed with each acknowledgement.
 //
-// Nine wheels of 64 slots, one per 6 bits of the deadline counted in ticks of 1024 ns. A timer
-// stands in the wheel of the highest 6-bit digit in which its deadline differs from the present,
-// in the slot of that digit. So everything in a lower wheel is due before everything in a higher
-// one, nothing ever wraps around, and the earliest slot is found with two bit scans. When time
-// reaches a slot, its timers fire or move to lower wheels.
+// Nine wheels of 64 slots, one per 6 bits of the deadline counted in ticks of 1024 ns. A timer is
+// in the wheel of the highest 6-bit digit in which its deadline differs from the present, in the
+// slot of that digit. So each timer in a lower wheel is due before all timers in higher ones, no
+// wheel wraps around, and two bit scans find the earliest slot. When time reaches a slot, its
+// timers fire or move to lower wheels.
 //
-// A timer is moved lazily: arming it later, or cancelling it, only changes its deadline, and the
-// slot where it stands is looked at in due course. Only arming it earlier moves it.
+// A timer moves lazily: arming it later, or cancelling it, only changes its deadline, and the wheel
+// checks the deadline when time reaches the slot. Only arming it earlier moves it.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace softhca {
 
-/// Timer n is entry n of the wheel's table; who uses which is the business of the wheel's owner.
+/// Timer n is entry n of the wheel's table. The owner of the wheel assigns the entries.
 using TimerId = Id<struct TimerTag, std::uint32_t>;
 
 class TimerWheel {
@@ -32,15 +32,15 @@ class TimerWheel {
 
   explicit TimerWheel(Time start = Time{}) : now_(floor_tick(start)) {}
 
-  /// Set-up only: makes timers 0..timers-1. Timers already armed stay so.
+  /// Makes timers 0..timers-1; set-up only. Timers that are armed stay armed.
   void reserve(std::uint32_t timers) {
     if (timers > timers_.size()) timers_.resize(timers);
   }
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(timers_.size()); }
 
-  /// Arms or re-arms. Fires at the first advance() to `deadline` or later: never early, late by at
-  /// most one tick of rounding. A deadline already past fires one tick after the present.
-  /// kNever cancels.
+  /// Arms or rearms a timer. It fires at the first advance() to `deadline` or later: never early,
+  /// late by at most one tick of rounding. A deadline already past fires one tick after the
+  /// present. kNever cancels.
   void arm(TimerId id, Time deadline) {
     if (deadline == kNever) return cancel(id);
     Timer& t = timers_[id.value];
@@ -52,13 +52,13 @@ class TimerWheel {
     insert(id.value);
   }
 
-  /// Nothing happens if it is not armed.
+  /// Disarms the timer, if it is armed.
   void cancel(TimerId id) { timers_[id.value].deadline = kNotArmed; }
 
   bool armed(TimerId id) const { return timers_[id.value].deadline != kNotArmed; }
 
-  /// Moves the present on to `now` (never back) and calls fire(TimerId) for every timer due, in
-  /// order of deadline by tick. A timer that fires is no longer armed; `fire` may arm and cancel
+  /// Advances the present to `now` (never back) and calls fire(TimerId) for each timer due, in
+  /// order of deadline by tick. A timer that fires is no longer armed. `fire` may arm and cancel
   /// any timer. Returns how many fired.
   template <class Fire>
   std::uint32_t advance(Time now, Fire&& fire) {
@@ -68,8 +68,8 @@ class TimerWheel {
       const unsigned slot = first_slot();
       if (slot_time(slot) > target) break;
       now_ = slot_time(slot);
-      // The timers leave one by one: `fire` may move or cancel those still waiting in the slot,
-      // and whatever it arms now stands in a later one.
+      // The timers leave one by one, because `fire` may move or cancel those still in the slot.
+      // Timers that it arms go to a later slot.
       while (!slots_[slot].empty()) {
         const std::uint32_t i = slots_[slot].front();
         unlink(i);
@@ -88,9 +88,9 @@ class TimerWheel {
     return fired;
   }
 
-  /// No timer fires before this time; kNever when none stands in the wheel. May be too early:
-  /// for timers in higher wheels it is the time when they must move down, and cancelled or
-  /// postponed timers count until their slot is reached.
+  /// Returns a time before which no timer fires; kNever if the wheel is empty. It may be too early:
+  /// timers in higher wheels count at the time when they must move down. Cancelled and postponed
+  /// timers count until time reaches their slot.
   Time next_deadline() const {
     if (wheels_in_use_ == 0) return kNever;
     return Time(kTick * static_cast<Duration::rep>(slot_time(first_slot())));
@@ -125,7 +125,8 @@ class TimerWheel {
     return wheel * kSlots + static_cast<unsigned>(std::countr_zero(slots_in_use_[wheel]));
   }
 
-  /// When a slot in use is reached: the present with the slot's digit, lower digits 0.
+  /// Returns the tick at which a slot in use is reached: the present with the slot's digit, lower
+  /// digits 0.
   std::uint64_t slot_time(unsigned slot) const {
     const unsigned shift = slot / kSlots * kDigitBits;
     const std::uint64_t above = now_ >> shift >> kDigitBits << kDigitBits;
@@ -154,7 +155,7 @@ class TimerWheel {
     if (in_use == 0) wheels_in_use_ &= ~(1u << slot / kSlots);
   }
 
-  std::uint64_t now_;  ///< tick; every linked timer's slot is reached later
+  std::uint64_t now_;  ///< tick; the slot of each linked timer is reached later
   std::uint32_t wheels_in_use_ = 0;
   std::array<std::uint64_t, kWheels> slots_in_use_{};
   std::array<Slot, std::size_t{kWheels} * kSlots> slots_;

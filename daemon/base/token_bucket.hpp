@@ -1,6 +1,6 @@
-// A rate with a burst: a token bucket that may run into debt. Something starts while the bucket is
-// not in debt and is charged in full; the next waits, or is dropped, until the debt is paid. Over
-// time the rate is exact.
+// A rate with a burst: a token bucket that may go into debt. A message may start while the bucket
+// is not in debt, and is charged in full. The next one waits, or is dropped, until the debt is
+// paid. Over time the rate is exact.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +12,20 @@ namespace softhca {
 
 struct Rate {
   std::uint64_t per_second = 0;  ///< 0: no limit
-  std::uint64_t burst = 0;       ///< what may be used at once after a pause; at least 1 counts
+  std::uint64_t burst = 0;       ///< amount that may be used at once after a pause; 0 counts as 1
 
   bool operator==(const Rate&) const = default;
 };
 
 class TokenBucket {
  public:
-  /// Starts with a full burst; a debt stays, to be paid at the new rate.
+  /// Sets the rate. The first call starts with a full burst; later ones keep a debt, to be paid at
+  /// the new rate.
   void set(const Rate& rate, Time now) {
     const std::uint64_t before = rate_.per_second;
     rate_ = rate;
-    // The time the bucket takes to fill is what is kept of it: exact without fractions of tokens.
+    // The state is the time that the bucket takes to fill, which is exact without fractions of
+    // tokens.
     const Duration to_fill = std::max(full_at_ - now, Duration::zero());
     if (rate.per_second == 0)
       full_at_ = Time{};
@@ -39,13 +41,13 @@ class TokenBucket {
     if (rate_.per_second == 0) return;
     full_at_ = std::min(std::max(full_at_, now) + time_of(amount), now + kLongest);
   }
-  /// Takes a charge() back.
+  /// Reverts a charge().
   void refund(std::uint64_t amount) {
     if (rate_.per_second != 0) full_at_ -= time_of(amount);
   }
-  /// When the bucket is out of debt; in the past if it is not in debt.
+  /// Returns when the bucket is out of debt; a time in the past if it is not in debt.
   Time ready_at() const { return full_at_ - time_of(std::max<std::uint64_t>(rate_.burst, 1) - 1); }
-  /// When half of the burst is there; in the past if it is.
+  /// Returns when half of the burst is available; a time in the past if it is.
   Time half_full_at() const { return full_at_ - time_of(rate_.burst / 2); }
 
  private:
@@ -55,7 +57,7 @@ class TokenBucket {
     return Duration(
         static_cast<Duration::rep>(std::min(ns, static_cast<double>(kLongest.count()))));
   }
-  /// Time in which `amount` comes in, rounded down.
+  /// Returns the time in which `amount` accrues, rounded down.
   Duration time_of(std::uint64_t amount) const {
     if (rate_.per_second == 0) return Duration::zero();
     return bounded(static_cast<double>(amount) * 1e9 / static_cast<double>(rate_.per_second));

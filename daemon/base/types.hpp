@@ -1,5 +1,5 @@
-// Identifiers and sequence types of the adapter. Each is a type of its own, so that a queue pair
-// number cannot be passed where a key is meant.
+// Identifiers and sequence types of the adapter. Each is a type of its own, so that code cannot
+// pass a queue pair number as a key.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace softhca {
 
-/// A number that names something. Tag keeps numbers of different things apart.
+/// A number that names an object. Tag distinguishes the numbers of different kinds of objects.
 template <class Tag, class Rep>
 struct Id {
   Rep value{};
@@ -18,10 +18,10 @@ struct Id {
 };
 
 using Qpn = Id<struct QpnTag, std::uint32_t>;          ///< queue pair number, 24 bits
-using Rkey = Id<struct RkeyTag, std::uint32_t>;        ///< remote key as it stands on the wire
+using Rkey = Id<struct RkeyTag, std::uint32_t>;        ///< remote key as on the wire
 using TenantId = Id<struct TenantTag, std::uint16_t>;  ///< index of a tenant, dense from 0
-/// A holder of guarantees and of turns of its own: a tenant as far as it is not divided, or one of
-/// its QoS levels. The value is the index of its row in the collect group table.
+/// A holder of guarantees with its own turns in the schedule: a tenant as far as it is not divided,
+/// or one of its QoS levels. The value is the index of its row in the collect group table.
 using QosClassId = Id<struct QosClassTag, std::uint16_t>;
 using SessionId = Id<struct SessionTag, std::uint32_t>;  ///< one opened device context of a process
 using TvlId = Id<struct TvlTag, std::uint16_t>;          ///< transmit virtual lane
@@ -45,7 +45,7 @@ class Psn {
   constexpr Psn operator-(std::uint32_t n) const { return Psn(value_ - n); }
   constexpr Psn& operator++() { return *this = *this + 1; }
 
-  /// Signed distance from `from` to this number, in [-2^23, 2^23).
+  /// Returns the signed distance from `from` to this number, in [-2^23, 2^23).
   constexpr std::int32_t distance_from(Psn from) const {
     return static_cast<std::int32_t>((value_ - from.value_) << 8) >> 8;
   }
@@ -57,7 +57,7 @@ class Psn {
   std::uint32_t value_ = 0;
 };
 
-/// Signed distance between free-running 32-bit ring counters.
+/// Returns the signed distance between free-running 32-bit ring counters.
 constexpr std::int32_t ring_distance(std::uint32_t to, std::uint32_t from) {
   return static_cast<std::int32_t>(to - from);
 }

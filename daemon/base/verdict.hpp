@@ -1,6 +1,6 @@
-// The third kind of error (bug: assert; set-up: Expected; data path: Verdict). One value says how
-// a work request or a request packet ended; one function each turns it into a NAK code
-// (transport), a completion status (engine) or an errno.
+// Errors on the data path (others: assert for bugs, Expected for set-up). A verdict says how a work
+// request or a request packet ended. One function each maps it to a NAK code (transport), a
+// completion status (engine) or an errno.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@ namespace softhca {
 
 enum class Verdict : std::uint8_t {
   kOk,
-  kBusy,                  ///< nothing wrong: out of a resource for the moment, try again
+  kBusy,                  ///< not an error: a resource is exhausted for the moment, try again
   kLocalLength,           ///< message longer than the receive buffer, or than allowed
   kLocalQpOperation,      ///< malformed work request
-  kLocalProtection,       ///< a local scatter/gather entry is not covered by its key
+  kLocalProtection,       ///< a local scatter/gather entry that its key does not cover
   kFlushed,               ///< the queue pair left the states in which it works
   kBadResponse,           ///< a response that does not fit the request
-  kWindowBind,            ///< a memory window that cannot be bound so
+  kWindowBind,            ///< a memory window that cannot be bound as requested
   kRemoteInvalidRequest,  ///< NAK 0x61
   kRemoteAccess,          ///< NAK 0x62
   kRemoteOperation,       ///< NAK 0x63

@@ -1,15 +1,15 @@
 // Collect buffer controller: takes a command from a VCB into a PCB (mechanisms A4, A5, C).
 //
-// The engine's way through it, for a VCB whose active bit turned:
+// What the engine does for a VCB when its active bit has toggled:
 //
-//   pcb = begin(vcb)          nothing: send queue mode. When the segments of kDoorbellSegments have
-//                             arrived, ring the doorbell (qpn, sequence + 1), free the VCB.
+//   pcb = begin(vcb)          Empty: send queue mode. When the segments of kDoorbellSegments have
+//                             arrived, ring the doorbell (qpn, sequence + 1) and free the VCB.
 //   copy new segments from the VCB into pool.pcb(pcb) (shm does that), then
-//   add(pcb, scoreboard word) kCollecting: look again later, begin() returns the same PCB;
-//                             kKick: the command is complete and private;
-//                             kBadLength: hostile, discard(pcb).
-//   unbind(pcb)               the VCB is free for the next command; the PCB goes on to the kick
-//                             arbitrator and is given back by pool.free(pcb) when its command ends.
+//   add(pcb, scoreboard word) kCollecting: poll again later; begin() returns the same PCB.
+//                             kKick: the command is complete and private.
+//                             kBadLength: hostile; discard(pcb).
+//   unbind(pcb)               The VCB is free for the next command. The PCB goes to the kick
+//                             arbitrator; pool.free(pcb) releases it when its command ends.
 #pragma once
 
 #include <cassert>
@@ -30,8 +30,8 @@ enum class Progress : std::uint8_t {
   kBadLength,   ///< the header claims more payload than a command can have
 };
 
-/// Queue pair number and sequence number: what a VCB in send queue mode must have delivered to be
-/// replaced by a doorbell (A5).
+/// Segments with the queue pair number and the sequence number. In send queue mode the VCB must
+/// have delivered them before a doorbell can replace it (A5).
 inline constexpr std::uint64_t kDoorbellSegments = 0b11;
 
 class CollectController {
@@ -39,7 +39,7 @@ class CollectController {
   /// Both outlive the controller.
   CollectController(PcbPool& pool, FunctionTable& functions) : pool_(pool), functions_(functions) {}
 
-  /// The PCB this VCB is bound to; if none, one is looked for and bound. Nothing: none is available
+  /// Returns the PCB that the VCB is bound to, or binds one. Returns nothing if none is available
   /// (send queue mode). REQUIRES: the VCB is assigned.
   OptionalPcb begin(VcbId vcb) {
     FunctionTable::Entry& entry = functions_[vcb];
@@ -52,10 +52,10 @@ class CollectController {
     return pcb;
   }
 
-  /// Records segments whose bytes the caller has put into the PCB. `word` is the scoreboard word of
-  /// a VcbPage: 40 bits of segments and, perhaps, kExplicitKick. The bits may say more than was
-  /// copied only for segments that the length in the copied header leaves unused. Every bit of it
-  /// may be hostile: other bits are ignored.
+  /// Records segments that the caller has copied into the PCB. `word` is the scoreboard word of a
+  /// VcbPage: 40 bits of segments and, perhaps, kExplicitKick. It may name segments that were not
+  /// copied only if the length in the copied header leaves them unused. Every bit of it may be
+  /// hostile; bits without a meaning are ignored.
   Progress add(PcbId pcb, std::uint64_t word) {
     Scoreboard& board = pool_.state(pcb).scoreboard;
     const bool had_length = board.has_length();
@@ -70,26 +70,25 @@ class CollectController {
     return kicked ? kick(pcb) : Progress::kCollecting;
   }
 
-  /// Segments that have not arrived, being masked or because the kick is explicit, become zero, so
-  /// that nothing of an earlier command, perhaps of another tenant, takes their place. Returns
-  /// kKick.
+  /// Zeroes the segments that have not arrived, because they are masked or the kick is explicit. So
+  /// no data of an earlier command, perhaps of another tenant, takes their place. Returns kKick.
   Progress kick(PcbId pcb);
 
-  /// Parts VCB and PCB. REQUIRES: bound.
+  /// Unbinds the PCB from its VCB. REQUIRES: it is bound.
   void unbind(PcbId pcb) {
     PcbState& s = pool_.state(pcb);
     functions_[s.vcb].pcb = kNoPcb;
     s.vcb = kNoVcb;
   }
 
-  /// unbind() and free: the command is dropped.
+  /// Drops the command: unbind() and free.
   void discard(PcbId pcb) {
     unbind(pcb);
     pool_.free(pcb);
   }
 
-  /// The process that used these VCBs is gone: discards what they were collecting. Commands kicked
-  /// before are not touched. Returns how many PCBs were freed.
+  /// Discards what these VCBs were collecting; their process is gone. Commands that were kicked
+  /// before are not affected. Returns how many PCBs were freed.
   std::uint32_t abandon(VcbId first, std::uint32_t count);
 
  private:

@@ -1,9 +1,9 @@
-// Underlying function table: which underlying function (tenant) and collect group a VCB belongs to
-// (mechanism C6), and the PCB it is bound to.
+// Underlying function table: the underlying function (tenant) and the collect group of each VCB
+// (mechanism C6), and the PCB that it is bound to.
 //
-// Two threads use it. The control thread decides which VCBs are assigned: it assigns those of a
-// session before it installs the session in the engine, and releases them after it has removed it.
-// The engine uses the entries of installed sessions only, and writes nothing of them but the PCB.
+// Two threads use it. The control thread assigns the VCBs of a session before it installs the
+// session in the engine, and releases them after it has removed the session. The engine uses only
+// the entries of installed sessions, and writes only their PCB.
 #pragma once
 
 #include <cassert>
@@ -30,13 +30,13 @@ class FunctionTable {
     bool assigned() const { return qos_class != kNoQosClass; }
   };
 
-  /// Gives the VCBs from `bar` on to a function, or to one of its sessions out of the shared rest.
-  /// Errors (EINVAL, EBUSY): the range leaves the table; one of them is assigned already.
+  /// Assigns the VCBs from `bar` on to a function, or to one of its sessions out of the shared
+  /// part. Errors: the range exceeds the table (EINVAL); a VCB is assigned already (EBUSY).
   Outcome assign(VcbId bar, std::uint32_t count, TenantId tenant, QosClassId qos_class);
-  /// Takes VCBs back. Errors: the range leaves the table (EINVAL); one is bound (EBUSY).
+  /// Takes VCBs back. Errors: the range exceeds the table (EINVAL); a VCB is bound (EBUSY).
   Outcome release(VcbId bar, std::uint32_t count);
 
-  /// Lowest run of `count` VCBs nobody has; linear search, set-up only.
+  /// Returns the lowest run of `count` unassigned VCBs. Linear search; set-up only.
   std::optional<VcbId> find_unassigned(std::uint32_t count) const;
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }

@@ -15,8 +15,8 @@ namespace softhca::collect {
 inline constexpr VcbId kNoVcb{0xffffffff};
 inline constexpr PcbId kNoPcb{0xffffffff};
 
-/// Contents last from one use to the next, also between tenants: only segments that the scoreboard
-/// shows may be read.
+/// The contents survive from one use to the next, also between tenants. Read only segments that the
+/// scoreboard shows.
 struct alignas(64) Pcb {
   abi::CommandHeader header;
   std::array<std::byte, abi::kCommandPayloadBytes> payload;
@@ -27,7 +27,7 @@ static_assert(sizeof(Pcb) == abi::kCommandBytes);
 static_assert(offsetof(Pcb, payload) == abi::kCommandHeaderBytes);
 
 inline bool is_inline(const Pcb& pcb) { return (pcb.header.flags & abi::kCommandInline) != 0; }
-/// Its scatter/gather list. REQUIRES: it is not inline, and its header has been checked.
+/// Returns its scatter/gather list. REQUIRES: it is not inline, and its header has been checked.
 inline std::span<const abi::ScatterGather> entries_of(const Pcb& pcb) {
   return {reinterpret_cast<const abi::ScatterGather*>(pcb.payload.data()),
           pcb.header.payload_bytes / sizeof(abi::ScatterGather)};
@@ -35,7 +35,7 @@ inline std::span<const abi::ScatterGather> entries_of(const Pcb& pcb) {
 
 enum class PcbUse : std::uint8_t { kFree, kPool, kDedicated };
 
-/// What the adapter knows of a PCB, in a dense table of its own.
+/// The adapter's state of a PCB, in a dense table separate from the PCBs.
 struct PcbState {
   Scoreboard scoreboard;
   VcbId vcb = kNoVcb;  ///< while it collects; kNoVcb afterwards and for dedicated PCBs

@@ -158,7 +158,8 @@ std::uint32_t PcbPool::guaranteed(QosClassId id) const {
   return sum;
 }
 
-/// False, and nothing changes: the pool, or the tenant, has less left.
+/// Sets the group's guarantee. Returns false, without any change, if the pool or the tenant has too
+/// little left.
 bool PcbPool::give(CollectGroup& group, std::uint32_t guaranteed) {
   if (group.parent == kNoQosClass) return quota_.set_guarantee(group.pcbs, guaranteed);
   return quota_.set_guarantee(group.pcbs, groups_[group.parent.value].pcbs, guaranteed);
@@ -177,7 +178,7 @@ Outcome PcbPool::set_dedicated(std::uint32_t dedicated) {
                      std::to_string(dedicated) + " for " + std::to_string(sharing_groups().size()) +
                      " collect groups",
                  ENOSPC};
-  // Those that were to become ordinary ones stay.
+  // PCBs that were still to become ordinary ones stay dedicated.
   const std::uint32_t there = dedicated_ + surplus_;
   const std::uint32_t more = dedicated - std::min(dedicated, there);
   if (more > quota_.unallocated())
@@ -202,7 +203,7 @@ Outcome PcbPool::set_dedicated(std::uint32_t dedicated) {
   return {};
 }
 
-/// REQUIRES: so many are free.
+/// Moves `count` PCBs from one free list to the other. REQUIRES: that many are free.
 void PcbPool::move_free(BitSet& from, BitSet& to, std::uint32_t count) {
   for (; count != 0; --count) {
     const std::uint32_t i = *from.find_first();
@@ -211,7 +212,7 @@ void PcbPool::move_free(BitSet& from, BitSet& to, std::uint32_t count) {
   }
 }
 
-/// Groups that dedicated PCBs are shared out to.
+/// Returns the groups among which the dedicated PCBs are divided.
 std::vector<CollectGroup*> PcbPool::sharing_groups() {
   std::vector<bool> divided(groups_.size());
   for (const CollectGroup& group : groups_)

@@ -1,4 +1,5 @@
-// The PCBs of an engine and who may have how many (mechanisms A1, A2, A4, A9, C6).
+// The PCBs of an engine, and how many of them each tenant and level may have (mechanisms A1, A2,
+// A4, A9, C6).
 #pragma once
 
 #include <algorithm>
@@ -19,19 +20,19 @@
 namespace softhca::collect {
 
 struct PcbPoolConfig {
-  std::uint32_t pcbs = 0;       ///< for collect groups: guaranteed parts and shared rest
-  std::uint32_t dedicated = 0;  ///< on top: for the send queue scheduler
+  std::uint32_t pcbs = 0;       ///< for collect groups: guarantees and shared part
+  std::uint32_t dedicated = 0;  ///< in addition, for the send queue scheduler
   std::uint16_t max_groups = 0;
 };
 
 struct GroupConfig {
   TenantId tenant;
-  std::uint32_t guaranteed = 0;  ///< PCBs it has whatever the others do
+  std::uint32_t guaranteed = 0;  ///< PCBs it has regardless of the other groups
   bool may_share = true;         ///< false: the guarantee is also a hard cap
-  /// A level of the tenant whose group this is: its guarantee is a part of that group's, and its
-  /// surplus is drawn from what the levels share.
+  /// Group of the tenant, if this group is one of its levels. The level's guarantee is a part of
+  /// the tenant's, and its surplus is drawn from the part that the tenant's levels share.
   QosClassId parent = kNoQosClass;
-  bool is_default = false;  ///< of the levels, the first to give when the tenant's total shrinks
+  bool is_default = false;  ///< level that gives first when the tenant's total shrinks
 };
 
 /// Row of the collect group table. Its counters may be read on any thread.
@@ -40,30 +41,31 @@ struct CollectGroup {
   QosClassId parent = kNoQosClass;
   bool used = false;
   bool is_default = false;
-  bool undivided = false;  ///< of a tenant with levels: it has programs that are of none of them
-  /// For a level, or a tenant without levels: its PCBs. For a tenant with levels: the part that the
-  /// levels share, and what they have drawn from it and beyond.
+  bool undivided = false;  ///< the tenant has levels, and programs that belong to none of them
+  /// The PCBs of a level, or of a tenant without levels. For a tenant with levels: the part that
+  /// the levels share, and what they have drawn from it and beyond it.
   Quota pcbs;
-  IdleWatch idle;    ///< of pcbs
-  Gauge all_in_use;  ///< of a tenant: with those of its levels
+  IdleWatch idle;    ///< adjusts `pcbs`
+  Gauge all_in_use;  ///< for a tenant: including the PCBs of its levels
   Gauge all_high_water;
-  Gauge dedicated_limit;  ///< dedicated PCBs it may hold: its part of them
+  Gauge dedicated_limit;  ///< dedicated PCBs it may hold at once
   Gauge dedicated_in_use;
   Gauge dedicated_high_water;
-  Counter refused;            ///< allocate() that found nothing
-  Counter dedicated_refused;  ///< allocate_dedicated() over its part, or the cap
-  /// The level of a tenant with a hard cap that is guaranteed no PCB and holds a dedicated one.
+  Counter refused;            ///< calls of allocate() that found none
+  Counter dedicated_refused;  ///< dedicated PCBs refused: over its part or over the cap
+  /// Level that holds a dedicated PCB although it is guaranteed no PCB and its tenant has a hard
+  /// cap.
   QosClassId beyond_cap = kNoQosClass;
 
-  /// A dedicated PCB is no way round a hard cap (A2): a group that has one holds no more PCBs of
-  /// both kinds than its guarantee, or one; and of the levels of a tenant with a hard cap that are
-  /// guaranteed none, one at a time has that one. `owner`: its tenant's, itself if it is no
-  /// level's.
+  /// True if a group with a hard cap may hold no further PCB: a dedicated PCB must not circumvent
+  /// the cap (A2). The group may hold as many PCBs of both kinds as it is guaranteed, and at least
+  /// one. Levels that are guaranteed none, of a tenant with a hard cap, have that one PCB one level
+  /// at a time. `owner` is the group of the tenant, for a tenant itself.
   bool has_all(const CollectGroup& owner) const {
     if (pcbs.may_share && owner.pcbs.may_share) return false;
     return pcbs.in_use.value() + dedicated_in_use.value() >= std::max(pcbs.guaranteed.value(), 1u);
   }
-  /// Counts one more of the pool, or that there is none for the group.
+  /// Counts one more PCB of the pool, or a refusal if none is available for the group.
   bool take(QuotaPool& pool, CollectGroup& owner) {
     if ((dedicated_in_use.value() == 0 || !has_all(owner)) &&
         (&owner == this ? pool.take(pcbs) : pool.take(pcbs, owner.pcbs)))
@@ -78,42 +80,45 @@ struct CollectGroup {
 
 class PcbPool {
  public:
-  /// Allocates everything; set-up only.
+  /// Allocates all memory; set-up only.
   explicit PcbPool(const PcbPoolConfig& config);
 
   // --- set-up and live changes, between polls; no command in flight loses its PCB
 
-  /// Errors: no row left; the guarantee exceeds what is unallocated or, for a level, what its
-  /// tenant's levels share (ENOSPC); fewer dedicated PCBs than groups (ENOSPC); the parent is none
-  /// or a level itself (EINVAL).
+  /// Errors: the table has no free row (ENOSPC); the guarantee exceeds the unallocated PCBs or, for
+  /// a level, what the levels of its tenant share (ENOSPC); fewer dedicated PCBs than groups
+  /// (ENOSPC); the parent is unknown or a level itself (EINVAL).
   Expected<QosClassId> add_group(const GroupConfig& config);
-  /// Errors: unknown group (ENOENT); it still holds PCBs or has levels (EBUSY). To drain a group
+  /// Errors: unknown group (ENOENT); it still holds PCBs or has levels (EBUSY). To drain a group,
   /// set its guarantee to 0 and send nothing more through it.
   Outcome remove_group(QosClassId id);
-  /// Changes the guarantee of a group. For a level: a part of its tenant's, which its levels have
-  /// shared or will share. For a tenant: its total (A8); an increase goes to what its levels share,
-  /// a decrease is taken from there, then from the default level, then from the others in
-  /// proportion. What is in use beyond the new guarantee is draining. Errors as add_group().
+  /// Changes the guarantee of a group. The change for a level comes from the part that the levels
+  /// of its tenant share, or goes to it. For a tenant it changes the total (A8): an increase goes
+  /// to the part that its levels share; a decrease is taken from there, then from the default
+  /// level, then from the other levels in proportion. PCBs in use beyond the new guarantee are
+  /// draining. Errors: as add_group().
   Outcome set_guarantee(QosClassId id, std::uint32_t guaranteed);
   /// Errors: unknown group (ENOENT).
   Outcome set_may_share(QosClassId id, bool may_share);
-  /// How many of all PCBs are dedicated; groups have parts of them as ever. Those beyond that are
-  /// in use become ordinary ones as they come back. Errors: fewer than groups, or more than are
-  /// guaranteed to nobody (ENOSPC); of the ordinary ones so many are in use (EBUSY).
+  /// Sets how many of all PCBs are dedicated, and divides them among the groups again. Dedicated
+  /// PCBs in use beyond the new number become ordinary ones when they are freed. Errors: fewer than
+  /// groups, or the increase exceeds the PCBs guaranteed to no group (ENOSPC); too few ordinary
+  /// PCBs are free (EBUSY).
   Outcome set_dedicated(std::uint32_t dedicated);
-  /// Lends what the group has left idle, or brings back what it has recalled (A10).
+  /// Lends what the group has left idle, or takes back what it has recalled (A10).
   void adjust(QosClassId id, Lending lending, const AdjustmentPolicy& policy, Time now);
-  /// Somebody has come who may use the PCBs of the group and of its tenant.
+  /// Recalls what the group and its tenant have lent, for a new program that may use their PCBs.
   void recall(QosClassId id);
-  /// Makes a level the default level of its tenant, in place of the one before. Errors: unknown
+  /// Makes a level the default level of its tenant, instead of the previous one. Errors: unknown
   /// group (ENOENT), not a level (EINVAL).
   Outcome set_default(QosClassId level);
-  /// A tenant whose levels were added while it had programs: as long as these run it has a part of
-  /// the dedicated PCBs beside its levels. REQUIRES: the group is used.
+  /// Marks a tenant that got its levels while programs of it ran. As long as these run, the tenant
+  /// has a part of the dedicated PCBs beside its levels. REQUIRES: the group is used.
   void set_undivided(QosClassId tenant, bool undivided);
 
-  /// How many PCBs each group may have and has: everything but the PCBs themselves. restore()
-  /// undoes whatever changed since snapshot(). REQUIRES: no PCB was allocated or freed in between.
+  /// All that determines how many PCBs each group may have and has; not the PCBs themselves.
+  /// restore() undoes all changes since snapshot(). REQUIRES: no PCB was allocated or freed in
+  /// between.
   struct Snapshot {
     QuotaPool quota;
     std::uint32_t dedicated, surplus;
@@ -124,8 +129,8 @@ class PcbPool {
 
   // --- data path: a few ns each
 
-  /// A PCB of the group's own, else of what its tenant's levels share, else of the shared rest
-  /// (A4), with an empty scoreboard; nothing: all are used up (A5).
+  /// Allocates a PCB from the group's own part, else from what its tenant's levels share, else from
+  /// the shared part (A4), with an empty scoreboard. Returns nothing if all are used up (A5).
   OptionalPcb allocate(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
@@ -136,8 +141,8 @@ class PcbPool {
     return take_free(free_pcbs_, id, PcbUse::kPool);
   }
 
-  /// A PCB that allocate() gave becomes one of `to`, a group of the same tenant. False: allocate()
-  /// would find none for that, and nothing changes.
+  /// Moves a PCB of allocate() to `to`, a group of the same tenant. Returns false, without any
+  /// change, if allocate() would find none for `to`.
   bool pass_on(PcbId id, QosClassId to) {
     PcbState& s = states_[id.value];
     assert(s.use == PcbUse::kPool);
@@ -150,16 +155,16 @@ class PcbPool {
     return true;
   }
 
-  /// Would allocate() find one? What the group has lent does not count.
+  /// True if allocate() would succeed now. PCBs that the group has lent do not count.
   bool has_free(QosClassId id) const {
     const CollectGroup& group = groups_[id.value];
     if (group.parent == kNoQosClass) return quota_.available(group.pcbs);
     return quota_.available(group.pcbs, groups_[group.parent.value].pcbs);
   }
 
-  /// A dedicated PCB (A9). Each group may hold its part, dedicated_limit(), so none can exhaust
-  /// them for the others; nothing: that is in use, or the group holds as many PCBs as it may have
-  /// at all.
+  /// Allocates a dedicated PCB (A9). Each group may hold up to dedicated_limit(), so no group can
+  /// exhaust them for the others. Returns nothing if that many are in use, or if the group holds as
+  /// many PCBs as it may have in total.
   OptionalPcb allocate_dedicated(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
@@ -177,7 +182,7 @@ class PcbPool {
     return take_free(free_dedicated_, id, PcbUse::kDedicated);
   }
 
-  /// REQUIRES: it is in use and not bound to a VCB.
+  /// Frees a PCB. REQUIRES: it is in use and not bound to a VCB.
   void free(PcbId id) {
     PcbState& s = states_[id.value];
     assert(s.use != PcbUse::kFree && s.vcb == kNoVcb);
@@ -202,21 +207,21 @@ class PcbPool {
 
   // --- figures
 
-  /// PCBs of both kinds: ids are below it.
+  /// Returns the number of PCBs of both kinds; every PcbId is below it.
   std::uint32_t size() const { return static_cast<std::uint32_t>(states_.size()); }
   const CollectGroup& group(QosClassId id) const { return groups_[id.value]; }
   std::uint16_t max_groups() const { return static_cast<std::uint16_t>(groups_.size()); }
   const QuotaPool& quota() const { return quota_; }
   std::uint32_t dedicated() const { return dedicated_; }
-  /// What a tenant is guaranteed with its levels or, for a level, its own guarantee.
+  /// Returns the guarantee of a tenant including its levels, or of a level alone.
   std::uint32_t guaranteed(QosClassId id) const;
-  /// PCBs in use that were the group's until its guarantee shrank, and are to come back; for a
-  /// tenant: those beyond its total.
+  /// Returns how many PCBs in use were within the group's guarantee until it shrank, and are to
+  /// come back. For a tenant: those beyond its total.
   std::uint32_t draining(QosClassId id) const { return group(id).pcbs.draining.value(); }
-  /// Dedicated PCBs that the group may hold: one, and of the rest a part as large as its guarantee
-  /// is among all, rounded down; the same for each if none is guaranteed any. Each level of a
-  /// tenant has a part, and so has a tenant without levels, or with programs that belong to none of
-  /// its levels; others have one if it is free.
+  /// Returns how many dedicated PCBs the group may hold: one, and a part of the rest in proportion
+  /// to its guarantee, rounded down. If no group has a guarantee, the rest is divided equally. The
+  /// parts go to each level, each tenant without levels, and each tenant with programs that belong
+  /// to none of its levels. A tenant that has only levels may hold one if it is free.
   std::uint32_t dedicated_limit(QosClassId id) const { return group(id).dedicated_limit.value(); }
 
  private:
@@ -240,7 +245,7 @@ class PcbPool {
   bool give(CollectGroup& group, std::uint32_t guaranteed);
   Outcome set_total(QosClassId tenant, std::uint32_t total);
   void share_out_dedicated();
-  /// One beyond dedicated_ has come back.
+  /// Turns a freed PCB beyond dedicated_ into an ordinary one.
   void become_ordinary(std::uint32_t pcb) {
     --surplus_;
     free_pcbs_.set(pcb);
@@ -251,9 +256,9 @@ class PcbPool {
 
   QuotaPool quota_;
   std::uint32_t dedicated_;
-  std::uint32_t surplus_ = 0;  ///< dedicated ones beyond that, in use
+  std::uint32_t surplus_ = 0;  ///< dedicated PCBs beyond dedicated_, still in use
   std::vector<CollectGroup> groups_;
-  // Free PCB list: one bit string per kind, both indexed by PcbId.
+  // Free PCBs: one bit string per kind, both indexed by PcbId.
   BitSet free_pcbs_;
   BitSet free_dedicated_;
   std::vector<PcbState> states_;

@@ -1,4 +1,4 @@
-// Which 8-byte segments of a command have arrived (mechanisms C1 to C3).
+// Records which 8-byte segments of a command have arrived (mechanisms C1 to C3).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace softhca::collect {
 
-/// Bit n stands for bytes 8n..8n+7 of the command: 40 bits. A bit of the mask says that the
-/// segment need not arrive.
+/// Bit n stands for bytes 8n..8n+7 of the command: 40 bits. A segment need not arrive if its bit is
+/// set in the mask.
 class Scoreboard {
  public:
   static constexpr std::uint64_t kAll = abi::kAllSegments;
@@ -18,11 +18,11 @@ class Scoreboard {
   constexpr Scoreboard() = default;
   constexpr explicit Scoreboard(std::uint64_t mask) : mask_(mask & kAll) {}
 
-  /// Says which segments need not arrive.
+  /// Sets which segments need not arrive.
   constexpr void set_mask(std::uint64_t mask) { mask_ = mask & kAll; }
-  /// Records segments; bits beyond the 40th do not count.
+  /// Records segments; ignores bits beyond the 40th.
   constexpr void add(std::uint64_t bits) { bits_ |= bits & kAll; }
-  /// Scoreboard OR mask is all ones: time for the virtual kick.
+  /// True if scoreboard OR mask is all ones: time for the virtual kick.
   constexpr bool complete() const { return (bits_ | mask_) == kAll; }
   constexpr bool has_length() const { return (bits_ & kLengthSegment) != 0; }
   constexpr std::uint64_t bits() const { return bits_; }

@@ -4,7 +4,8 @@ namespace softhca::engine {
 namespace {
 
 constexpr std::uint32_t kSlotMask = (1u << 24) - 1;
-// A slot is not used again until so many others have been given up.
+// A slot is reused only while at least this many are free, so that its generation (8 bits) wraps
+// late.
 constexpr std::size_t kAtRest = 256;
 
 }  // namespace

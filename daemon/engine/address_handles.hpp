@@ -1,5 +1,6 @@
-// Address handles by the number that commands name them by: a slot, and above it a generation, so
-// that a command posted before its handle was destroyed goes nowhere.
+// Maps the number in a command to an address handle. The number is a slot index in the low 24 bits
+// and a generation above it, so that a command with the number of a destroyed handle does not reach
+// the handle that reuses its slot.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ namespace softhca::engine {
 
 class AddressHandles {
  public:
-  /// Its number.
+  /// Adds the handle, sets the UDP source port of its route, and returns its number.
   std::uint32_t add(AddressHandle& ah);
   void remove(std::uint32_t handle);
-  /// Null: there is none.
+  /// Returns null if no handle has this number.
   AddressHandle* find(std::uint32_t handle) const;
 
  private:
@@ -24,7 +25,7 @@ class AddressHandles {
     AddressHandle* ah = nullptr;  ///< null: free
   };
   std::vector<Slot> slots_;
-  std::deque<std::uint32_t> free_;  ///< by age, with their next generation
+  std::deque<std::uint32_t> free_;  ///< free slots, oldest first, with their next generation
 };
 
 }  // namespace softhca::engine

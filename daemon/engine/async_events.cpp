@@ -56,7 +56,8 @@ void AsyncEvents::remove_holder(QpHolders& holders, std::size_t index) {
   settle(holders);
 }
 
-/// Drops what all know of.
+/// Drops the oldest event if all holders have been notified of it, and every event if there are no
+/// holders.
 void AsyncEvents::settle(QpHolders& holders) {
   if (!holders.of_tenant.linked || holders.told < holders.all.size()) return;
   holders.told = 0;
@@ -128,7 +129,7 @@ void AsyncEvents::stop_waiting(Session& session) {
   due_ = first == nullptr ? kNever : first->deferred.due;
 }
 
-/// Null: none waits.
+/// Returns the session that is to be retried first, or null if none waits.
 Session* AsyncEvents::first_due() const {
   Session* first = nullptr;
   for (const Sessions& sessions : waiting_) {
@@ -144,8 +145,8 @@ void AsyncEvents::retry() {
     tries -= try_again(*first_due(), tries);
 }
 
-/// Its events go in order, until its socket is full. Returns how often that was tried, at most
-/// `most` times.
+/// Sends the session's events in order until its socket is full. Returns the number of tries, at
+/// most `most`.
 std::size_t AsyncEvents::try_again(Session& session, std::size_t most) {
   auto& waiting = session.deferred.events;
   std::size_t sent = 0, tries = 0;

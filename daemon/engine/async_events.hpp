@@ -1,13 +1,14 @@
 // Asynchronous events on their way to processes (IBA 11.6.3): of queue pairs, completion queues,
-// shared receive queues and the port. One that finds its process's socket full waits, in order.
+// shared receive queues and the port. If a process's socket is full, its events wait in order.
 //
-// Each session has a queue of its own and is tried again after a pause of its own, which doubles
-// while nobody reads. A step tries few, however many wait, and what a try costs is the session's:
-// processes that read nothing, or one event at a time, take no time of others.
+// Each session has its own queue and its own retry pause, which doubles while the process does not
+// read. A poll step makes a bounded number of tries, however many sessions wait, and charges each
+// to its session. So processes that read nothing, or one event at a time, take no time from others.
 //
-// An XRC target may be open in many processes. Its session is told of an event at once, the others
-// a few in each step, while the tenant is within its share of the engine. An event that occurs
-// again before any of the others has been told of it is told them once.
+// Several processes may open an XRC target. The engine notifies the session of the target at once.
+// It notifies the other processes a few in each step, while the tenant is within its share of the
+// engine. An event that is raised again before any of these processes was notified is reported to
+// them once.
 #pragma once
 
 #include <array>
@@ -25,34 +26,35 @@ namespace softhca::engine {
 
 class AsyncEvents {
  public:
-  /// Events of a session that does not read are kept up to this many, then dropped and counted.
+  /// Most events kept for a session that does not read; further ones are dropped and counted.
   static constexpr std::size_t kMostDeferred = 256;
 
-  /// Processes that are told of events of XRC targets in one step, at most.
+  /// Most processes that are notified of events of XRC targets in one step.
   static constexpr std::size_t kToldPerStep = 8;
 
   AsyncEvents(EventSink& sink, const StepClock& clock, CpuScheduler& cpu, std::uint16_t tenants)
       : sink_(sink), clock_(clock), cpu_(cpu), tenants_(tenants) {}
 
-  /// Allocates, for the events of a session that comes.
+  /// Allocates room for the events of a new session.
   static void reserve(Session& session) { session.deferred.events.reserve(kMostDeferred); }
-  /// `element` is the user handle of the object, or the port number.
+  /// Reports an event. `element` is the user handle of the object, or the port number.
   void raise(Session& session, std::uint64_t element, EventType type);
   /// Raises the event for all processes that hold the queue pair.
   void raise(const QueuePair& qp, EventType type);
-  /// A process opens the target. Allocates.
+  /// Records a process that opens the XRC target. Allocates.
   static void add_holder(QueuePair& qp, const QpHolder& holder);
-  /// One that has opened it lets go. Nothing happens if it has not.
+  /// Removes a process that closes the XRC target. Does nothing if it is not a holder.
   void remove_holder(QpHolders& holders, const QpHolder& holder);
-  /// The process that has held it for longest, which knows of all its events now, is removed.
+  /// Removes and returns the process that has held the target for longest, after reporting to it
+  /// all events that it was not notified of.
   QpHolder take_heir(QpHolders& holders);
-  /// Tells some processes of events of XRC targets. Returns how many.
+  /// Notifies some processes of events of XRC targets. Returns how many.
   std::size_t tell_holders();
-  /// Processes are still to be told.
+  /// True if processes are still to be notified.
   bool has_work() const { return !telling_.empty(); }
-  /// Drops events not delivered yet of an object that is going (IBA 11.6.3.2).
+  /// Drops undelivered events of an object that is destroyed (IBA 11.6.3.2).
   void forget(Session& session, std::uint64_t element);
-  /// Drops all events of a session that is going.
+  /// Drops all events of a session that is removed.
   void forget(Session& session);
 
   Time next_deadline() const { return due_; }
@@ -62,7 +64,7 @@ class AsyncEvents {
  private:
   using Sessions = LinkedList<Session, &Session::of_deferring>;
   static constexpr std::size_t kPauses = 7;  ///< of 1 to 64 ms
-  /// The targets of a tenant with processes to be told.
+  /// The XRC targets of a tenant that have processes to be notified.
   struct Telling {
     LinkedList<QpHolders, &QpHolders::of_tenant> targets;
     ListLink<Telling> of_all;
@@ -80,7 +82,7 @@ class AsyncEvents {
   const StepClock& clock_;
   CpuScheduler& cpu_;
   std::array<Sessions, kPauses> waiting_;  ///< by their pause, so each in the order of `due`
-  Time due_ = kNever;                      ///< the first of them
+  Time due_ = kNever;                      ///< earliest of them
   std::vector<Telling> tenants_;           ///< by number
   LinkedList<Telling, &Telling::of_all> telling_;
 };

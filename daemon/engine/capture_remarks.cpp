@@ -36,7 +36,7 @@ constexpr OfVerdict kOfVerdicts[] = {
     {Verdict::kRetryExceeded, "unanswered: no queue pair is connected to this one"},
 };
 
-// The list: nothing, drop reasons of the wire from 1 on, then the others in this order.
+// The list begins with no remark, then the drop reasons of the wire from 1 on, then these groups.
 constexpr std::size_t kFrames = static_cast<std::size_t>(wire::DropReason::kCount);
 constexpr std::size_t kCounts = kFrames + static_cast<std::size_t>(FrameDrop::kCount);
 constexpr std::size_t kVerdicts = kCounts + std::size(kOfCounts);

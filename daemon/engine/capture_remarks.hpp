@@ -1,4 +1,5 @@
-// What a capture says of a packet: why it was dropped, or not executed as it came.
+// Remarks that a capture attaches to a packet: why the daemon dropped it, or did not execute it
+// when it came.
 #pragma once
 
 #include <array>
@@ -14,30 +15,32 @@
 
 namespace softhca::engine {
 
-/// Index of the list below; 0: nothing to say.
+/// Index into the list of capture_remarks(); 0: no remark.
 enum class CaptureRemark : std::uint8_t { kNone = 0 };
 
 CaptureRemark remark_of(wire::DropReason reason);
 CaptureRemark remark_of(FrameDrop reason);
-/// kNone for what is no reason to drop or pass over a packet.
+/// Returns kNone if `count` does not mean that a packet was dropped or not executed.
 CaptureRemark remark_of(transport::Count count);
-/// A request that ended so at its responder, or in local delivery for want of one.
+/// Returns the remark for a request that ended with this verdict at its responder, or in local
+/// delivery because no queue pair is connected.
 CaptureRemark remark_of(Verdict verdict);
-/// Sent to a neighbour that does not answer.
+/// Returns the remark for a packet to a neighbour that does not answer.
 CaptureRemark unresolved_remark();
-/// A fault that the operator has asked for.
+/// Returns the remark for a fault that the operator injects.
 CaptureRemark injected_remark(FaultKind kind);
 
-/// The texts, by number. Those of dropped packets have the name by which metrics count them.
+/// Returns the texts by number. The text for a dropped packet has the name of the reason in
+/// metrics.
 std::vector<std::string> capture_remarks();
 
-/// Tells why a packet was dropped by what was counted while it was looked at, so that the parts
-/// that count need not know of captures. Made before the packet is handed on.
+/// Finds out why a packet was dropped by the counters that grew while it was processed. So the code
+/// that counts need not know about captures. To be made before the packet is handed on.
 class DropWatch {
  public:
-  /// `port`: null: it came by none. `one` and `other`: tenants whose queue pairs it concerns, or
+  /// `port`: null if the packet came by no port. `one`, `other`: the tenants of its queue pairs, or
   /// null.
-  /// `lost`: counts what faults lose; null: it meets none here.
+  /// `lost`: counts packets that faults drop; null if no fault applies here.
   DropWatch(const PortDropCounters* port, const TenantCounters* one,
             const TenantCounters* other = nullptr, const Counter* lost = nullptr);
   CaptureRemark remark() const;

@@ -53,7 +53,7 @@ bool CaptureRing::add(abi::CaptureRecord record, std::span<const Part> parts) {
   std::size_t left = record.captured;
   for (const Part& part : parts) {
     const std::size_t take = std::min(left, part.size());
-    at = std::ranges::copy(part.first(take), at).out;  // a part may be empty, and lie nowhere
+    at = std::ranges::copy(part.first(take), at).out;  // an empty part may have a null pointer
     left -= take;
     if (left == 0) break;
   }
@@ -62,8 +62,8 @@ bool CaptureRing::add(abi::CaptureRecord record, std::span<const Part> parts) {
   return true;
 }
 
-/// Place for a record. Null: there is none. What the reader claims to have read is believed as far
-/// as it can be: at worst it is told garbage.
+/// Returns room for a record, or null if there is none. The read position comes from the reader and
+/// is only checked for overflow: a false one gives that reader garbage and harms no other.
 std::byte* CaptureRing::reserve(std::size_t bytes) {
   const std::size_t offset = written_ & (size_ - 1);
   const std::size_t to_end = size_ - offset;
@@ -75,7 +75,7 @@ std::byte* CaptureRing::reserve(std::size_t bytes) {
     if (size_ - (written_ - read_) < needed) return nullptr;
   }
   if (bytes <= to_end) return ring_ + offset;
-  // The reader sees it with the record behind it.
+  // The reader sees the filler together with the record behind it.
   abi::CaptureRecord filler{};
   filler.bytes = static_cast<std::uint32_t>(to_end);
   filler.kind = abi::CaptureKind::kFiller;

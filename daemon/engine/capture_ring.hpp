@@ -15,14 +15,14 @@ class CaptureRing {
  public:
   using Part = std::span<const std::byte>;
 
-  /// `memory`: zeroed, of memory_for(size) bytes, with the size of the ring a power of two.
+  /// `memory`: zeroed, memory_for(size) bytes, where `size`, that of the ring, is a power of two.
   explicit CaptureRing(std::span<std::byte> memory);
   static constexpr std::size_t memory_for(std::size_t size) { return abi::kCaptureRing + size; }
 
-  /// False, here and below: no room, and nothing happened.
+  /// Here and below, false means that the ring has no room left; nothing was written then.
   bool add_interface(std::uint16_t id, std::string_view name);
-  /// `parts`: the frame. Of `record` interface_id, direction, remark and time are given, and in
-  /// `captured` how much of the frame to keep at most.
+  /// `parts`: the frame. The caller sets interface_id, direction, remark and time of `record`, and
+  /// in `captured` the most bytes of the frame to keep.
   bool add_packet(abi::CaptureRecord record, std::span<const Part> parts);
   void count_dropped(std::uint16_t interface_id);
 
@@ -34,7 +34,7 @@ class CaptureRing {
   std::byte* ring_;
   std::size_t size_;
   std::uint64_t written_ = 0;
-  std::uint64_t read_ = 0;  ///< as the reader said last
+  std::uint64_t read_ = 0;  ///< the position that the reader reported last
   std::array<std::uint64_t, abi::kCaptureInterfaces> dropped_{};
 };
 

@@ -22,9 +22,9 @@ CapturedLink::CapturedLink(const TransportParts& parts, QueuePair& qp, QpLocalLi
       mtu_shift_(static_cast<std::uint32_t>(std::countr_zero(qp.rc.mtu))),
       flow_(parts.captures.flow_of(qp)) {}
 
-// --- what the transport does
+// --- calls of the transport
 
-/// Every step of a request begins with it.
+/// The transport calls this first in every step of a request.
 const transport::LocalPeer* CapturedLink::find_peer() {
   peer_ = link_.find_peer();
   if (local().idle()) return peer_;
@@ -53,7 +53,7 @@ void CapturedLink::begins(const Request& request) {
 transport::LocalLink::Moved CapturedLink::move(const Request& request, std::uint32_t offset,
                                                std::uint32_t bytes) {
   const Moved moved = link_.move(request, offset, bytes);
-  if (flow_.packets == 0) begin_message();  // before there were captures
+  if (flow_.packets == 0) begin_message();  // it began before there were captures
   if (moved.verdict() == Verdict::kOk) {
     show_moved(offset, bytes);
   } else if (moved.peer_at_fault()) {
@@ -98,7 +98,7 @@ void CapturedLink::complete_request(PcbId pcb, Verdict verdict) {
     if (!told_) show_request(0, remark_of(verdict));
     show_acknowledgement(psn(0), transport::nak_syndrome(verdict));
   } else if (verdict == Verdict::kOk && !arrived_ && !told_) {
-    // An unreliable connection, and it was dropped.
+    // An unreliable connection dropped the message.
     show_request(0, unanswered_ ? unanswered_remark() : watch_->remark());
   }
   unanswered_ = false;
@@ -122,9 +122,9 @@ void CapturedLink::show_refused(transport::Count what) {
   show_acknowledgement(psn(0), wire::kSyndromeRnr | peer_->min_rnr_timer);
 }
 
-// --- the packets of it
+// --- the packets that captures see
 
-/// PSNs of the request at hand.
+/// Returns the number of PSNs that the current request takes.
 std::uint32_t CapturedLink::packets() const {
   return transport::is_indivisible(request_.kind)
              ? 1
@@ -135,14 +135,14 @@ Psn CapturedLink::psn(std::uint32_t index) const {
   return (flow_.packets != 0 ? flow_.message : flow_.next) + index;
 }
 
-/// One that begins again has the same numbers.
+/// A message that begins again gets the same PSNs.
 void CapturedLink::begin_message() {
   if (flow_.packets == 0) flow_.message = flow_.next;
   flow_.packets = packets();
   flow_.next = flow_.message + flow_.packets;
 }
 
-/// Packets of which the last byte was among those.
+/// Reports the packets that end within the moved bytes.
 void CapturedLink::show_moved(std::uint32_t offset, std::uint32_t bytes) {
   const std::uint32_t end = offset + bytes;
   for (std::uint32_t i = offset >> mtu_shift_; i < packets(); ++i) {
@@ -182,7 +182,7 @@ void CapturedLink::show_request(std::uint32_t index, CaptureRemark remark) {
                         build(qp_.connection.route, h, payload), remark);
 }
 
-/// As Responder::send_response().
+/// Makes the headers that Responder::send_response() would make.
 void CapturedLink::show_response(std::uint32_t index) {
   using wire::Opcode;
   const bool first = index % transport::kReadPartPackets == 0;
@@ -208,7 +208,7 @@ void CapturedLink::show_atomic_response() {
   answer(wire::Opcode::kRcAtomicAck, h, {});
 }
 
-/// Of what has this number, and all before it.
+/// Reports an ACK or NAK with this PSN; an ACK covers all packets up to it.
 void CapturedLink::show_acknowledgement(Psn psn, std::uint8_t syndrome) {
   wire::Headers h;
   h.psn = psn;
@@ -222,8 +222,8 @@ std::uint8_t CapturedLink::credits() const {
   return receives ? transport::encode_credits(*receives) : wire::kSyndromeNoCreditLimit;
 }
 
-/// A packet of the peer's. `h`: PSN and what stands in AETH and AtomicAckETH; the rest is filled
-/// in.
+/// Reports a packet of the peer. The caller sets the PSN and the fields of AETH and AtomicAckETH in
+/// `h`; the rest is set here.
 void CapturedLink::answer(wire::Opcode opcode, wire::Headers h, const PayloadSource& payload) {
   const QueuePair& peer = *link_.peer();
   h.opcode = wire::raw(opcode) | (is_xrc(qp_.type) ? wire::kXrcBits : 0);

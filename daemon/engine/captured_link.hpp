@@ -1,6 +1,6 @@
-// Local delivery while captures are on: stands between the transport and the link of a queue pair
-// for one turn, hands on what it is asked, and tells captures of the packets that there would have
-// been: each message in packets as long as the path MTU, each acknowledged at once.
+// Local delivery while captures are on. This link stands between the transport and the link of a
+// queue pair for one turn, and forwards the calls. It reports to captures the packets that a wire
+// transport would have sent: each message in packets of the path MTU, and acknowledged at once.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ class CapturedLink final : public transport::LocalLink,
   /// REQUIRES: the queue pair is local, and captures are on.
   CapturedLink(const TransportParts& parts, QueuePair& qp, QpLocalLink& link, QpEnvironment& env,
                Time now);
-  /// The turn is over.
+  /// Ends the turn; reports a request that found no peer.
   void end_turn();
 
   // --- LocalLink
@@ -76,13 +76,13 @@ class CapturedLink final : public transport::LocalLink,
   const Time now_;
   const std::uint32_t mtu_shift_;
   CapturedFlow& flow_;
-  const transport::LocalPeer* peer_ = nullptr;  ///< found last
-  // The oldest request, as of the last find_peer().
+  const transport::LocalPeer* peer_ = nullptr;  ///< as of the last find_peer()
+  // The oldest request at the last find_peer(), and what has happened to it since.
   transport::Request request_;
   std::optional<DropWatch> watch_;
-  bool told_ = false;        ///< its last packet was told since, or that it was refused
-  bool arrived_ = false;     ///< since
-  bool unanswered_ = false;  ///< there is no peer, and it is sent (again) in vain
+  bool told_ = false;        ///< its last packet was reported, or its refusal
+  bool arrived_ = false;     ///< it arrived whole
+  bool unanswered_ = false;  ///< it has no peer, and is sent (again) without an answer
 };
 
 }  // namespace softhca::engine

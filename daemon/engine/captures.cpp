@@ -10,7 +10,7 @@ using abi::CaptureDirection;
 
 namespace {
 
-/// The interface for what finds no other.
+/// The interface of all packets for which no interface number is left.
 constexpr std::uint16_t kOthers = abi::kCaptureInterfaces - 1;
 constexpr std::size_t kPorts = std::size_t{1} << 8 * sizeof(PortId);
 
@@ -25,7 +25,7 @@ Capture::Capture(std::span<std::byte> memory, CaptureOptions options, const Size
       of_port_(kPorts),
       flows_(sizes.queue_pairs) {}
 
-/// Another tenant may have its number next.
+/// Another tenant may get its number next.
 void Capture::forget(const Tenant& tenant) {
   if (tenant.id.value < of_tenant_.size()) of_tenant_[tenant.id.value] = {};
 }

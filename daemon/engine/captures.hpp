@@ -1,10 +1,10 @@
-// Captures that the operator has asked for: packets of tenants, as they are or would be on the
-// wire, go into the ring of each (capture_ring.hpp). With none, a packet costs one branch, on().
-// The engine does not wait for whoever reads a ring: what finds no room there is counted.
+// Captures that the operator has started. Packets of tenants, as they are or would be on the wire,
+// go into the ring of each capture (capture_ring.hpp). Without captures a packet costs one branch,
+// on(). The engine does not wait for the reader of a ring: it counts packets that find no room.
 //
-// Packets are told singly, also those that travel as a train, with the time of their poll step.
-// Who sees them: PacketIo (sent, lost, malformed), demux_capture (received, with why they were
-// dropped), captured_link and datagrams_capture (those that stay inside the daemon).
+// Packets are reported one by one, also those that travel as a train, with the time of their poll
+// step. The callers are PacketIo (sent, lost, malformed), demux_capture (received, with the reason
+// for a drop), captured_link and datagrams_capture (those that stay inside the daemon).
 #pragma once
 
 #include <algorithm>
@@ -29,18 +29,18 @@ namespace softhca::engine {
 struct QueuePair;
 
 struct CaptureOptions {
-  std::string tenant;          ///< its packets alone; empty: all packets
-  std::optional<PortId> port;  ///< what passes this port alone
-  std::uint32_t snaplen = 0;   ///< bytes of a frame that are kept, at most
-  /// Time of day (since 1970-01-01 00:00 UTC) less time of the engine.
+  std::string tenant;          ///< only packets of this tenant; empty: all packets
+  std::optional<PortId> port;  ///< only packets that pass this port
+  std::uint32_t snaplen = 0;   ///< most bytes of a frame that are kept
+  /// Time of day (since 1970-01-01 00:00 UTC) minus engine time.
   std::chrono::nanoseconds time_of_day{};
 };
 
-/// What a queue pair would have sent, had it not been for local delivery: the requester's side.
+/// PSNs that the requester of a queue pair would have used on the wire, without local delivery.
 struct CapturedFlow {
   Psn next;
-  Psn message;                ///< first number of the message under way
-  std::uint32_t packets = 0;  ///< of it; 0: none is under way
+  Psn message;                ///< first number of the message in progress
+  std::uint32_t packets = 0;  ///< of that message; 0: none is in progress
   Psn sequence;               ///< messages that have arrived, 24 bits
   bool begun = false;         ///< false: `next` is not known yet
 };
@@ -54,12 +54,12 @@ class Capture {
     std::size_t tenants;
     std::size_t queue_pairs;
   };
-  /// `memory`: as for CaptureRing. It outlives the capture.
+  /// `memory`: as for CaptureRing; it outlives the capture.
   Capture(std::span<std::byte> memory, CaptureOptions options, const Sizes& sizes);
 
-  /// How a packet goes.
+  /// Where a packet passes, and in which direction.
   struct Passage {
-    const Tenant* tenant;     ///< whose it is; null: nobody's
+    const Tenant* tenant;     ///< to which it belongs; null: to none
     const PortBinding* port;  ///< null: it stays inside the daemon
     abi::CaptureDirection direction;
     CaptureRemark remark;
@@ -69,8 +69,8 @@ class Capture {
 
  private:
   friend class Captures;
-  /// Of pcapng: one for what a tenant has on the wire, one for what stays inside, one for what
-  /// comes by a port and is no tenant's.
+  /// An interface of pcapng. A tenant has one for the wire and one for packets inside the daemon. A
+  /// port has one for packets that belong to no tenant.
   struct Interface {
     enum class State : std::uint8_t { kNew, kUnwanted, kNumbered, kAnnounced } state = State::kNew;
     std::uint16_t id = 0;
@@ -88,7 +88,7 @@ class Capture {
   CaptureOptions options_;
   std::vector<OfTenant> of_tenant_;  ///< by TenantId
   std::vector<Interface> of_port_;   ///< by PortId
-  std::vector<CapturedFlow> flows_;  ///< for Captures, made where there is time
+  std::vector<CapturedFlow> flows_;  ///< for Captures; allocated before the capture is added
   std::uint16_t next_id_ = 0;
   bool others_announced_ = false;
 };
@@ -98,16 +98,16 @@ class Captures {
   using Part = Capture::Part;
 
   Captures(const StepClock& clock, const Capture::Sizes& sizes) : clock_(clock), sizes_(sizes) {}
-  /// On any thread.
+  /// May be called on any thread.
   const Capture::Sizes& sizes() const { return sizes_; }
 
   // --- in tasks
   void add(Capture& capture);
   void remove(Capture& capture);
-  /// The tenant is about to go.
+  /// To be called before the tenant is removed.
   void forget(const Tenant& tenant);
 
-  /// False: nothing else here is to be called.
+  /// True if there are captures. If not, the functions below must not be called.
   bool on() const { return on_; }
 
   void sent(const PortBinding& port, const Tenant* tenant, std::span<const Part> parts,
@@ -116,13 +116,14 @@ class Captures {
                 CaptureRemark remark);
   void received(const PortBinding& port, const Tenant* tenant, const wire::ParsedFrame& frame,
                 CaptureRemark remark);
-  /// Stays inside the daemon. It is told once: as sent, unless only its receiver's packets are
-  /// wanted.
+  /// Reports a packet that stays inside the daemon, once: as sent, or as received if only its
+  /// receiver's packets are wanted.
   void local(const Tenant* from, const Tenant* to, std::span<const std::byte> frame,
              CaptureRemark remark);
 
-  /// Makes a frame that does not exist. `read(std::span<std::byte>)` fills in its payload, or
-  /// returns false: it stays 0. Valid until the next call. REQUIRES: at most kMostPayload bytes.
+  /// Builds a frame that is not sent. `read(std::span<std::byte>)` fills in its payload; if it
+  /// returns false the payload is 0. The result is valid until the next call. REQUIRES: at most
+  /// kMostPayload bytes.
   template <class Read>
   std::span<const std::byte> build(const wire::FramePath& path, const wire::Headers& h,
                                    std::size_t payload, Read&& read) {
@@ -134,9 +135,10 @@ class Captures {
   }
   static constexpr std::size_t kMostPayload = 8192;
 
-  /// Begins with the first number that the program has set, at the first message that is seen.
+  /// Returns the flow of the queue pair. At the first message seen it begins with the PSN that the
+  /// program has set.
   CapturedFlow& flow_of(const QueuePair& qp);
-  /// The queue pair begins anew.
+  /// To be called when the queue pair begins anew.
   void restart(const QueuePair& qp);
 
  private:

@@ -1,4 +1,4 @@
-// The time of the poll step at hand. The engine sets it, its parts read it.
+// The time of the current poll step. The engine sets it; its parts read it.
 #pragma once
 
 #include "daemon/base/time.hpp"
@@ -7,7 +7,7 @@ namespace softhca::engine {
 
 struct StepClock {
   Time now{};
-  /// Reads the time within the step, on the same time line; null: it stands still there.
+  /// Reads the time within the step, on the same time line; null: exact() returns `now`.
   Time (*read)() = nullptr;
 
   Time exact() const { return read == nullptr ? now : read(); }

@@ -1,5 +1,5 @@
 // The end of commands: their completions (mechanism B6: by now every read of the command's data is
-// done), and what follows for those behind them.
+// done), and the start of commands that waited for them.
 #include "daemon/base/probes.hpp"
 #include "daemon/engine/command_execution.hpp"
 #include "daemon/engine/costs.hpp"

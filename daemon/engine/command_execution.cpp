@@ -19,7 +19,7 @@ std::size_t CommandExecution::start_commands() {
 void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
   cpu_.charge(qp, kStartCost);
-  // The queue pair is about to fail: nothing begins. And nothing overtakes a command that waits.
+  // Nothing begins on a queue pair that is about to fail. No command overtakes one that waits.
   if (qp.error.pending || !qp.sq.held.empty()) {
     commands_.hold(qp, pcb);
     return;
@@ -27,7 +27,7 @@ void CommandExecution::start(PcbId pcb) {
   begin(qp, pcb);
 }
 
-/// Counts a command that begins, by the way that it came.
+/// Counts a command that begins, by the way that it came: VCB or doorbell.
 void CommandExecution::count(QueuePair& qp, PcbId pcb) {
   const bool by_doorbell = commands_[pcb].by_doorbell;
   const auto add = [&](auto& counters) {
@@ -40,12 +40,12 @@ void CommandExecution::count(QueuePair& qp, PcbId pcb) {
 void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
   ++qp.sq.started;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  if (!qp.sq.has_begun(sequence)) {  // else it was given back, and comes again
+  if (!qp.sq.has_begun(sequence)) {  // else it was given back, and begins again
     qp.sq.not_begun = sequence + 1;
     count(qp, pcb);
   }
   if (qp.state == QpState::kError) return complete_command(qp, pcb, Verdict::kFlushed);
-  // More than the send queue holds: no honest process has so many under way.
+  // More than the send queue holds: an honest process never has so many in progress.
   if (qp.sq.started > qp.sq.ring.entries()) {
     qp.tenant->counters.refused.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);

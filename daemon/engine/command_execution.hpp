@@ -1,6 +1,6 @@
-// How commands begin and end. A command that holds its credits is validated and handed to the
-// transport of its queue pair, or runs here when it concerns a memory window alone. When it is done
-// it completes (mechanism B6), and those that waited for it begin.
+// How commands begin and end. The engine validates a command that holds its credits and hands it to
+// the transport of its queue pair. A command that concerns only a memory window runs here. A
+// command that is done completes (mechanism B6), and those that waited for it begin.
 //
 // The files: command_execution.cpp (begin), command_completion.cpp (end), command_windows.cpp.
 #pragma once
@@ -32,13 +32,14 @@ class CommandExecution final : public CommandSink {
   /// Starts commands that have their credits, as many as the budget allows. Returns how many.
   std::size_t start_commands();
   void start(PcbId pcb);
-  /// Begins the held commands of the queue pair that may start now. Calls from within it do
-  /// nothing.
+  /// Begins the held commands of the queue pair that may start now. Does nothing when it is called
+  /// from within itself.
   void release_held(QueuePair& qp);
   // command_completion.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) override;
-  /// Tells the program of a queue pair in SQD, once, that it has drained: what has begun is
-  /// complete, also what was given back after it began.
+  /// Notifies the program of a queue pair in SQD, once, that the queue pair has drained: every
+  /// command that has begun is complete. A command that began and was given back must complete
+  /// first.
   void report_drained(QueuePair& qp);
 
  private:

@@ -13,7 +13,8 @@ using transport::is_indivisible;
 using transport::RequestKind;
 using transport::stores_response;
 
-/// Which request an opcode is; false: not one this kind of queue pair takes.
+/// Returns the kind of request of an opcode in `kind`. False: this type of queue pair does not take
+/// it.
 bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
   switch (static_cast<abi::Opcode>(opcode)) {
     case abi::Opcode::kSend:
@@ -51,7 +52,7 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
   }
 }
 
-/// It brings nothing; what it names is not longer than a message.
+/// Checks a flush: it has no payload, and the range that it names is at most as long as a message.
 Verdict check_flush_command(const abi::CommandHeader& header, std::uint32_t brought) {
   if (header.swap > 0xff || !transport::is_flush(static_cast<std::uint32_t>(header.swap)))
     return Verdict::kLocalQpOperation;

@@ -1,4 +1,4 @@
-// Validating a command. It lies in a PCB by now, private to the daemon.
+// Validates a command, which is in a PCB by now, private to the daemon.
 #pragma once
 
 #include "daemon/engine/memory_access.hpp"
@@ -7,12 +7,12 @@
 
 namespace softhca::engine {
 
-/// False: the command sends nothing, it concerns a memory window alone.
+/// True if the command sends a message. False if it concerns only a memory window.
 bool is_message(const abi::CommandHeader& header);
-/// Bytes of the message, as the command says; nothing of it is checked.
+/// Returns the length of the message, in bytes, as the command claims it; checks nothing.
 std::uint32_t declared_bytes(const collect::Pcb& command);
 
-/// The request that the command of a PCB stands for. Verdicts: what is wrong with the command.
+/// Builds the request for the command of a PCB. Verdicts: what is wrong with the command.
 Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
                       MemoryAccess& memory, transport::Request& out);
 

@@ -6,7 +6,7 @@
 namespace softhca::engine {
 namespace {
 
-/// The queue pair has none any more.
+/// Reports to the minimum rates that the queue pair has no more commands.
 void end_commands(CpuScheduler& cpu, const QueuePair& qp) {
   const schedule::RunQueue& order = cpu.order();
   cpu.minimums().ended(qp.qos_class, order.has_work(qp.qos_class), order.has_work(qp.tenant->id));
@@ -86,9 +86,9 @@ void CommandStore::took_dedicated(QueuePair& qp) {
   watch(qp.qos_class);
 }
 
-/// With hardly a dedicated PCB free, all others waiting for peers, and no ordinary one to be had, a
-/// class keeps no more doorbells in the scheduler than it has PCBs for: enough to go on with, and
-/// none that would only wait.
+/// Bounds the doorbells that a class has in the scheduler while its dedicated PCBs are jammed and
+/// it has no ordinary one. Jammed: hardly one is free, and all others wait for peers. The bound is
+/// the number of free dedicated PCBs: enough to go on with, and no doorbell that would only wait.
 void CommandStore::watch(QosClassId qos_class) {
   DedicatedPcbs& row = dedicated_[qos_class.value];
   const std::uint32_t limit = pcbs_.dedicated_limit(qos_class);

@@ -1,5 +1,5 @@
-// Per-command state kept beside the PCB: the credits it holds, the lists of its queue pair it
-// stands in, and the release of both (mechanism B6).
+// State of commands beside their PCBs: the credits that a command holds, the lists of its queue
+// pair that it is in, and the release of both (mechanism B6).
 #pragma once
 
 #include <cstdint>
@@ -39,36 +39,36 @@ class CommandStore {
   QueuePair& owner(PcbId pcb) const { return queue_pairs_[contexts_[pcb.value].slot]; }
   bool is_dedicated(PcbId pcb) const { return pcbs_.state(pcb).use == collect::PcbUse::kDedicated; }
 
-  /// The PCB holds a command of the queue pair from now on, which waits for credits, and is charged
-  /// to its rates.
+  /// Sets up the PCB of a command of the queue pair. The command waits for credits from now on, and
+  /// is charged to its rates.
   void prepare(QueuePair& qp, PcbId pcb);
-  /// Gives the execution credit back: the command waits for its peer alone now.
+  /// Gives the execution credit back: the command waits only for its peer now.
   void return_execution(PcbId pcb);
-  /// Gives credits and PCB back.
+  /// Gives the credits and the PCB back.
   void release(PcbId pcb);
-  /// The same; the command is still in its send queue, and its rates get back what it was charged
-  /// for: the program may change it before it comes again, and pays for what it is then.
+  /// Does the same for a command that is still in its send queue, and refunds its rates. The
+  /// program may change the command before it is fetched again, and then pays for the changed one.
   void give_back(PcbId pcb) {
     rates_.take_back(owner(pcb), contexts_[pcb.value]);
     release(pcb);
   }
-  /// The queue pair is going. REQUIRES: its commands are released.
+  /// To be called before the queue pair is removed. REQUIRES: its commands are released.
   void forget(QueuePair& qp) {
     if (qp.sq.rates != nullptr) rates_.forget(qp.sq.rates->sent);
   }
-  /// Releases all commands of a queue pair, including those in the hands of its transport.
+  /// Releases all commands of a queue pair, including those that its transport has.
   void release_all(QueuePair& qp);
 
-  /// Since it was kicked. REQUIRES: as owner().
+  /// Returns the time since the command was kicked. REQUIRES: as owner().
   Duration age(PcbId pcb) const { return clock_.now - contexts_[pcb.value].kicked_at; }
 
-  /// Commands that are followed on their way, see there.
+  /// Commands that are followed on their way (wait_samples.hpp).
   WaitSamples& samples() { return samples_; }
 
   // --- lists of a queue pair
-  /// The command has its credits.
+  /// Removes a command that has got its credits from the list of those that wait for them.
   void remove_kicked(QueuePair& qp, PcbId pcb) { qp.sq.kicked.remove(contexts_.data(), pcb.value); }
-  /// The first of those that wait for credits, which waits no more. REQUIRES: there is one.
+  /// Takes out the first command that waits for credits. REQUIRES: there is one.
   PcbId pop_kicked(QueuePair& qp) {
     const PcbId pcb(qp.sq.kicked.pop_front(contexts_.data()));
     const TvlId tvl = arbitrator_.tvl_of(pcb);
@@ -76,14 +76,14 @@ class CommandStore {
     left_kick_list(pcb, tvl);
     return pcb;
   }
-  /// The command is not to start yet.
+  /// Holds back a command that must not start yet.
   void hold(QueuePair& qp, PcbId pcb) { qp.sq.held.push_back(contexts_.data(), pcb.value); }
   void hold_first(QueuePair& qp, PcbId pcb) { qp.sq.held.push_front(contexts_.data(), pcb.value); }
-  /// REQUIRES: one is held.
+  /// Takes out the first command that is held. REQUIRES: there is one.
   PcbId pop_held(QueuePair& qp) { return PcbId(qp.sq.held.pop_front(contexts_.data())); }
 
-  // --- dedicated PCBs, by the class that has its turns for them
-  /// The class number is given to another class now, which holds none.
+  // --- dedicated PCBs, by class
+  /// To be called when the class number goes to another class, which holds no dedicated PCB.
   void reset(QosClassId qos_class) {
     DedicatedPcbs& row = dedicated_[qos_class.value];
     if (row.jammed.linked()) jammed_.remove(dedicated_.data(), qos_class.value);
@@ -92,36 +92,36 @@ class CommandStore {
   std::uint32_t free_dedicated(QosClassId qos_class) const {
     return dedicated_[qos_class.value].watch.free(pcbs_.dedicated_limit(qos_class));
   }
-  /// For classes whose dedicated PCBs all wait: others may have given back ordinary ones, or taken
-  /// the last. To be called in each poll step.
+  /// Checks the classes with only waiting dedicated PCBs again: other classes may have returned
+  /// ordinary PCBs, or taken the last one. To be called in each poll step.
   void watch_jammed() {
     for (std::uint32_t i = jammed_.front(), after; i != kNoIndex; i = after) {
       after = jammed_.next(dedicated_.data(), i);
       watch(QosClassId(static_cast<std::uint16_t>(i)));
     }
   }
-  /// The command that the PCB was prepared for was fetched by a doorbell, and waits in the kick
-  /// list of the TVL.
+  /// To be called when a doorbell has fetched the command that the PCB was prepared for. The
+  /// command waits in the kick list of the TVL.
   void fetched(QueuePair& qp, PcbId pcb, TvlId tvl) {
     contexts_[pcb.value].by_doorbell = true;
     ahead_.came(tvl);
     if (is_dedicated(pcb)) took_dedicated(qp);
   }
-  /// No PCB was available for the class, ordinary or dedicated. Its part of the dedicated ones may
-  /// be with others that had a larger one before it came: then any that is released gives it
-  /// another turn.
+  /// To be called when a class found no PCB, ordinary or dedicated. Other classes may still hold a
+  /// part of its dedicated PCBs, if their own part was larger before this class came. In that case
+  /// any dedicated PCB that is released gives the class another turn.
   void found_none(QosClassId qos_class) { short_ |= free_dedicated(qos_class) != 0; }
-  /// Amounts have changed: all classes that found none look again.
+  /// Gives all classes another turn, since amounts have changed.
   void look_again();
-  /// A PCB of the class came back: it looks again, and so does its tenant's, which counts what
-  /// levels have drawn from it.
+  /// Gives another turn to a class that a PCB was returned to. The class of its tenant gets one
+  /// too, since it counts what levels have drawn from it.
   void look_again(const Tenant& tenant, QosClassId qos_class) {
     scheduler_.unblock_class(qos_class);
     scheduler_.unblock_class(tenant.qos_class);
   }
-  /// The same for one that a VCB of the session had.
+  /// Does the same for a PCB that was bound to a VCB of the session.
   void look_again(const Session& session) { look_again(*session.tenant, session.qos_class); }
-  /// Gives back a PCB of one of the tenant's classes that is bound to no VCB.
+  /// Frees a PCB of one of the tenant's classes that is bound to no VCB.
   void free(PcbId pcb, const Tenant& tenant) {
     const QosClassId qos_class = pcbs_.state(pcb).group;
     pcbs_.free(pcb);
@@ -130,21 +130,21 @@ class CommandStore {
 
   // --- commands fetched by doorbells that wait in a kick list
   const schedule::FetchAhead& ahead() const { return ahead_; }
-  /// The queue pair has no turns until there is room in the list.
+  /// Gives the queue pair no turns until the kick list has room.
   void wait_for_room(QueuePair& qp, TvlId tvl);
-  /// The queue pair has its turn: whatever it waits for next, it is not this.
+  /// To be called when the queue pair has its turn: it does not wait for a kick list any more.
   void end_wait(const QueuePair& qp) { ahead_.forget(schedule::QpSlot(qp.slot)); }
-  /// Are more commands of the class to be fetched, now or when there is room for them?
+  /// True if more commands of the class are to be fetched, now or when there is room for them.
   bool has_more(QosClassId qos_class) const {
     return scheduler_.has_work(qos_class) || ahead_.any_waits(qos_class);
   }
-  /// Gives turns to queue pairs that waited for lists with room.
+  /// Gives turns to queue pairs that waited for kick lists which have room now.
   void end_waits();
-  /// The command has left the list.
+  /// To be called when the command has left the kick list.
   void left_kick_list(PcbId pcb, TvlId tvl) {
     if (contexts_[pcb.value].by_doorbell) ahead_.left(tvl);
   }
-  /// It has left the list for another, which it is in.
+  /// To be called when the command was moved from the kick list of `from` to another one.
   void moved(PcbId pcb, TvlId from) {
     if (!contexts_[pcb.value].by_doorbell) return;
     ahead_.left(from);
@@ -155,7 +155,7 @@ class CommandStore {
   /// The dedicated PCBs of a class.
   struct DedicatedPcbs {
     schedule::DedicatedWatch watch;
-    IndexLink jammed;  ///< all of them wait
+    IndexLink jammed;  ///< all of its dedicated PCBs wait
   };
 
   void took_dedicated(QueuePair& qp);
@@ -173,7 +173,7 @@ class CommandStore {
   schedule::FetchAhead ahead_;
   std::vector<DedicatedPcbs> dedicated_;  ///< by class
   IndexList<DedicatedPcbs, &DedicatedPcbs::jammed> jammed_;
-  bool short_ = false;  ///< a class found none, although it does not have its part
+  bool short_ = false;  ///< a class found no PCB although it has less than its part
 };
 
 }  // namespace softhca::engine

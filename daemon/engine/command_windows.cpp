@@ -1,11 +1,11 @@
-// Commands that send nothing: binding and invalidating memory windows. Each runs when all commands
-// before it are complete, which is more order than the specification asks for (10.8.3.3).
+// Commands that send nothing: they bind or invalidate memory windows. Each runs when all commands
+// before it are complete, which is a stricter order than the specification requires (10.8.3.3).
 #include "abi/checksum.hpp"
 #include "daemon/engine/command_execution.hpp"
 
 namespace softhca::engine {
 
-/// REQUIRES: counted among qp.sq.started.
+/// REQUIRES: the command is counted in qp.sq.started.
 void CommandExecution::run_window_command(QueuePair& qp, PcbId pcb) {
   if (qp.sq.started > 1) {
     --qp.sq.started;

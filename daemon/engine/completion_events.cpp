@@ -88,8 +88,8 @@ Time CompletionEvents::next_deadline() const {
   return looks_back ? std::min(next, clock_.now + EventNotifier::kInterval) : next;
 }
 
-/// Moderation: there are too few completions yet, and the first of them is not old enough.
-/// REQUIRES: there are some.
+/// True if moderation holds the event back: there are too few completions, and the first is not old
+/// enough. REQUIRES: there are some.
 bool CompletionEvents::hold_back(CompletionQueue& cq) {
   if (cq.moderation_timer == kNoIndex || cq.unannounced >= cq.moderation_count) return false;
   if (cq.announce_by != kNever) return true;
@@ -98,8 +98,8 @@ bool CompletionEvents::hold_back(CompletionQueue& cq) {
   return true;
 }
 
-/// Where others wait for the engine, and for a processor, a program that has much under way is not
-/// woken for each completion.
+/// True if the event waits for more completions. This is so where tenants compete for the engine
+/// and for a processor: a program with many commands in progress is not woken for each completion.
 bool CompletionEvents::pace(CompletionQueue& cq) {
   if (cq.urgent || cq.moderation_timer != kNoIndex || !cpu_.competition()) return false;
   if (cq.paced.linked) return true;
@@ -118,7 +118,7 @@ void CompletionEvents::announce_paced() {
   }
 }
 
-/// Sends an event if the process has asked for one. REQUIRES: a fence since the last completion.
+/// Sends an event if the process has armed the queue. REQUIRES: a fence since the last completion.
 void CompletionEvents::announce(CompletionQueue& cq) {
   cq.unannounced = 0;
   cq.urgent = false;
@@ -137,7 +137,7 @@ void CompletionEvents::announce(CompletionQueue& cq) {
   if (cq.waiting_events != 0 || send_event(cq) == Sent::kRefused) defer(cq);
 }
 
-/// Refused: the channel, or the room of the class in the notifier, is full.
+/// Returns kRefused if the channel is full, or if the class has no place left in the notifier.
 CompletionEvents::Sent CompletionEvents::send_event(CompletionQueue& cq) {
   if (hands_over()) {
     const auto answer = notifier_->hand_over(cq, cq.session->qos_class);
@@ -150,8 +150,9 @@ CompletionEvents::Sent CompletionEvents::send_event(CompletionQueue& cq) {
   return sink_.completion_event(cq.channel_fd, cq.user_handle) ? Sent::kGone : Sent::kRefused;
 }
 
-/// Not where nobody else waits: it takes longer until the program runs. As long as there are some
-/// with the notifier, all go that way, or one would overtake another in its channel.
+/// True if events go through the notifier. Without competition they do not, since the program would
+/// run later. While the notifier has events, all events go through it: otherwise one would overtake
+/// another in its channel.
 bool CompletionEvents::hands_over() const {
   if (notifier_ == nullptr) return false;
   return notifier_->busy() || (cpu_.competition() && clock_.now - last_event_ < kSeldom);
@@ -170,7 +171,8 @@ void CompletionEvents::take_back_notices() {
   });
 }
 
-/// One more of its events waits for room in its channel. They are alike, so they are counted.
+/// Adds an event that waits for room in the channel. The events of a queue are alike, so they are
+/// counted.
 void CompletionEvents::defer(CompletionQueue& cq) {
   cq.session->tenant->counters.completion.events_deferred.add();
   ++cq.waiting_events;
@@ -215,8 +217,8 @@ void CompletionEvents::release_timer(CompletionQueue& cq) {
   cq.moderation_timer = kNoIndex;
 }
 
-/// Channels take turns, so that full ones hold nobody else up. What is handed over counts as
-/// refused until it comes back.
+/// Tries the channels in turn, so that full ones do not hold up others. An event that is handed
+/// over counts as refused until it comes back.
 void CompletionEvents::retry() {
   const std::size_t before = deferred_count_;
   std::size_t gone = 0;

@@ -1,5 +1,6 @@
-// Completions on their way to processes: they are pushed to completion queues, and events tell a
-// process that asked for them, at once or, moderated, after so many completions or so long.
+// Completions on their way to processes. The engine pushes them to completion queues. It sends an
+// event to a process that asked for one: at once or, with moderation, after a number of completions
+// or a time.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +15,18 @@
 
 namespace softhca::engine {
 
-/// How a verdict stands in a completion (IBA 11.6.2).
+/// Returns the status of a completion for a verdict (IBA 11.6.2).
 abi::CompletionStatus status_of(Verdict verdict);
 
 class CompletionEvents {
  public:
-  /// Due events of moderated queues sent in one step, and full channels tried again in it, at most:
-  /// nobody else waits for long.
+  /// Most due events of moderated queues that are sent in one step, and most full channels that are
+  /// tried again in it. So others do not wait for long.
   static constexpr std::size_t kPerStep = 64;
-  /// Events that come further apart hold nobody up often, and are sent at once.
+  /// Events that come further apart seldom hold others up, and are sent at once.
   static constexpr Duration kSeldom = std::chrono::microseconds(250);
-  /// Where tenants compete, the event of a queue pair that has at least so many commands under way
-  /// waits for more completions, for this time at most.
+  /// Where tenants compete, the event of a queue pair with at least this many commands in progress
+  /// waits for more completions, for at most this time.
   static constexpr std::uint32_t kManyUnderWay = 16;
   static constexpr Duration kPace = std::chrono::microseconds(500);
 
@@ -33,22 +34,23 @@ class CompletionEvents {
                    CpuScheduler& cpu)
       : sink_(sink), async_events_(async_events), clock_(clock), cpu_(cpu) {}
 
-  /// Where tenants compete, events go by `notifier` (null: they are sent at once). It outlives its
-  /// use.
+  /// Where tenants compete, events go through `notifier` (null: the engine sends them). It outlives
+  /// its use.
   void notify_by(EventNotifier* notifier) { notifier_ = notifier; }
   EventSink& sink() const { return sink_; }
 
-  /// A completion queue that is full fails, and its session is looked through.
-  /// `under_way`: how many commands its queue pair has besides.
+  /// Pushes a completion. A full completion queue fails, and its session's objects are checked
+  /// (look_through()).
+  /// `under_way`: how many other commands its queue pair has.
   void push(CompletionQueue& cq, const shm::Completion& completion, bool solicited,
             std::uint32_t under_way = 0);
-  /// An event comes after `count` completions or `period` after the first. What is held back under
-  /// the old terms is told now.
+  /// Sets moderation: an event is sent `count` completions or `period` after the first completion.
+  /// An event that is held back under the old settings is sent now.
   void set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period);
-  /// The object may be freed afterwards.
+  /// Removes the queue. The object may be freed afterwards.
   void remove(CompletionQueue& cq);
 
-  /// The end of a poll step: sends events to those who asked for what was pushed.
+  /// Ends a poll step: sends events to the processes that asked for them.
   void deliver();
   Time next_deadline() const;
 
@@ -74,7 +76,7 @@ class CompletionEvents {
   CpuScheduler& cpu_;
   EventNotifier* notifier_ = nullptr;
   Time last_event_{};
-  LinkedList<CompletionQueue, &CompletionQueue::paced> paced_;  ///< first come first
+  LinkedList<CompletionQueue, &CompletionQueue::paced> paced_;  ///< oldest first
   LinkedList<CompletionQueue, &CompletionQueue::dirty> dirty_;
   LinkedList<CompletionQueue, &CompletionQueue::deferred> deferred_;
   std::size_t deferred_count_ = 0;  ///< events

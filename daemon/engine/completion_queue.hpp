@@ -18,21 +18,21 @@ struct CompletionQueue {
   std::uint64_t user_handle = 0;
   int channel_fd = -1;
   bool failed = false;                 ///< overflowed
-  ListLink<CompletionQueue> dirty;     ///< has elements whose event is not decided yet
+  ListLink<CompletionQueue> dirty;     ///< has completions for which no event is decided yet
   ListLink<CompletionQueue> deferred;  ///< a completion event waits for room in its channel
-  std::uint32_t waiting_events = 0;    ///< how many do, also while one is with EventNotifier
-  std::uint32_t notice = kNoIndex;     ///< its event is with EventNotifier: which one there
-  bool asked_again = false;            ///< and something has come since
-  bool urgent = false;                 ///< its next event is: there may be no other completion
+  std::uint32_t waiting_events = 0;  ///< number of these, also while EventNotifier has another one
+  std::uint32_t notice = kNoIndex;   ///< place of its event in EventNotifier; kNoIndex: it has none
+  bool asked_again = false;          ///< completions came while EventNotifier had its event
+  bool urgent = false;               ///< its next event is not paced: no other completion may come
   Time paced_until{};
-  ListLink<CompletionQueue> paced;  ///< its event waits until then
+  ListLink<CompletionQueue> paced;  ///< its event waits until paced_until
   // Moderation of events: off without a timer.
   std::uint32_t moderation_timer = kNoIndex;
   std::uint32_t moderation_count = 0;
   Duration moderation_period{};
   std::uint32_t unannounced = 0;  ///< completions since an event was last decided on
-  Time announce_by = kNever;      ///< held back until then
-  ListLink<CompletionQueue> due;  ///< then is now
+  Time announce_by = kNever;      ///< its event is held back until then; kNever: it is not
+  ListLink<CompletionQueue> due;  ///< announce_by has come
 };
 
 }  // namespace softhca::engine

@@ -3,8 +3,8 @@
 namespace softhca::engine {
 namespace {
 
-// Headers of a packet: Ethernet, IPv4, UDP and base transport header, ICRC. What a flow is charged
-// with need not be exact, but small packets must not go for free.
+// Headers of a packet: Ethernet, IPv4, UDP and base transport header, ICRC. The charge of a flow
+// need not be exact, but small packets must not be free.
 constexpr std::uint32_t kHeaderBytes = 58;
 
 }  // namespace
@@ -14,9 +14,10 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
   qp.tenant->counters.congestion.marked_packets.add();
   if (parameters_.mode == CongestionMode::kOff || !may_receive(qp.state) ||
       clock_.now < qp.connection.next_cnp || frame.destination.is_multicast() ||
-      frame.source.is_multicast())  // nobody's address: one packet would be answered by a group
+      frame.source.is_multicast())  // one packet would cause many notifications
     return;
-  // Anybody may send a datagram, with a source that is made up: none of these is asked for.
+  // Any host can send a datagram with a made-up source, so the link address of such a source is not
+  // asked for.
   const bool is_peer = qp.type != QpType::kUd;
   const auto mac = packets_.link_address(binding, frame.destination, frame.source, is_peer);
   if (!mac) return;
@@ -42,7 +43,7 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
   if (packets_.send(binding, path, h, {}, &qp) != transport::SendResult::kSent) return;
   qp.tenant->counters.congestion.cnps_sent.add();
   qp.connection.next_cnp =
-      clock_.now + std::chrono::microseconds(parameters_.min_time_between_cnps);
+      clock_.now + std::chrono::microseconds(parameters_.fixed.min_time_between_cnps);
 }
 
 void CongestionControl::receive_notification(QueuePair& qp) {
@@ -72,7 +73,7 @@ transport::SendResult CongestionControl::send_paced(QueuePair& qp, Route& route,
 
   const std::uint32_t bytes = kHeaderBytes + payload.length;
   wire::Headers paced = h;
-  // The pause that follows must not look like the peer's silence.
+  // The pause that follows must not look like silence of the peer.
   if (is_reliable(qp.type) && wire::opcode_info(h.opcode).mask.has_all(wire::kRequest) &&
       qp.connection.flow.holds_after(bytes, clock_.now))
     paced.ack_request = true;
@@ -90,7 +91,7 @@ void CongestionControl::release(QueuePair& qp) {
   note_rate(qp, before);
 }
 
-/// Keeps the sums of the tenant true when the rate of the queue pair was `before`.
+/// Updates the sums of the tenant after the rate of the queue pair was `before`.
 void CongestionControl::note_rate(QueuePair& qp, double before) {
   const double after = qp.connection.flow.rate();
   if (after == before) return;

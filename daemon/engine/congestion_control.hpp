@@ -1,9 +1,10 @@
-// Congestion on the way: marks of switches are reported to the sender of the packet (annex A17 of
-// the InfiniBand specification), and what peers report slows a queue pair down
+// Congestion on the way (annex A17 of the InfiniBand specification). The engine reports marks of
+// switches to the sender of the packet. A report of a peer slows the queue pair down
 // (transport/reaction_point).
 //
-// Connected queue pairs react, each as one flow with all it sends, read responses included, but not
-// its acknowledgements. Of datagrams, those of a tenant to a peer do (DatagramControl).
+// A connected queue pair reacts as one flow with everything that it sends, read responses included,
+// but not its acknowledgements. The datagrams of a tenant to one peer react together
+// (DatagramControl).
 #pragma once
 
 #include "daemon/engine/packet_io.hpp"
@@ -17,22 +18,22 @@ class CongestionControl {
                     PacketIo& packets, QpHistory& history)
       : clock_(clock), parameters_(parameters), packets_(packets), history_(history) {}
 
-  /// A marked packet for `qp` has come. Without its sender's link address, or without a free frame,
-  /// the next marked packet is reported instead.
+  /// Reports a marked packet for `qp` to its sender. If the link address of the sender is not
+  /// known, or no frame is free, the next marked packet is reported instead.
   void notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame);
-  /// Do notifications slow anything down?
+  /// True if notifications slow queue pairs down.
   bool reacts() const { return parameters_.mode == CongestionMode::kOn; }
-  /// The peer of `qp` has told of a mark. REQUIRES: it is connected.
+  /// Slows `qp` down, since its peer has reported a mark. REQUIRES: it is connected.
   void receive_notification(QueuePair& qp);
-  /// Sends a packet of `qp`. If the queue pair is slowed down, the packet goes or waits as if the
-  /// port were full, see PacketIo::send().
+  /// Sends a packet of `qp`. While the queue pair is slowed down, the packet goes or waits as if
+  /// the port were full (PacketIo::send()).
   transport::SendResult send(QueuePair& qp, Route& route, const wire::Headers& h,
                              const transport::PayloadSource& payload) {
     return qp.connection.flow.limited() && payload.length != 0
                ? send_paced(qp, route, h, payload)
                : packets_.send(route, h, payload, &qp);
   }
-  /// The queue pair is slowed down no more.
+  /// Ends the slowdown of the queue pair.
   void release(QueuePair& qp);
 
  private:

@@ -1,5 +1,5 @@
-// What the engine counts. Written by the engine thread alone, read by the metrics and control
-// threads at any time.
+// What the engine counts. The engine thread alone writes; the metrics and control threads read at
+// any time.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ using abi::DoorbellCause;
 enum class SendQueueCause : std::uint8_t {
   kNoPcb,         ///< no PCB was available
   kOrder,         ///< doorbells of its queue pair are pending (B3)
-  kKickListFull,  ///< of its TVL
-  kRate,          ///< of its queue pair or TVL is used up
+  kKickListFull,  ///< the kick list of its TVL is full
+  kRate,          ///< a rate of its queue pair or TVL is used up
   kCount,
 };
 
@@ -32,9 +32,9 @@ enum class SendQueueCause : std::uint8_t {
 struct WireCounters {
   Counter tx_packets, tx_bytes;  ///< bytes of transport payload
   Counter rx_packets, rx_bytes;
-  Counter tx_octets, rx_octets;        ///< of these packets: whole frames, without FCS
-  Counter tx_multicast, rx_multicast;  ///< those of them to multicast groups
-  Counter unresolved;                  ///< packets dropped: their neighbour does not answer
+  Counter tx_octets, rx_octets;        ///< of these packets, whole frames without FCS
+  Counter tx_multicast, rx_multicast;  ///< of these packets, those to multicast groups
+  Counter unresolved;                  ///< packets dropped since their neighbour does not answer
 
   void count_transmitted(std::uint64_t octets, std::uint64_t payload, bool multicast) {
     tx_packets.add();
@@ -51,14 +51,14 @@ struct WireCounters {
 };
 
 struct CongestionCounters {
-  Counter marked_packets;   ///< received, marked as having met congestion (ECN)
+  Counter marked_packets;   ///< packets received with a congestion mark (ECN)
   Counter cnps_sent;        ///< congestion notifications
-  Counter cnps_handled;     ///< received, and their queue pair slows down
-  Counter cnps_ignored;     ///< received, and nobody reacts
+  Counter cnps_handled;     ///< received, and slowed a queue pair or a path down
+  Counter cnps_ignored;     ///< received, without an effect
   Gauge paced_queue_pairs;  ///< slowed down at present
-  Counter paced_rate;       ///< bits per second that these may send at present, in all
+  Counter paced_rate;       ///< bits per second that these may send at present, together
   Gauge slowed_paths;       ///< of datagrams, slowed down at present
-  Counter questions;        ///< about datagrams, sent to peers
+  Counter questions;        ///< probes to peers about datagrams that came
 };
 
 struct CompletionCounters {
@@ -71,33 +71,33 @@ struct CompletionCounters {
   Counter& failed(QpFailure why) { return failures[static_cast<std::size_t>(why)]; }
 };
 
-/// What no correct provider does.
+/// Errors that no correct provider causes.
 struct RefusalCounters {
   Counter malformed_commands;  ///< work requests that failed validation
-  Counter bad_checksums;       ///< of them, torn: the checksum does not fit (C5)
-  Counter hostile_memory;      ///< ring or session words
+  Counter bad_checksums;       ///< of these, torn: the checksum is wrong (C5)
+  Counter hostile_memory;      ///< false words in a ring or in session memory
 };
 
 struct MemoryCounters {
   Counter registered_bytes;  ///< at present
   Counter process_accesses;  ///< to memory of its processes that is not shared (MemoryProxy)
-  Counter late_accesses;     ///< of these, came to their bound
-  Counter held;              ///< how often the tenant's messages had to wait for such memory
+  Counter late_accesses;     ///< of these, reached their time limit
+  Counter held;              ///< messages of the tenant that had to wait for such memory
 };
 
-/// How the collecting of a command that came by VCB ended (C3).
+/// How the collection of a command that came by VCB ended (C3).
 enum class Kick : std::uint8_t {
-  kWhole,     ///< it was whole when it was handed over
-  kVirtual,   ///< handed over first, it was kicked by its last piece
-  kExplicit,  ///< with an explicit kick
+  kWhole,     ///< the command was whole when it was handed over
+  kVirtual,   ///< handed over first; its last piece kicked it
+  kExplicit,  ///< an explicit kick
   kCount,
 };
 
-/// Of what is handed over in VCBs.
+/// Commands that come by VCB.
 struct CollectCounters {
   std::array<Counter, static_cast<std::size_t>(Kick::kCount)> kicks;
-  Counter in_pieces;  ///< of these: a part was seen before the rest was there
-  Counter withdrawn;  ///< given up by its process
+  Counter in_pieces;  ///< of these, a part was seen before the rest was there
+  Counter withdrawn;  ///< withdrawn by the process
 
   Counter& kicked(Kick by) { return kicks[static_cast<std::size_t>(by)]; }
 };
@@ -106,20 +106,20 @@ struct TenantCounters {
   Counter commands_vcb;       ///< collected from a virtual collect buffer
   Counter commands_doorbell;  ///< fetched by the send queue scheduler
   CollectCounters collect;
-  Counter commands_given_back;  ///< started, and put back as their peer was not ready
-  Gauge stalled_queue_pairs;    ///< whose peer is not ready at present
-  Gauge set_aside_queue_pairs;  ///< whose next command waits for something else, see QpStall
+  Counter commands_given_back;  ///< started, and returned as the peer was not ready
+  Gauge stalled_queue_pairs;    ///< their peer is not ready at present
+  Gauge set_aside_queue_pairs;  ///< parked: the next command waits for something else (QpStall)
   Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
   std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
   /// Rung by its processes.
   std::array<Counter, static_cast<std::size_t>(DoorbellCause::kCount)> doorbells;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
   Histogram arbitration_wait;           ///< ns from kick to start
-  /// Engine time, whoever it worked for, from the scan before a command was seen to the command's
+  /// Engine time, for all tenants, from the scan before a command was seen to the command's
   /// successful end; ns.
   Histogram command_engine_time;
-  Counter engine_time;  ///< for it, in cost units (costs.hpp)
-  WaitCounters waits;   ///< of commands that no level has
+  Counter engine_time;  ///< of the tenant, in cost units (costs.hpp)
+  WaitCounters waits;   ///< of commands that belong to no level
   WireCounters wire;
   CongestionCounters congestion;
   CompletionCounters completion;
@@ -134,7 +134,7 @@ struct TenantCounters {
   }
 };
 
-/// Counters of one level; its tenant's counters count the same.
+/// Counters of one level. The counters of its tenant contain the same.
 struct LevelCounters {
   Counter commands_vcb;
   Counter commands_doorbell;
@@ -142,18 +142,18 @@ struct LevelCounters {
   Histogram arbitration_wait;  ///< ns from kick to start
   WaitCounters waits;
   Gauge sessions;
-  Gauge assigned_queue_pairs;  ///< of processes of other levels, by their paths
+  Gauge assigned_queue_pairs;  ///< of processes of other levels, assigned by their paths
 };
 
 /// Why the engine dropped a received frame that parsed.
 enum class FrameDrop : std::uint8_t {
   kUnknownAddress,  ///< destination address of no tenant
   kUnknownQueuePair,
-  kForeignPeer,     ///< addresses or port are not those of the connection
-  kForeignVlan,     ///< tagged for another network than the port's
-  kWrongTransport,  ///< opcode of another transport than the queue pair's
+  kForeignPeer,     ///< addresses or port differ from those of the connection
+  kForeignVlan,     ///< tagged for a network that is not the port's
+  kWrongTransport,  ///< opcode of a transport that is not the queue pair's
   kPartitionKey,
-  kNoGroupMember,  ///< multicast that nobody here is attached for
+  kNoGroupMember,  ///< multicast without a member here
   kCount,
 };
 
@@ -163,7 +163,7 @@ struct PortDropCounters {
   void add(FrameDrop why) { frame[static_cast<std::size_t>(why)].add(); }
   Counter unresolved;  ///< packets to a neighbour that does not answer
   Counter no_buffer;   ///< sends put off because the port had no frame
-  /// Taken, though only half of their ICRC speaks for them (HiddenIdentifications).
+  /// Packets accepted although only half of their ICRC confirms them (HiddenIdentifications).
   Counter weakly_checked;
 };
 

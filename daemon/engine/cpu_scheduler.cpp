@@ -7,14 +7,14 @@
 namespace softhca::engine {
 namespace {
 
-// Tenants that have competed are expected to go on for a while, which grows with each time they do
-// up to longer than a process waits for a processor on a machine that is busy. So one that asks for
-// a little now and then does not have the others work in small portions all the time.
+// Tenants that have competed are expected to go on for a while. That time grows each time they
+// compete, up to longer than a process waits for a processor on a busy machine. So a tenant that
+// asks for a little now and then does not make the others work in small portions all the time.
 constexpr Duration kExpectedOfOne = std::chrono::milliseconds(1);
 constexpr Duration kExpectedOfMany = std::chrono::milliseconds(50);
 
-// Work that takes this many times as long as it counts as is dear. A machine may well be half as
-// fast as the one that the costs come from, and caches may be cold.
+// Work that takes this many times its counted cost is expensive. A machine may be half as fast as
+// the one that the costs come from, and caches may be cold.
 constexpr std::uint64_t kDear = 4;
 
 void expect_more(Time& until, Time now) {
@@ -38,19 +38,15 @@ void CpuScheduler::measure_by(WorkClock* clock) {
   measures_each_ = false;
 }
 
-void CpuScheduler::charge(Tenant& tenant, QosClassId qos_class, std::uint64_t cost) {
+void CpuScheduler::charge(Tenant& tenant, QosClassId qos_class, std::uint64_t cost, bool first) {
   done_ += cost;
   turn_began_ += cost;
-  if (work_clock_ != nullptr) return note(tenant, qos_class, &Charges::work, cost);
-  charge_turns(qos_class, cost);
-  tenant.counters.engine_time.add(cost);
-}
-
-void CpuScheduler::charge_first(Tenant& tenant, QosClassId qos_class, std::uint64_t cost) {
-  done_ += cost;
-  turn_began_ += cost;
-  if (work_clock_ != nullptr) return note(tenant, qos_class, &Charges::first, cost);
-  minimums_.worked(qos_class, cost);
+  if (work_clock_ != nullptr)
+    return note(tenant, qos_class, first ? &Charges::first : &Charges::work, cost);
+  if (first)
+    minimums_.add_first_cost(tenant.id, cost);
+  else
+    charge_turns(qos_class, cost);
   tenant.counters.engine_time.add(cost);
 }
 
@@ -67,7 +63,7 @@ void CpuScheduler::charge_packets(QosClassId qos_class, std::uint64_t cost) {
   if (ready_.may_begin(qos_class, kReceiveDebt)) ready_.charge(qos_class, cost);
 }
 
-/// The time that work took which counts as `counted`.
+/// Returns the time since the clock was last read, for work that counts as `counted`.
 std::uint64_t CpuScheduler::measure(std::uint64_t counted) {
   const std::uint64_t taken = work_clock_->lap();
   if (taken > kDear * counted) done_ += taken / kDear - counted;
@@ -76,8 +72,8 @@ std::uint64_t CpuScheduler::measure(std::uint64_t counted) {
   return taken;
 }
 
-/// Divides the time since the clock was read among what was done, of which a turn that counts as
-/// `own` is the rest; returns the time of that.
+/// Divides the time since the clock was last read among the work done since. The rest of that work
+/// is a turn that counts as `own`. Returns the time of the turn.
 std::uint64_t CpuScheduler::divide(std::uint64_t own) {
   const std::uint64_t counted = charged_ + own, taken = measure(counted);
   if (charged_ == 0) return taken;
@@ -92,7 +88,7 @@ std::uint64_t CpuScheduler::divide(std::uint64_t own) {
     charges.tenant->counters.engine_time.add(all);
     divided += all;
     if (charges.work != 0) charge_turns(qos_class, time(charges.work));
-    if (charges.first != 0) minimums_.worked(qos_class, time(charges.first));
+    if (charges.first != 0) minimums_.add_first_cost(charges.tenant->id, time(charges.first));
     if (charges.packets != 0) charge_packets(qos_class, time(charges.packets));
     charges = {};
   }
@@ -116,7 +112,8 @@ std::optional<std::uint32_t> CpuScheduler::begin() {
   return slot;
 }
 
-/// Minimums count what the turn has moved first: they decide where the queue pair stands next.
+/// Ends a turn. The minimum rates count what it moved first, since they decide where the queue pair
+/// stands next.
 void CpuScheduler::end_turn(const QueuePair& qp, std::uint64_t cost, bool more) {
   if (!minimums_.any()) return ready_.served(qp.slot, cost, more);
   const schedule::MinimumRates::First& first = ready_.went_first();

@@ -10,21 +10,22 @@ namespace {
 using transport::DatagramFlow;
 using transport::PayloadSource;
 
-/// So many bytes in this time are many, and their path is a flow: some 50 Mbit/s.
+/// A path that carries so many bytes in this time, some 50 Mbit/s, is a flow.
 constexpr std::uint64_t kFollowed = 64 << 10;
 constexpr Duration kFollowedWithin = std::chrono::milliseconds(10);
-/// What each datagram counts besides its payload.
+/// Bytes that each datagram counts besides its payload.
 constexpr std::uint64_t kDatagramHeaders = 66;
 
-/// A flow that rests for so long is forgotten. Places of other paths are given to others sooner.
+/// A flow that is idle for this time is forgotten. Paths that are not flows lose their place
+/// sooner.
 constexpr Duration kPathForgotten = std::chrono::seconds(10);
 constexpr Duration kUnused = std::chrono::seconds(1);
-/// The same for a peer's that asks no more.
+/// The same for datagrams of a peer that sends no more probes.
 constexpr Duration kNotAsked = std::chrono::seconds(2);
 
 constexpr double kMegabit = 1e6 / 8;  ///< bytes
 
-/// Queue pairs that the daemon has on all addresses: what they send and get is little.
+/// True for the queue pairs that the daemon has on all addresses: they send and receive little.
 bool is_of_daemon(Qpn number) { return number.value <= QpTable::kOwn; }
 
 wire::Headers management_headers() {
@@ -51,7 +52,7 @@ void DatagramControl::remove(Tenant& tenant) { tenants_[tenant.id.value].reset()
 void DatagramControl::configure(const CongestionParameters& congestion,
                                 const FlightParameters& flight) {
   rules_ = {.flight = flight,
-            .step = 2 * congestion.rpg_ai_rate * kMegabit,
+            .step = 2 * congestion.fixed.rpg_ai_rate * kMegabit,
             .least_rate = congestion.rpg_min_rate * kMegabit,
             .most_rate = congestion.rpg_max_rate * kMegabit};
   if (std::exchange(on_, congestion.datagrams) == congestion.datagrams) return;
@@ -65,7 +66,7 @@ void DatagramControl::configure(const CongestionParameters& congestion,
 
 std::uint64_t DatagramControl::random() { return std::uint64_t{random_()} << 32 | random_(); }
 
-/// Changes the flow of a path, and keeps the tenant's count of those that are slowed down.
+/// Changes the flow of a path, and updates the tenant's count of paths that are slowed down.
 template <class Change>
 bool DatagramControl::change(Tenant& tenant, DatagramPath& path, Change&& change) {
   const bool before = path.flow.limited();
@@ -122,14 +123,14 @@ bool DatagramControl::may_send(QueuePair& qp, Route& route, DatagramPath& path) 
   const bool may = change(*qp.tenant, path,
                           [&](DatagramFlow& flow) { return flow.may_send(rules_, clock_.now); });
   if (!may) {
-    // Many queue pairs of a tenant that wait for one path must not all ask each time.
+    // Many queue pairs of a tenant may wait for one path: they must not all try at each chance.
     qp.connection.flow.hold_until(std::max(path.flow.next(), clock_.now + QpStall::least_wait(qp)));
     return false;
   }
   return !path.flow.wants_to_ask(clock_.now) || ask(qp, route, path);
 }
 
-/// False: the port is full.
+/// Sends a probe. False: the port is full.
 bool DatagramControl::ask(QueuePair& qp, Route& route, DatagramPath& path) {
   const wire::Mad mad = wire::encode(
       wire::DatagramQuestion{.id = path.flow.question(), .mark = path.way.traffic_class});
@@ -201,8 +202,8 @@ bool DatagramControl::take_answer(Tenant& tenant, const wire::ParsedFrame& frame
   });
 }
 
-/// Of the same size, to where the question came from, and one for each: it is of no use to whoever
-/// makes up addresses. Who finds no place is not answered.
+/// Sends one answer to each probe, of the same size and to where it came from: a sender that makes
+/// up addresses gains nothing. Sends no answer if the table is full.
 void DatagramControl::reply(PortBinding& binding, const wire::ParsedFrame& frame, Tenant& tenant,
                             const wire::DatagramQuestion& question) {
   if (!frame.source.is_unicast() || (frame.ethernet.source.bytes[0] & 1) != 0) return;

@@ -1,10 +1,11 @@
-// Datagrams that slow down where they are lost. A tenant's datagrams to a peer are a flow
-// (transport/datagram_flow) once there are many of them: the adapter of the peer is asked how many
-// have come, by a question that takes the way of the datagrams, and adapters that ask us are
-// answered likewise. Only what goes to one address through a port is a flow.
+// Congestion control of datagrams. A tenant's datagrams to a peer are a flow
+// (transport/datagram_flow) once there are many of them. The engine then asks the adapter of the
+// peer how many have come, by a probe that takes the same path as the datagrams. It answers the
+// probes of other adapters likewise. Only datagrams to a single address, through a port, are a
+// flow.
 //
-// Both sides keep a small table of each tenant, allocated with it. Where it is full, datagrams go
-// as if there was no such thing.
+// Both sides keep a small table for each tenant, allocated with the tenant. Datagrams that find it
+// full go without this control.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,10 @@ namespace softhca::engine {
 /// Datagrams of a tenant to a peer.
 struct DatagramPath {
   DatagramWay way;
-  Time used{};          ///< last
-  Time counted_from{};  ///< bytes are counted since then, to see whether they are many
+  Time used{};          ///< when a datagram last went
+  Time counted_from{};  ///< since then `bytes` are counted, to see whether they are many
   std::uint64_t bytes = 0;
-  bool followed = false;  ///< they were many: it is a flow
+  bool followed = false;  ///< they were many: the path is a flow
   transport::DatagramFlow flow;
 };
 
@@ -37,28 +38,29 @@ class DatagramControl {
 
   void add(Tenant& tenant);
   void remove(Tenant& tenant);
-  /// Takes effect with the next datagram. What is known of paths is forgotten when it is switched
-  /// on or off.
+  /// Takes effect with the next datagram. Switching the control on or off forgets all paths.
   void configure(const CongestionParameters& congestion, const FlightParameters& flight);
 
   // --- sending
-  /// The path of a datagram of the queue pair to that one of its peer; null: it has none.
+  /// Returns the path of a datagram of the queue pair to queue pair `to` of its peer; null: it has
+  /// none.
   DatagramPath* path_of(QueuePair& qp, Qpn to, Route& route);
-  /// Whether datagrams of the route are ECN-capable may change: they are where somebody reacts.
+  /// Makes datagrams of the route ECN-capable if their path reacts to marks, and not otherwise.
   static void mark(Route& route, const DatagramPath* path);
-  /// False: the port is full, or the queue pair waits for the pace of the path.
+  /// True if a datagram may go. False if the port is full, or the queue pair waits for the pace of
+  /// the path.
   bool may_send(QueuePair& qp, Route& route, DatagramPath& path);
-  /// A datagram with so many bytes of payload has gone.
+  /// Counts a datagram that has gone, with `bytes` of payload.
   void sent(QueuePair& qp, DatagramPath& path, std::uint32_t bytes);
-  /// A packet tells the queue pair of a mark. False: nothing reacts.
+  /// Handles a congestion notification for the queue pair. False: no path reacts.
   bool notified(QueuePair& qp, const wire::ParsedFrame& frame);
 
   // --- receiving
-  /// A packet for queue pair 1. True: it was a question or an answer.
+  /// Handles a packet for queue pair 1. True if it was a probe or an answer.
   bool receive(PortBinding& binding, const wire::ParsedFrame& frame);
-  /// Does anybody want to know how many datagrams come?
+  /// True if a peer wants to know how many datagrams come.
   bool is_asked() const { return clock_.now < asked_until_; }
-  /// A datagram has come to a port.
+  /// Counts a datagram that has come to a port, if its peer sends probes.
   void arrived(const PortBinding& binding, const wire::ParsedFrame& frame);
 
  private:
@@ -96,7 +98,7 @@ class DatagramControl {
   transport::DatagramRules rules_;
   std::random_device random_;
   std::vector<std::unique_ptr<OfTenant>> tenants_;  ///< by number
-  std::uint32_t since_ = 0;                         ///< the last that an asker was given
+  std::uint32_t since_ = 0;                         ///< the last number that a peer was given
   Time asked_until_{};
 };
 

@@ -84,7 +84,7 @@ DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedM
 void DatagramService::clear_event() {
   std::uint64_t count;
   [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
-  // Takes over what the engine pushed before it found an announcement still pending.
+  // Acquires what the engine pushed while an announcement was still pending.
   announced_.exchange(false);
 }
 
@@ -101,7 +101,7 @@ std::uint32_t DatagramService::take() {
   return buffer;
 }
 
-/// As many can be released as there are buffers, so there is room.
+/// The ring has room for all buffers, so it is never full.
 void DatagramService::release(std::uint32_t buffer) { released_.push(buffer); }
 
 management::gsa::ClientKey DatagramService::key_of(const Datagram& datagram) const {

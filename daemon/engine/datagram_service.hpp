@@ -1,10 +1,10 @@
-// An unreliable-datagram queue pair of the daemon's own that several clients share (mechanism E6):
-// queue pair 1, of the general services agent, is one, queue pair 2 another. What it receives goes
-// through a receive pool to the thread of the clients; what these send becomes commands like any
-// other, with PCBs, a TVL and a share of the engine of its own tenant.
+// An unreliable-datagram queue pair of the daemon that several clients share (mechanism E6). Queue
+// pair 1, of the general services agent, is one; queue pair 2 is another. What it receives goes
+// through a receive pool to the thread of the clients. What the clients send becomes commands like
+// any other, with PCBs, a TVL and a share of the engine of the service's own tenant.
 //
-// Two threads meet here: the engine's, and the one on which the clients are (the control thread).
-// Between them are rings without locks.
+// Two threads use it: the engine's, and that of the clients (the control thread). Between them are
+// rings without locks.
 #pragma once
 
 #include <array>
@@ -36,38 +36,39 @@ inline constexpr std::size_t kSelectorBytes = 4;
 struct SharedQueuePair {
   Qpn qpn;
   std::uint32_t qkey = 0;
-  /// Which of a tenant's clients a datagram is for, by its first bytes.
+  /// Returns which client of a tenant a datagram is for, by its first bytes.
   std::uint32_t (*selector)(std::span<const std::byte, kSelectorBytes> start) = nullptr;
 };
 
-/// Clients are known by management class and direction: see class_selector().
+/// Clients are identified by management class and direction: see class_selector().
 extern const SharedQueuePair kManagementQueuePair;
-/// For tenants' programs. Clients are known by the number, big endian, that datagrams begin with.
+/// For programs of tenants. Clients are identified by the number, big endian, that datagrams begin
+/// with.
 extern const SharedQueuePair kProgramQueuePair;
 
-/// A management datagram (IBA 13.4.2), or another of at most that size, with the way it goes or
-/// came by.
+/// A management datagram (IBA 13.4.2), or another of at most that size, and the path that it takes
+/// or took.
 struct Datagram {
   static constexpr std::size_t kBytes = 256;
 
   AddressPath path;  ///< source: an address of ours; destination: the peer's
   Qpn peer;
-  std::uint32_t qkey = kGeneralServicesQkey;  ///< of what is sent
-  TenantId tenant;                            ///< whose address it came to or comes from
-  /// Sent by a program of the tenant, not by the daemon for it; or to a made-up address, maybe.
+  std::uint32_t qkey = kGeneralServicesQkey;  ///< for datagrams to be sent
+  TenantId tenant;                            ///< owns the address that it came to or comes from
+  /// A program of the tenant sends it, not the daemon, or its destination may be made up.
   bool gives_way = false;
   std::uint16_t length = kBytes;  ///< of payload, in bytes
   std::array<std::byte, kBytes> payload{};
 };
 
-/// Where class and method are in a management datagram (IBA 13.4.2).
+/// Offsets of class and method in a management datagram (IBA 13.4.2).
 inline constexpr std::size_t kClassOffset = 1;
 inline constexpr std::size_t kMethodOffset = 3;
-/// Bit of the method that marks an answer to a request.
+/// Bit of the method that marks a response.
 inline constexpr std::byte kResponse{0x80};
 
-/// Selects the client of a management class that gets requests and unsolicited messages, or the one
-/// that gets responses.
+/// Returns the selector of the client of a management class: the one for requests and unsolicited
+/// messages or, with `responses`, the one for responses.
 constexpr std::uint32_t class_selector(std::uint8_t management_class, bool responses = false) {
   return management_class | (responses ? 0x100u : 0u);
 }
@@ -75,7 +76,7 @@ constexpr std::uint32_t class_selector(std::uint8_t management_class, bool respo
 constexpr std::uint8_t class_of(std::uint32_t selector) {
   return static_cast<std::uint8_t>(selector);
 }
-/// What messages the client of a selector gets, for people.
+/// Returns a word for the messages that the client of a selector gets.
 constexpr const char* messages_of(std::uint32_t selector) {
   return selector == class_selector(class_of(selector)) ? "requests" : "responses";
 }
@@ -85,8 +86,8 @@ struct DatagramServiceCounters {
   Counter received;      ///< and given to a client
   Counter send_refused;  ///< the clients' ring was full; written by the clients' thread
   Counter unresolved;    ///< sends to a neighbour that did not answer
-  Counter over_share;    ///< received, while the engine's time was others'
-  Counter bad_length;    ///< received, too long for a buffer or too short to have a class
+  Counter over_share;    ///< received while the share of the engine was used up
+  Counter bad_length;    ///< received, too long for a buffer or too short for a selector
 };
 
 /// The key of a tenant's client in the receive pool.
@@ -103,7 +104,7 @@ constexpr std::uint32_t selector_of(management::gsa::ClientKey key) {
 
 class DatagramService;
 
-/// What the engine has of a service: what a process would have, with one queue pair.
+/// What the engine has of a service: what a process with one queue pair would have.
 struct ServiceEndpoint {
   static constexpr std::uint32_t kSends = 32;     ///< commands under way at most
   static constexpr std::uint32_t kWaiting = 128;  ///< datagrams that wait for a neighbour
@@ -120,14 +121,14 @@ struct ServiceEndpoint {
   Session session;
   CompletionQueue cq;
   QueuePair qp;
-  std::array<AddressHandle, kSends> paths;      ///< of commands under way, by number
-  std::array<std::uint32_t, kSends> handles{};  ///< the engine's, of paths
+  std::array<AddressHandle, kSends> paths;      ///< of commands in progress, by number
+  std::array<std::uint32_t, kSends> handles{};  ///< numbers of `paths`
   std::uint32_t sequence = 0;                   ///< of the next command
   std::vector<Waiting> waiting;                 ///< for a neighbour
-  Time next_try = kNever;                       ///< when they are tried again; kNever: none waits
+  Time next_try = kNever;                       ///< next try for them; kNever: none waits
   bool news = false;                            ///< something came in this poll step
 
-  // The engine's work since `share_since`, and how much of it was for datagrams that came here.
+  // The engine's work since `share_since`, and how much of it was for datagrams to this service.
   double share = 1;
   Time share_since{};
   std::uint64_t share_start = 0;
@@ -143,7 +144,7 @@ class DatagramService {
     management::gsa::PoolSize size = {};
     management::gsa::Parameters parameters = {};
   };
-  /// `tenant`: what the service is to the engine. It outlives the service. Errors: out of memory or
+  /// `tenant` stands for the service in the engine, and outlives it. Errors: out of memory or
   /// descriptors.
   static Expected<std::unique_ptr<DatagramService>> make(Tenant& tenant, const Options& options,
                                                          Time now);
@@ -153,9 +154,9 @@ class DatagramService {
   /// Readable when something was received since clear_event().
   int event_fd() const { return event_.get(); }
   void clear_event();
-  /// The oldest datagram received, null: there is none.
+  /// Returns the oldest datagram received, or null.
   const Datagram* front();
-  /// Takes the oldest datagram out; its buffer goes back to the pool. REQUIRES: front() was not
+  /// Removes the oldest datagram and returns its buffer to the pool. REQUIRES: front() was not
   /// null.
   void pop();
   /// As pop(), but the buffer stays in use until release(). Returns its number.
@@ -164,29 +165,30 @@ class DatagramService {
   void release(std::uint32_t buffer);
   const Datagram& datagram(std::uint32_t buffer) const { return *place_of(buffer); }
   management::gsa::ClientKey key_of(const Datagram& datagram) const;
-  /// False: too many wait to be sent; half of the room is kept from what gives way. The caller
-  /// wakes the engine afterwards.
+  /// Queues a datagram to be sent. False: too many wait; those with `gives_way` may take only half
+  /// of the room. The caller wakes the engine afterwards.
   bool send(const Datagram& datagram);
 
   // --- the engine's thread
 
-  /// What comes for the service takes at most this part of the engine's time while tenants want it.
+  /// Bounds what is received for the service to this part of the engine's time while tenants want
+  /// it.
   void set_engine_share(double share) { endpoint_.share = share; }
   management::gsa::ReceivePool& pool() { return pool_; }
   ServiceEndpoint& endpoint() { return endpoint_; }
   const ServiceEndpoint& endpoint() const { return endpoint_; }
-  /// Which client a datagram is for.
+  /// Returns which client a datagram is for.
   std::uint32_t selector(std::span<const std::byte, kSelectorBytes> start) const {
     return queue_pair_.selector(start);
   }
-  /// The oldest datagram to be sent, null: there is none.
+  /// Returns the oldest datagram to be sent, or null.
   const Datagram* next_send() { return sends_.front(); }
   /// REQUIRES: next_send() was not null.
   void pop_send() { sends_.pop(); }
   /// Gives buffers that clients have released back to the pool. Returns how many.
   std::size_t take_back_buffers();
-  /// A buffer of the pool for what has come. hand_over() gives it to the clients, who hear of it
-  /// by announce(), once for all that came since they looked last.
+  /// Prepares a buffer of the pool for a datagram that has come. hand_over() gives it to the
+  /// clients. announce() notifies them, once for all that came since they last looked.
   Datagram& fresh(std::uint32_t buffer) { return *std::construct_at(place_of(buffer)); }
   void hand_over(std::uint32_t buffer);
   void announce();
@@ -204,8 +206,8 @@ class DatagramService {
 
   const SharedQueuePair queue_pair_;
   management::gsa::ReceivePool pool_;
-  /// By number in the pool. There is room for the most the operator may ever ask for; what is not
-  /// used is not touched.
+  /// By number in the pool. There is room for the largest pool that the operator may configure;
+  /// unused buffers are not touched.
   std::unique_ptr<std::byte[]> buffers_;
   SpscRing<std::uint32_t> arrivals_;  ///< buffers, engine to clients
   SpscRing<std::uint32_t> released_;  ///< buffers, clients to engine

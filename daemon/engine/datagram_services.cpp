@@ -8,17 +8,17 @@
 namespace softhca::engine {
 namespace {
 
-// How long a neighbour is waited for, and how often it is asked for; others' datagrams go on
+// How long the engine waits for a neighbour, and how often it asks for it. Other datagrams go on
 // meanwhile.
 constexpr Duration kResolveTimeout = std::chrono::seconds(1);
 constexpr Duration kTry = std::chrono::milliseconds(1);
 constexpr int kWaitingOfKind = ServiceEndpoint::kWaiting / 2;
 constexpr int kWaitingOfTenant = kWaitingOfKind / 4;
 constexpr int kWaitingForPeer = 4;
-// Datagrams of the clients taken in one poll step.
+// Datagrams of the clients that are taken in one poll step, at most.
 constexpr unsigned kSendsPerStep = 16;
-// The time over which a share of the engine is measured, and what may be taken beyond the share in
-// it, in bytes of a local copy that takes as long: some 50 datagrams.
+// The time over which a share of the engine is measured, and what a service may take beyond its
+// share in it: some 50 datagrams, in cost units.
 constexpr Duration kShareWindow = std::chrono::milliseconds(10);
 constexpr double kShareSlack = 256 << 10;
 
@@ -83,10 +83,11 @@ std::size_t DatagramServices::run() {
   return work;
 }
 
-/// A command that waits for a neighbour would hold up those behind it in the queue pair, so a
-/// datagram for a neighbour that is not known waits beside it. One that finds no place there is
-/// lost. The neighbour of a datagram that gives way is not even asked for then; others' are, so
-/// that the answer to a peer that tries again finds the way.
+/// Takes the datagrams that clients send. A command that waits for a neighbour would hold up those
+/// behind it in the queue pair, so a datagram for an unknown neighbour waits beside it. If there is
+/// no place for it there, it is lost. In that case the engine does not ask for the neighbour of a
+/// datagram that gives way. It asks for that of others, so that the answer to a peer that tries
+/// again finds the way.
 std::size_t DatagramServices::take_sends(DatagramService& service) {
   ServiceEndpoint& own = service.endpoint();
   std::size_t taken = 0;
@@ -109,8 +110,7 @@ std::size_t DatagramServices::take_sends(DatagramService& service) {
 }
 
 /// True if the datagram may wait for a neighbour. Those that give way have half of the places,
-/// others the other half; of that half a tenant's have a part, and those for one peer a part of
-/// this.
+/// others the other half. A tenant has a part of that half, and a peer a part of the tenant's.
 bool DatagramServices::has_place(const DatagramService& service, const Datagram& datagram) {
   int of_kind = 0, of_tenant = 0, to_peer = 0;
   for (const auto& [other, until] : service.endpoint().waiting) {
@@ -137,7 +137,7 @@ std::size_t DatagramServices::try_waiting(DatagramService& service) {
   return before - own.waiting.size();
 }
 
-/// Posts the datagram as a command that came by a VCB. False: nothing is free for it now.
+/// Posts the datagram as a command that came by a VCB. False: it finds no room now.
 bool DatagramServices::post(DatagramService& service, const Datagram& datagram) {
   ServiceEndpoint& own = service.endpoint();
   QueuePair& qp = own.qp;
@@ -152,7 +152,8 @@ bool DatagramServices::post(DatagramService& service, const Datagram& datagram) 
     return false;
   }
   scheduler_.vcb_kicked(slot);
-  // Commands of one queue pair end in order, so the one kSends before is done with it.
+  // Commands of one queue pair end in order, so the command kSends earlier does not use its path
+  // now.
   AddressHandle& path = own.paths[sequence % ServiceEndpoint::kSends];
   path.route.path = datagram.path;
   path.route.invalidate();
@@ -173,10 +174,11 @@ bool DatagramServices::post(DatagramService& service, const Datagram& datagram) 
   return true;
 }
 
-// --- what comes for them
+// --- receiving
 
-/// A buffer for a datagram to a client of the queue pair; nothing: it is discarded, and why is
-/// counted. A source over its limits costs hardly more than the look at its packet.
+/// Returns a buffer for a datagram to a client of the queue pair. Returns nothing if the datagram
+/// is discarded, and counts why. A source over its limits costs hardly more than parsing its
+/// packet.
 std::optional<std::uint32_t> DatagramServices::admit(DatagramService& service, const Tenant& tenant,
                                                      std::span<const std::byte> start,
                                                      std::size_t length, const Gid& source) {
@@ -188,8 +190,8 @@ std::optional<std::uint32_t> DatagramServices::admit(DatagramService& service, c
   const std::uint32_t selector = service.selector(start.first<kSelectorBytes>());
   const auto admission = service.pool().admit(client_key(tenant.id, selector), source, clock_.now);
   if (!admission) {
-    // Not counted in the share, which is for other datagrams: this is spent whether any of it is
-    // left or not.
+    // Not counted in the share, which is for other datagrams: the engine spends this even if none
+    // of the share is left.
     cpu_.charge(own.session, kDiscardCost);
     return std::nullopt;
   }
@@ -203,8 +205,8 @@ std::optional<std::uint32_t> DatagramServices::admit(DatagramService& service, c
   return admission.buffer;
 }
 
-/// Peers decide when datagrams come, so turns do not bound what they cost others. Half of the share
-/// is for sources that send little.
+/// True if the service is within its share. Peers decide when datagrams come, so turns do not bound
+/// what they cost others. Sources that send much may use only half of the share.
 bool DatagramServices::is_within_share(DatagramService& service, bool from_busy_source) {
   ServiceEndpoint& own = service.endpoint();
   if (clock_.now - own.share_since >= kShareWindow) {
@@ -242,7 +244,7 @@ Verdict DatagramServices::deliver(QueuePair& from, QueuePair& to, const Tenant& 
                                   const transport::Request& request, const AddressPath& path) {
   DatagramService& service = *to.clients;
   const collect::Pcb& command = pcbs_.pcb(request.pcb);
-  // Read once, so that a sender whose memory is busy is charged once.
+  // Read before admit() charges for the datagram: where memory is busy, the read is repeated.
   decltype(Datagram::payload) bytes;
   const std::span<std::byte> payload(bytes.data(),
                                      std::min<std::size_t>(request.length, bytes.size()));

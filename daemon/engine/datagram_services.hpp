@@ -1,5 +1,5 @@
-// Queue pairs that several clients share (mechanism E6), above all that of general services:
-// datagrams to their receive pools, and from them.
+// Queue pairs that several clients share (mechanism E6), above all that of general services: hands
+// received datagrams to their receive pools, and sends those of the clients.
 #pragma once
 
 #include <cstddef>
@@ -36,25 +36,26 @@ class DatagramServices {
         sessions_(sessions),
         lifecycle_(lifecycle) {}
 
-  /// Opens the service's queue pair, which takes no place of a tenant's. False: there are too many.
+  /// Opens the service's queue pair, which takes no place of a tenant. False: there are too many.
   bool open(DatagramService& service);
   void close(DatagramService& service);
 
   // --- of a poll step
   /// Takes back buffers that clients have released. Returns how many.
   std::size_t take_back_buffers();
-  /// Sends what clients want sent. Returns how much was done.
+  /// Sends the datagrams of the clients. Returns how much was done.
   std::size_t run();
-  /// Tells the clients what has come, once in a poll step.
+  /// Notifies the clients of datagrams that have come, once in a poll step.
   void announce();
   bool has_work() const;
-  /// When a neighbour is asked for again.
+  /// Returns when a neighbour is asked for again.
   Time next_deadline() const;
 
-  // --- what comes for them
-  /// A packet for a queue pair that several clients share, to an address of `tenant`.
+  // --- receiving
+  /// Receives a packet for a shared queue pair, sent to an address of `tenant`.
   void receive(QueuePair& qp, const Tenant& tenant, const wire::ParsedFrame& frame, PortId port);
-  /// As receive(), from a queue pair of this daemon. Returns how the datagram ends for its sender.
+  /// Does the same for a datagram from a queue pair of this daemon. Returns how it ends for its
+  /// sender.
   Verdict deliver(QueuePair& from, QueuePair& to, const Tenant& tenant,
                   const transport::Request& request, const AddressPath& path);
 

@@ -1,6 +1,6 @@
-// What is kept for each way of datagrams, from one address to another with one traffic class: a
-// small table, so that nobody's addresses, made up or not, take more than its room, and of sets, so
-// that to look for one costs the same however many there are.
+// A small table with an entry for each way of datagrams: source, destination and traffic class. Its
+// size is fixed, so that made-up addresses cannot make it grow. It consists of sets, so that a
+// lookup costs the same however many entries there are.
 #pragma once
 
 #include <array>
@@ -24,27 +24,27 @@ constexpr std::uint8_t without_ecn(std::uint8_t traffic_class) {
   return static_cast<std::uint8_t>(traffic_class & ~wire::kEcnMask);
 }
 
-/// Entry: has `way`, and says whether its place may be given to another.
+/// `Entry` has a member `way`.
 template <class Entry>
 class DatagramTable {
  public:
   /// `seed` decides which ways share a set.
   explicit DatagramTable(std::uint64_t seed) : seed_(seed) {}
 
-  /// Calls use(entry) for what goes from one address to the other, with any traffic class.
+  /// Calls use(entry) for the ways from one address to the other, with any traffic class.
   template <class Use>
   void for_each_between(const Gid& source, const Gid& destination, Use&& use) {
     for (Entry& entry : set_of({source, destination}))
       if (entry.way.source == source && entry.way.destination == destination) use(entry);
   }
-  /// Null: there is none.
+  /// Returns null if there is none.
   Entry* find(const DatagramWay& way) {
     for (Entry& entry : set_of(way))
       if (entry.way == way) return &entry;
     return nullptr;
   }
-  /// A place for a way that is not there, of which may_go(entry) says that it may be given to it.
-  /// Null: there is none.
+  /// Returns a place for a way that is not in the table: a free one, or one that may_go(entry)
+  /// gives up. Null: there is none.
   template <class MayGo>
   Entry* place_for(const DatagramWay& way, MayGo&& may_go) {
     for (Entry& entry : set_of(way))
@@ -60,7 +60,7 @@ class DatagramTable {
 
   Set& set_of(const DatagramWay& way) {
     using Halves = std::array<std::uint64_t, 2>;
-    constexpr std::uint64_t kScatter = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio
+    constexpr std::uint64_t kScatter = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio
     std::uint64_t hash = seed_;
     for (const Gid* gid : {&way.source, &way.destination})
       for (const std::uint64_t half : std::bit_cast<Halves>(gid->bytes)) {

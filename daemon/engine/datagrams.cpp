@@ -25,7 +25,8 @@ bool Datagrams::transmit(QueuePair& qp, transport::Ud& ud) {
   return ud.transmit(goes_on, [&](const Request& request) { return send(qp, request); });
 }
 
-/// False: the port is full or the neighbour is being looked for; nothing happened.
+/// Sends a datagram. False: the port is full or the engine is looking for the neighbour; nothing
+/// happened.
 bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
   const abi::CommandHeader& header = parts_.pcbs.pcb(request.pcb).header;
   AddressHandle* ah = address_handles_.find(header.address_handle);
@@ -48,7 +49,7 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
   return send_to_wire(qp, request, Qpn(header.remote_qpn), ah->route, qkey);
 }
 
-/// As send().
+/// Sends a datagram to another host. Returns false as send() does.
 bool Datagrams::send_to_wire(QueuePair& qp, const Request& request, Qpn to, Route& route,
                              std::uint32_t qkey) {
   DatagramControl& control = parts_.datagram_control;
@@ -60,13 +61,13 @@ bool Datagrams::send_to_wire(QueuePair& qp, const Request& request, Qpn to, Rout
   const Verdict verdict =
       std::get<transport::Ud>(qp.transport).requester().transmit(env, request, to, qkey);
   if (verdict == Verdict::kBusy) return false;
-  // Before the first packet the route does not say which path it is.
+  // The route names no path before its first packet.
   if (path == nullptr) path = control.path_of(qp, to, route);
   if (path != nullptr && verdict == Verdict::kOk) control.sent(qp, *path, length);
   return true;
 }
 
-/// As deliver(). False: memory of either end is busy.
+/// Delivers a datagram in a MemoryWaits::Step. False: memory of either end is busy.
 bool Datagrams::deliver_in_steps(QueuePair& qp, const Request& request, const AddressPath& path,
                                  std::uint32_t qkey) {
   const MemoryWaits::Step step(parts_.memory_waits, qp.slot, MemoryWaits::Side::kSend,
@@ -74,7 +75,8 @@ bool Datagrams::deliver_in_steps(QueuePair& qp, const Request& request, const Ad
   return deliver(qp, request, path, qkey);
 }
 
-/// False: it is to be tried again, which happens in a MemoryWaits::Step alone.
+/// Delivers a datagram inside the daemon. False: it is to be tried again, which happens only in a
+/// MemoryWaits::Step.
 bool Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath& path,
                         std::uint32_t qkey) {
   QueuePair* peer = parts_.queue_pairs.find(Qpn(parts_.pcbs.pcb(request.pcb).header.remote_qpn));
@@ -109,8 +111,8 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
     std::array<std::byte, kGreatestMtu> bytes;
     std::span<const std::byte> read;
     if (parts_.memory_waits.is_in_step()) {
-      // The sender's memory is read before a receive is drawn: that waits for its own program's
-      // memory alone.
+      // Reads the sender's memory before a receive is drawn: a drawn receive then waits only for
+      // the memory of its own program.
       const std::span<std::byte> whole(bytes.data(), request.length);
       const Verdict gathered = parts_.memory.gather(qp, parts_.pcbs.pcb(request.pcb), 0, whole);
       if (gathered == Verdict::kBusy) return gathered;
@@ -128,7 +130,7 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
   return Verdict::kOk;
 }
 
-/// True: something else is being written to the receive that the peer has drawn.
+/// True if something else is being written to the receive that the peer has drawn.
 bool Datagrams::is_taken(const QueuePair& qp, const QueuePair& peer) const {
   const std::uint32_t writer = peer.rq.writer;
   if (writer == qp.slot) return false;
@@ -136,8 +138,8 @@ bool Datagrams::is_taken(const QueuePair& qp, const QueuePair& peer) const {
          (writer != kNoIndex && parts_.memory_waits.is_sending(writer));
 }
 
-/// `read`: its payload, if that has been read. Returns how the datagram ends for its sender; kBusy:
-/// it is to be offered again.
+/// Delivers a datagram to a UD queue pair. `read`: its payload, if that has been read. Returns how
+/// the datagram ends for its sender; kBusy: it is to be offered again.
 Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& request,
                            const AddressPath& path, std::span<const std::byte> read) {
   QpEnvironment remote(parts_, peer);
@@ -175,9 +177,9 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
                                                 far.view(), false, remote_fault)
                            : memory::scatter(far.view(), 0, read);
   if (verdict == Verdict::kBusy) return verdict;
-  // Otherwise the receive stays drawn and serves the next datagram.
+  // A fault of the sender leaves the receive drawn for the next datagram.
   if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
-  // It may have been drawn for a frame that did not fit: the responder must forget it.
+  // The receive may have been drawn for a frame that did not fit: the responder must forget it.
   std::get<transport::Ud>(peer.transport).reset_receiver(Psn());
   if (verdict != Verdict::kOk) {
     parts_.receives.complete(peer, {.verdict = Verdict::kLocalProtection});

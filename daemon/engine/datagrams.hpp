@@ -1,5 +1,5 @@
-// Datagrams of UD queue pairs on their ways: to the wire, to a queue pair of this daemon in one
-// copy, to multicast groups.
+// Sends the datagrams of UD queue pairs: to the wire, to a queue pair of this daemon in one copy,
+// or to a multicast group.
 #pragma once
 
 #include "daemon/engine/address_handles.hpp"
@@ -21,7 +21,7 @@ class Datagrams {
         multicast_(multicast),
         services_(services) {}
 
-  /// Sends what its queue pair has, up to the engine's budget. True when it could go on right away.
+  /// Sends what the queue pair has, up to the engine's budget. True if it could go on right away.
   bool transmit(QueuePair& qp, transport::Ud& ud);
 
  private:
@@ -42,7 +42,7 @@ class Datagrams {
                      std::uint32_t qkey);
   Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
                              const AddressPath& path, std::uint32_t qkey);
-  // datagrams_capture.cpp: as those above without _shown, and captures are told
+  // datagrams_capture.cpp: as the functions without _shown, and reports to captures
   const Counter& lost_datagrams() const { return parts_.faults.injected(FaultKind::kDrop); }
   void deliver_shown(QueuePair& qp, const transport::Request& request, const AddressPath& path,
                      std::uint32_t qkey);

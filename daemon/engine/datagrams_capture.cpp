@@ -1,10 +1,11 @@
-// Datagrams that stay inside the daemon, for captures: as the packets that they would have been.
+// Reports datagrams that stay inside the daemon to captures, as the packets that they would have
+// been.
 #include "daemon/engine/datagrams.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::engine {
 
-/// Empty: it is longer than any packet.
+/// Makes the packet for a datagram. Empty: it is longer than any packet.
 std::span<const std::byte> Datagrams::make_packet(const QueuePair& qp,
                                                   const transport::Request& request,
                                                   const AddressPath& path, Qpn to,
@@ -34,7 +35,8 @@ std::span<const std::byte> Datagrams::make_packet(const QueuePair& qp,
                                });
 }
 
-/// A queue pair that several clients share sends for the tenant that has the address.
+/// Reports a packet to captures. A queue pair that several clients share sends for the tenant that
+/// has the address.
 void Datagrams::show(const QueuePair& qp, const Tenant* to, const AddressPath& path,
                      std::span<const std::byte> packet, const DropWatch& watch) {
   if (packet.empty()) return;

@@ -3,7 +3,7 @@
 
 namespace softhca::engine {
 
-/// False: the port is full; nothing happened.
+/// Sends a datagram to a group. False: the port is full; nothing happened.
 bool Datagrams::send_to_group(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
                               std::uint32_t qkey) {
   QpEnvironment env(parts_, qp, ah.route);
@@ -16,7 +16,8 @@ bool Datagrams::send_to_group(QueuePair& qp, const transport::Request& request, 
   return true;
 }
 
-/// Returns how the datagram ends for its sender.
+/// Offers a datagram to the members that it reaches inside the daemon. Returns how it ends for its
+/// sender.
 Verdict Datagrams::deliver_to_members(QueuePair& qp, const transport::Request& request,
                                       const AddressPath& path, std::uint32_t qkey) {
   Verdict verdict = Verdict::kOk;

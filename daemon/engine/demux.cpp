@@ -24,7 +24,7 @@ bool is_from_peer(const wire::ParsedFrame& frame, const Route& route) {
   return frame.destination == route.path.source && frame.source == route.path.destination;
 }
 
-/// Is its P_Key that of the default partition, of a full or a limited member (IBA 10.9.3)?
+/// True if the P_Key is that of the default partition, of a full or a limited member (IBA 10.9.3).
 bool is_of_partition(const wire::ParsedFrame& frame) {
   return (frame.headers.pkey & 0x7fff) == 0x7fff;
 }
@@ -72,7 +72,7 @@ void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
   transports_.receive(*qp, parsed);
 }
 
-/// Lets DatagramControl see what it wants to. True: it was meant for it.
+/// Shows the packet to DatagramControl. True if it was meant for that.
 bool Demux::is_datagram_control(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kGeneralServicesQpn)
     return is_of_partition(parsed) && datagrams_.receive(binding, parsed);
@@ -83,7 +83,7 @@ bool Demux::is_datagram_control(PortBinding& binding, const wire::ParsedFrame& p
   return false;
 }
 
-/// Each member on the network of the port gets a copy.
+/// Gives a copy to each member on the network of the port.
 void Demux::receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame) {
   if (wire::opcode_info(frame.headers.opcode).transport != wire::Transport::kUd)
     return binding.drops.add(FrameDrop::kWrongTransport);
@@ -97,8 +97,8 @@ void Demux::receive_multicast(PortBinding& binding, const wire::ParsedFrame& fra
   if (!delivered) binding.drops.add(FrameDrop::kNoGroupMember);
 }
 
-/// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement
-/// was lost. A read or atomic cannot be answered any more.
+/// Answers a packet for a queue pair that is gone, if it may be one that was executed: its
+/// acknowledgement was lost. A read or atomic cannot be answered any more.
 bool Demux::answer_late(const wire::ParsedFrame& frame) {
   TimeWait* gone = time_wait_.find(frame.headers.destination, clock_.now);
   if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;

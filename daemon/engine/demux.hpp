@@ -1,4 +1,4 @@
-// Packets that have come: which queue pair each is for, and whether it may come to it.
+// Finds the queue pair of each received packet, and checks whether the packet may go to it.
 #pragma once
 
 #include "daemon/engine/congestion_control.hpp"
@@ -29,7 +29,7 @@ class Demux {
         transports_(transports),
         services_(services) {}
 
-  /// Hands the packet to its queue pair or counts why not, in `binding`.
+  /// Hands the packet to its queue pair, or counts in `binding` why not.
   void receive(PortBinding& binding, const wire::ParsedFrame& frame);
 
  private:

@@ -1,4 +1,4 @@
-// Received packets for captures, with what became of them.
+// Reports received packets to captures, with what became of them.
 #include <algorithm>
 
 #include "daemon/engine/demux.hpp"
@@ -6,13 +6,13 @@
 namespace softhca::engine {
 namespace {
 
-/// Of a multicast group, that are told of a packet.
+/// Most tenants of a multicast group to which a packet is reported.
 constexpr std::size_t kMostTenants = 16;
 
 }  // namespace
 
-/// Tells of the packet when it has been looked at. None of what it leads to is sent before that,
-/// but for a congestion notification and an acknowledgement that is asked for late.
+/// Reports the packet after it was processed. Packets that it leads to are sent later, except for a
+/// congestion notification and a late acknowledgement (answer_late()).
 void Demux::take_shown(PortBinding& binding, const wire::ParsedFrame& parsed) {
   std::array<const Tenant*, kMostTenants> tenants{};
   std::size_t count = 0;

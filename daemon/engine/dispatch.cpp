@@ -12,11 +12,11 @@ namespace {
 
 using schedule::KickedIn;
 
-// A queue pair whose peer is slow to acknowledge holds its fetched commands for long: the others go
-// on because it holds at most this many of the class's dedicated PCBs.
+// A queue pair with a peer that is slow to acknowledge holds its fetched commands for long. The
+// others go on because it holds at most this many of the class's dedicated PCBs.
 constexpr std::uint32_t kDedicatedPerQueuePair = 64;
 
-// Turns in a poll step that may pass without a fetch.
+// Most turns in a poll step that may pass without a fetch.
 constexpr std::size_t kMostWithoutFetch = 8;
 
 }  // namespace
@@ -25,7 +25,7 @@ std::size_t Dispatch::fetch() {
   commands_.end_waits();
   const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
   std::size_t work = 0;
-  QosClassId passed = kNoQosClass;  // the first of those that have had more than their share
+  QosClassId passed = kNoQosClass;  // first class that has had more than its share
   for (std::size_t without = 0; cpu_.done() < end && without < kMostWithoutFetch;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
@@ -59,8 +59,8 @@ std::size_t Dispatch::fetch() {
   return work;
 }
 
-/// May the queue pair fetch a command? If not, the end of its stall, a turn of it to send, or the
-/// end of one of its commands gives it another turn.
+/// True if the queue pair may fetch a command. If not, the end of its stall, a turn of it to send,
+/// or the end of one of its commands gives it another turn.
 bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
   if (qp.sq.stalled || qp.sq.aside != SetAside::kNo) return false;
   if (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence)) return false;
@@ -68,11 +68,11 @@ bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
   return !qp.sq.sparing || QpStall::has_sent_all(qp);
 }
 
-/// Kicks a command of the queue pair, in an ordinary PCB if one is available and its TVL's kick
-/// list has room. Dedicated PCBs and their TVL keep up the progress of queue pairs for which that
-/// is not so: the last PCB of a class is for a queue pair that holds no dedicated one. `list`:
-/// where its earlier commands wait, which must start before it may take the other list. False: an
-/// obstacle, which the scheduler has been told of.
+/// Kicks a command of the queue pair, in an ordinary PCB if one is available and the kick list of
+/// its TVL has room. If not, dedicated PCBs and their TVL keep up the progress of queue pairs. The
+/// last free dedicated PCB of a class is for a queue pair that holds none.
+/// `list`: where its earlier commands wait, which must start before it may take the other list.
+/// False: an obstacle, which was reported to the scheduler.
 bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   if (list != KickedIn::kDedicatedTvl) {
     if (!commands_.ahead().has_room(qp.sq.tvl)) {
@@ -107,7 +107,7 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   return false;
 }
 
-/// False: a rate holds the queue pair, and the scheduler has been told.
+/// False: a rate holds the queue pair, which was reported to the scheduler.
 bool Dispatch::obeys_rates(QueuePair& qp) {
   switch (rates_.hold(qp)) {
     case RateControl::Hold::kNone:
@@ -123,8 +123,8 @@ bool Dispatch::obeys_rates(QueuePair& qp) {
   return true;
 }
 
-/// Returns the kick list that the command was put into; kNone: an obstacle, which the scheduler has
-/// been told of.
+/// Fetches a command. Returns the kick list that it was put into; kNone: an obstacle, which was
+/// reported to the scheduler.
 KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn list) {
   if (!obeys_rates(qp)) return KickedIn::kNone;
   if (!may_fetch(qp, sequence)) {

@@ -1,6 +1,6 @@
-// How commands come to their transport: those that the send queue scheduler's doorbells stand for
-// are fetched into PCBs of their class, as those of VCBs are, else into dedicated ones (mechanisms
-// A4, A9, B2), and the arbitrator gives commands their credits (A11, A12).
+// How commands come to their transport. Doorbells in the send queue scheduler stand for commands in
+// send queues. The engine fetches these into PCBs of their class, as those of VCBs are, else into
+// dedicated PCBs (mechanisms A4, A9, B2). The arbitrator gives commands their credits (A11, A12).
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class Dispatch {
   /// Fetches the commands that doorbells stand for from send queues into PCBs, where they wait for
   /// credits. Returns how many.
   std::size_t fetch();
-  /// The command that is to start next, with its credits; none: no command may start.
+  /// Returns the command that is to start next, with its credits; nothing: no command may start.
   OptionalPcb next();
 
  private:

@@ -134,7 +134,7 @@ bool Engine::poll(Time now) {
   memory_.waits().release([this](std::uint32_t slot) {
     if (QueuePair* qp = queue_pairs_.at(slot)) cpu_.make_ready(*qp);
   });
-  // This comes first, so that datagrams that arrive now may have the buffers.
+  // This comes first, so that datagrams that arrive now can have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
     demux_.receive(binding, frame);

@@ -2,42 +2,40 @@
 // thread and reads no clock; the worker (worker.hpp) or a simulation calls poll().
 //
 // Each part is a class that owns its state. In the order of a command:
-//   session_registry      sessions as they come and go
-//   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode
-//   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command
-//   rate_control          what waits for rates of tenants, levels, TVLs and queue pairs
-//   peer_rates            what peers send to them and read from them; rate_gates
-//   slow_memory           what the engine waits for memory of a tenant; memory_waits: what queue
-//                         pairs wait for memory that a process reaches (memory_proxy)
-//   tvl_assignment        which TVLs queue pairs take; level_assignment: which level they are of;
-//                         guarantee_lending: what is idle is lent
-//   command_store         commands in PCBs, the credits they hold, and their way back
-//   command_execution     commands begin (command_request, command_windows) and complete
-//   cpu_scheduler         whose turn it is, and for how long; costs.hpp: what counts as how much
-//   work_clock            how long the engine works
-//   transport_driver      queue pairs in their turns, packets for them, their timers
-//   environment           what a transport state machine sees of all this
-//   local_link            messages between queue pairs of this daemon, in one copy
-//   datagrams             datagrams of UD queue pairs, to groups, too
-//   datagram_services     queue pairs that several clients share, that of general services
-//   memory_access         the memory that commands, receives and remote keys name
-//   packet_io             frames in and out; payload_reader: what goes into them
-//   peer_authentication   whether they are from who they say; peer_table: with whom that is agreed
-//   demux                 packets that have come: whose they are
-//   captures              packets for who looks inside; capture_ring, capture_remarks;
-//   captured_link:
-//                         those that there would have been
-//   faults                what the operator has lost, late or damaged; held_packets; packet_faults;
-//                         faulty_link: inside the daemon
-//   congestion_control    congestion told to peers and by them
-//   receive_queues        drawing receives; shared receive queues and their provisioning; XRC
-//   completion_events, async_events, failed_sessions  events on their way to processes;
-//   event_notifier:
-//                         the thread that sends some of them
-//   wait_census           what commands wait for; guarantee_watch: though it is guaranteed
-//   qp_history            what happened to queue pairs that had trouble
-//   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, what is left of them
-//   local_addresses, address_handles, multicast   addresses, and who is behind them
+//   session_registry      adds and removes sessions.
+//   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode.
+//   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command.
+//   rate_control          rates of tenants, levels, TVLs and queue pairs, and what waits for them.
+//   peer_rates            rates of what peers send to them and read from them; rate_gates.
+//   slow_memory           bounds the waits of the engine for memory of a tenant.
+//   memory_waits          queue pairs that wait for memory that a process reaches (memory_proxy).
+//   tvl_assignment        assigns TVLs to queue pairs; level_assignment: levels.
+//   guarantee_lending     lends guarantees that are idle.
+//   command_store         commands in PCBs, the credits they hold, and their way back.
+//   command_execution     begins commands (command_request, command_windows), completes them.
+//   cpu_scheduler         order and length of turns; costs.hpp: the cost of each kind of work.
+//   work_clock            measures the time that the engine works.
+//   transport_driver      queue pairs in their turns, packets for them, their timers.
+//   environment           all this as a transport state machine sees it.
+//   local_link            messages between queue pairs of this daemon, in one copy.
+//   datagrams             datagrams of UD queue pairs, also to groups.
+//   datagram_services     queue pairs that several clients share, such as that of general services.
+//   memory_access         the memory that commands, receives and remote keys name.
+//   packet_io             frames in and out; payload_reader: their payloads.
+//   peer_authentication   checks that packets are authentic; peer_table: hosts that have a key.
+//   demux                 finds the queue pairs of received packets.
+//   captures              packets for captures; capture_ring, capture_remarks.
+//   captured_link         the packets for captures of messages inside the daemon.
+//   faults                faults that the operator injects; held_packets; packet_faults.
+//   faulty_link           faults inside the daemon.
+//   congestion_control    congestion reported to peers and by them.
+//   receive_queues        drawing receives; shared receive queues and their provisioning; XRC.
+//   completion_events, async_events, failed_sessions   events on their way to processes.
+//   event_notifier        the thread that sends some of these events.
+//   wait_census           what commands wait for; guarantee_watch: guarantees that are not kept.
+//   qp_history            the history of queue pairs that had trouble.
+//   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, their TIME-WAIT.
+//   local_addresses, address_handles, multicast   addresses and their owners.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +94,7 @@ struct EngineLimits {
   std::uint64_t qpn_seed = 0;        ///< decides their numbers; 0: they count up
   std::uint32_t memory_regions = 131072;
   std::uint32_t memory_windows = 16384;
-  std::uint32_t kept_packets = 8192;  ///< ahead of their turn
+  std::uint32_t kept_packets = 8192;  ///< out-of-order packets that are buffered
   DoorbellConfig doorbells = {};
 };
 
@@ -126,14 +124,14 @@ class Engine {
   MemoryAccess& memory() { return memory_; }
   TvlAssignment& tvl_assignment() { return tvl_assignment_; }
   void add_tenant(Tenant& tenant);
-  /// A level of a tenant, which has its number; before the first session of it.
+  /// Adds a level of a tenant under its class number. To be called before the level has a session.
   void add_level(const Level& level);
-  /// Thresholds and policy; the number of entries stays.
+  /// Sets thresholds and policy; the number of entries stays.
   void set_doorbells(DoorbellConfig config) {
     config.entries = queues_.scheduler.config().entries;
     queues_.scheduler.configure(config);
   }
-  /// Takes effect with the next packet; how packets are marked, within 100 ms.
+  /// Takes effect with the next packet; the marking of packets, within 100 ms.
   void set_congestion(const CongestionParameters& parameters, const FlightParameters& flight = {}) {
     wire_.congestion_parameters = parameters;
     wire_.datagrams.configure(parameters, flight);
@@ -142,7 +140,7 @@ class Engine {
   const RateControl& rates() const { return rates_.sent; }
   PeerRates& peer_rates() { return rates_.peers; }
   SlowMemory& slow_memory() { return rates_.memory; }
-  /// Null: nobody has this number.
+  /// Returns null if no queue pair has this number.
   QueuePair* find_queue_pair(Qpn qpn) { return queue_pairs_.find(qpn); }
   /// REQUIRES: the tenant has no sessions.
   void remove_tenant(Tenant& tenant);
@@ -152,15 +150,15 @@ class Engine {
   SessionRegistry& sessions() { return sessions_; }
   QpLifecycle& queue_pairs() { return lifecycle_; }
   DatagramServices& datagram_services() { return datagram_services_; }
-  /// What happened that the operator should know of; on the engine's thread.
+  /// The events that the operator should know of; to be read on the engine's thread.
   const EventLog& event_log() const { return events_.log; }
 
   // --- the poll step
-  /// True when there was anything to do.
+  /// Runs a poll step. True if there was anything to do.
   bool poll(Time now);
-  /// Nothing will happen before this time unless a tenant posts or a frame comes.
+  /// Returns a time before which nothing happens unless a tenant posts or a frame comes.
   Time next_deadline() const;
-  /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
+  /// True if something waits that only polling can move on, and that therefore forbids sleep.
   bool has_runnable() const {
     return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
            queues_.arbitrator.has_work() || commands_.ahead().has_work() ||
@@ -190,7 +188,7 @@ class Engine {
     AddressHandles handles;
     Multicast multicast{local};
   };
-  /// Where commands wait, and what is allocated to let them go on.
+  /// The queues of commands, and what they wait for there.
   struct CommandQueues {
     CommandQueues(const EngineLimits& limits, QpTable& queue_pairs,
                   const schedule::MinimumRates& minimums);

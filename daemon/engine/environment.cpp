@@ -44,7 +44,8 @@ transport::SendResult QpEnvironment::send(const wire::Headers& h,
   if (parts_.slow_memory.any() && (payload.length != 0 || asks_for_data(h)) &&
       parts_.slow_memory.holds(qp_, *qp_.tenant))
     return transport::SendResult::kNoBuffer;
-  // A packet that waits for its payload is made again; another one has another number.
+  // A packet that waits for its payload is made again with the same number. Another packet has
+  // another.
   const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend,
                                h.psn.value());
   // Paced, then handed to PacketIo.
@@ -94,7 +95,7 @@ Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::R
   return verdict == Verdict::kRemoteAccess ? refuse_access(rkey) : verdict;
 }
 
-/// A read brings nothing: only the memory that it reads matters.
+/// A read request has no payload, so only the memory that it reads matters.
 Duration QpEnvironment::request_wait(bool reads) {
   const Duration wait = parts_.slow_memory.request_wait(qp_);
   return reads || wait != Duration::zero() ? wait : parts_.peer_rates.request_wait(qp_);
@@ -133,7 +134,7 @@ void QpEnvironment::complete_receive(const transport::ReceiveCompletion& complet
   parts_.receives.complete(qp_, complete);
 }
 
-// Regions cannot be invalidated by a peer: only memory windows of type 2 can.
+// A peer can only invalidate memory windows of type 2, not regions.
 Verdict QpEnvironment::invalidate_key(Rkey rkey) {
   return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk : refuse_access(rkey);
 }
@@ -165,7 +166,7 @@ void QpEnvironment::count_at(transport::Count what, std::optional<Psn> psn, std:
   parts_.history.count(qp_, what, 1, psn, figure);
 }
 
-/// Of the packet at hand.
+/// Returns the PSN of the current packet, if there is one.
 std::optional<Psn> QpEnvironment::psn() const {
   if (frame_ == nullptr) return std::nullopt;
   return frame_->headers.psn;

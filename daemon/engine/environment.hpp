@@ -1,4 +1,4 @@
-// What a transport state machine sees of the engine, for the time of one call.
+// The engine as a transport state machine sees it, during one call.
 #pragma once
 
 #include "daemon/engine/async_events.hpp"
@@ -57,7 +57,7 @@ class QpEnvironment final : public transport::PacketSink,
  public:
   QpEnvironment(const TransportParts& parts, QueuePair& qp)
       : QpEnvironment(parts, qp, qp.connection.route) {}
-  /// A datagram has a route of its own. `frame`: the packet at hand, if there is one.
+  /// For a datagram, which has its own route. `frame`: the current packet, if there is one.
   QpEnvironment(const TransportParts& parts, QueuePair& qp, Route& route,
                 const wire::ParsedFrame* frame = nullptr)
       : parts_(parts), qp_(qp), route_(route), frame_(frame) {}

@@ -1,5 +1,4 @@
-// The daemon's own events: the latest of them, for the operator (mechanism D4). Belongs to the
-// engine's thread.
+// The latest events of the daemon, for the operator (mechanism D4). Belongs to the engine's thread.
 #pragma once
 
 #include <array>
@@ -22,14 +21,14 @@ enum class DaemonEventKind : std::uint8_t {
   kSrqQuarantined,        ///< its quarantine begins; amount: buffers it holds
   kSrqQuarantineOver,     ///< amount: buffers it holds
   kSrqWatermark,          ///< a queue fell to its low watermark; amount: buffers left, of: lacking
-  kSrqLimitReached,       ///< likewise, below the limit its program armed
+  kSrqLimitReached,       ///< likewise, below the limit that its program armed
   kSrqOffender,       ///< after these, highest draw first; amount: buffers it holds, of: its limit
   kSrqDrawer,         ///< likewise without accounts; amount: its draws, of: the latest of all
   kSrqRunaway,        ///< it drew most of a queue that is nearly empty; as kSrqDrawer
   kQueuePairError,    ///< it entered the error state; cause: why
-  kHostileMemory,     ///< words no correct provider writes; cause: where
-  kGuaranteeNotKept,  ///< amount: for how many ms; cause: what of it, and why
-  kForgedPackets,     ///< of no tenant; amount: refused within a second; peer, cause: of the last
+  kHostileMemory,     ///< words that no correct provider writes; cause: where
+  kGuaranteeNotKept,  ///< amount: for how many ms; cause: which one, and why
+  kForgedPackets,     ///< no tenant; amount: refused within a second; peer, cause: of the last one
 };
 
 const char* name_of(DaemonEventKind kind);
@@ -41,7 +40,7 @@ struct DaemonEvent {
   TenantId tenant;
   std::uint32_t process = 0;
   std::uint32_t srq = 0;  ///< SharedReceiveQueue::number
-  Qpn qpn;                ///< 0: of the queue as a whole
+  Qpn qpn;                ///< 0: the event is about the queue as a whole
   std::uint32_t amount = 0;
   std::uint32_t of = 0;
   Gid peer;  ///< zero: none, or it does not matter
@@ -55,19 +54,20 @@ class EventLog {
 
   explicit EventLog(const StepClock& clock) : clock_(clock) {}
 
-  /// add() sets time and sequence.
+  /// Adds an event; sets its time and sequence.
   void add(DaemonEvent event, const QpPast& past = {}) {
     event.time = clock_.now;
     event.sequence = count_++;
     events_[event.sequence % kKept] = event;
     pasts_[event.sequence % kKept] = past;
   }
-  /// Events so far; the latest kKept of them are there.
+  /// Returns the number of events so far. The latest kKept of them are there.
   std::uint64_t count() const { return count_; }
   std::uint64_t oldest() const { return count_ > kKept ? count_ - kKept : 0; }
   /// REQUIRES: oldest() <= sequence < count().
   const DaemonEvent& operator[](std::uint64_t sequence) const { return events_[sequence % kKept]; }
-  /// What came before, if it is of a queue pair that failed. REQUIRES: likewise.
+  /// Returns the history of a queue pair before it failed, for the event of that. REQUIRES:
+  /// likewise.
   const QpPast& past(std::uint64_t sequence) const { return pasts_[sequence % kKept]; }
 
  private:

@@ -14,10 +14,10 @@ namespace {
 
 // After this time without an event the thread sleeps until it is woken.
 constexpr Duration kAwakeWithoutEvents = std::chrono::milliseconds(1);
-// By itself the kernel would add 50 us to each pause.
+// Without this the kernel would add 50 us to each pause.
 constexpr unsigned long kTimerSlack = 5000;
-// An event that takes longer is dear: its class rests so many times as long, since an event cannot
-// be broken off for others.
+// An event that takes longer is expensive, and cannot be broken off for others. So its class pauses
+// this many times as long.
 constexpr Duration kDearEvent = std::chrono::microseconds(100);
 constexpr int kRestAfterDear = 8;
 
@@ -58,7 +58,7 @@ EventNotifier::Answer EventNotifier::hand_over(CompletionQueue& cq, QosClassId q
   slot.cq = &cq;
   slot.state.store(State::kWaits, std::memory_order_relaxed);
   cq.notice = index;
-  given_.push(index);  // it is as long as the table
+  given_.push(index);  // the ring is as long as the table
   ++of_class;
   ++outstanding_;
   given_some_ = true;
@@ -79,7 +79,7 @@ void EventNotifier::cancel(CompletionQueue& cq) {
   slot.state.compare_exchange_strong(state, State::kCancelled);
 }
 
-/// A send that was not cancelled in time has stored both words before it claimed its slot.
+/// A send that was not cancelled in time stored both words before it claimed its slot.
 void EventNotifier::await(int channel_fd) const {
   const std::uint32_t sends = sends_.load();
   if (sends % 2 != 0 && sending_to_.load() == channel_fd) sends_.wait(sends);
@@ -101,7 +101,7 @@ void EventNotifier::loop() {
   }
 }
 
-/// All that was handed over, each to the line of its class.
+/// Moves each event that was handed over to the line of its class.
 void EventNotifier::take_in() {
   while (const std::uint16_t* given = given_.front()) {
     const std::uint16_t index = *given;
@@ -113,7 +113,8 @@ void EventNotifier::take_in() {
   }
 }
 
-/// One event, of the class whose turn it is. False: there is none, or those who have some rest.
+/// Sends one event, of the class that has its turn. False: there is none, or all classes that have
+/// one pause.
 bool EventNotifier::serve(Time now) {
   const std::uint32_t last = turns_.back();
   for (;;) {
@@ -157,7 +158,7 @@ void EventNotifier::pause(Time now, Time last_work) {
     ::clock_nanosleep(CLOCK_MONOTONIC, 0, &interval, nullptr);
     return;
   }
-  asleep_.exchange(1);  // who handed something over before that is seen now
+  asleep_.exchange(1);  // an event handed over before this is visible now
   if (given_.empty() && !stopping_.load()) asleep_.wait(1);
   asleep_.store(0);
 }

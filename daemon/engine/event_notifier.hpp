@@ -1,11 +1,13 @@
-// Completion events off the engine's thread. An event is a system call that wakes a program, some
-// microseconds in which nobody else would be served. Where tenants compete, the engine hands
-// events over to a thread of their own, without a lock, an allocation or a system call.
+// Sends completion events off the engine's thread. An event is a system call that wakes a program.
+// It takes some microseconds, in which the engine would serve no other tenant. Where tenants
+// compete, the engine hands events over to a separate thread, without a lock, an allocation or a
+// system call.
 //
-// That thread looks for events at intervals as long as some come, and sleeps when none do: it
-// spins never, and is woken for the first of many. What is handed over is in a slot of a table.
-// Slots go to the thread by one ring and come back by another; classes have turns there, so that
-// a process that makes its events dear (by a thousand threads that wait for them) holds up its own.
+// That thread polls for events at intervals as long as some come, and sleeps when none do. It never
+// spins, and the engine wakes it only for the first of many events. An event that is handed over
+// takes a slot of a table. Slots go to the thread by one ring and come back by another. Classes
+// have turns in the thread. So a process that makes its events expensive (by a thousand threads
+// that wait for them) holds up only its own.
 #pragma once
 
 #include <atomic>
@@ -26,19 +28,19 @@ namespace softhca::engine {
 
 class EventNotifier {
  public:
-  /// Events handed over and not taken back, of all and of one class, at most.
+  /// Most events handed over and not taken back, of all classes and of one class.
   static constexpr std::uint32_t kSlots = 1024;
   static constexpr std::uint32_t kMostOfClass = 64;
-  /// Between two looks for events, while some come.
+  /// Interval between two polls for events, while some come.
   static constexpr Duration kInterval = std::chrono::microseconds(50);
 
-  /// `sink` is used by this thread and the engine's at once, and outlives this.
+  /// The notifier's thread and the engine's use `sink` at once. It outlives this object.
   EventNotifier(EventSink& sink, std::size_t classes);
   ~EventNotifier() { stop(); }
   EventNotifier(const EventNotifier&) = delete;
   EventNotifier& operator=(const EventNotifier&) = delete;
 
-  /// `avoid`: a core to keep free, where there are others.
+  /// `avoid`: a core to keep free, if there are others.
   void start(std::optional<std::uint32_t> avoid);
   void stop();
 
@@ -47,21 +49,21 @@ class EventNotifier {
   enum class Answer : std::uint8_t { kTaken, kClassIsFull, kFull };
   /// REQUIRES: no event of the queue is here.
   Answer hand_over(CompletionQueue& cq, QosClassId qos_class);
-  /// After the last hand_over() of a step.
+  /// Wakes the thread. To be called after the last hand_over() of a step.
   void flush();
-  /// Some were handed over and not taken back.
+  /// True if events were handed over and not taken back.
   bool busy() const { return outstanding_ != 0; }
-  /// Calls done(cq, sent, time the thread worked) for all events that are done with; not sent: the
-  /// channel is full.
+  /// Calls done(cq, sent, time the thread worked) for all events that are done. `sent` is false if
+  /// the channel is full.
   template <class Done>
   void take_back(Done&& done);
-  /// The queue goes. Its event is not sent, unless it is under way: see await(). REQUIRES: it is
-  /// here.
+  /// Cancels the event of a queue that is removed. It is not sent, unless that is in progress: see
+  /// await(). REQUIRES: the queue has an event here.
   void cancel(CompletionQueue& cq);
 
   // --- other threads
 
-  /// Waits for the end of an event under way into this channel. That is one system call.
+  /// Waits for the end of an event in progress to this channel. That is one system call.
   void await(int channel_fd) const;
 
  private:
@@ -73,14 +75,14 @@ class EventNotifier {
     std::atomic<State> state{State::kWaits};
     bool sent = false;
     Duration taken{};
-    CompletionQueue* cq = nullptr;  ///< the engine's; null: cancelled
-    IndexLink of_class;             ///< the thread's
+    CompletionQueue* cq = nullptr;  ///< used by the engine; null: cancelled
+    IndexLink of_class;             ///< used by the thread
   };
-  /// A class in the hands of the thread.
+  /// The events of a class in the thread.
   struct Line {
     IndexList<Slot, &Slot::of_class> slots;
     IndexLink turn;
-    Time rests_until{};  ///< its events are dear
+    Time rests_until{};  ///< after an expensive event
   };
 
   void loop();
@@ -95,18 +97,18 @@ class EventNotifier {
   std::vector<Slot> slots_;
   SpscRing<std::uint16_t> given_{kSlots};
   SpscRing<std::uint16_t> done_{kSlots};
-  /// Exchanged by both sides, so that one sees the other.
+  /// Both threads exchange it, so that one of them sees what the other did.
   std::atomic<std::uint32_t> asleep_{0};
   // The engine's thread.
   std::vector<std::uint16_t> free_;
   std::vector<std::uint32_t> of_class_;  ///< outstanding
   std::uint32_t outstanding_ = 0;
   bool given_some_ = false;  ///< since flush()
-  // This thread.
+  // The notifier's thread.
   std::vector<Line> lines_;
   IndexList<Line, &Line::turn> turns_;
   std::atomic<int> sending_to_{-1};
-  std::atomic<std::uint32_t> sends_{0};  ///< begun and ended: odd while one is under way
+  std::atomic<std::uint32_t> sends_{0};  ///< begins and ends: odd while a send is in progress
 };
 
 template <class Done>

@@ -1,4 +1,5 @@
-// When events that found a socket full are tried again: soon, and ever later while nobody reads.
+// When events that found a socket full are tried again: soon, and ever later while the process does
+// not read.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +15,14 @@ class EventRetry {
   static constexpr Duration kLongest = std::chrono::milliseconds(64);
 
   Time due() const { return due_; }
-  /// One more event waits.
+  /// Counts in one more event that waits.
   void wait(Time now) { due_ = std::min(due_, now + std::max(interval_, kFirst)); }
-  /// An event went after all of which nothing was known when it was tried.
+  /// To be called when an event was sent that counted as refused when it was tried.
   void went(Time now) {
     interval_ = {};
     if (due_ != kNever) wait(now);
   }
-  /// Events that waited were tried again: of `before`, `left` still wait.
+  /// Notes that events which waited were tried again: of `before`, `left` still wait.
   void tried(std::size_t before, std::size_t left, Time now) {
     interval_ = left < before ? kFirst : std::clamp(2 * interval_, kFirst, kLongest);
     due_ = left == 0 ? kNever : now + interval_;

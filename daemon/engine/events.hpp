@@ -1,4 +1,4 @@
-// What processes are told of: completion events, and asynchronous events of objects and the port.
+// Events for processes: completion events, and asynchronous events of objects and the port.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace softhca::engine {
 
-/// Where events go: the sockets of completion channels and contexts. False: the process does not
-/// read and its socket is full; the engine tries again later.
+/// Where events go: the sockets of completion channels and contexts. A function returns false if
+/// the socket is full since the process does not read; the engine tries again later.
 class EventSink {
  public:
   virtual ~EventSink() = default;

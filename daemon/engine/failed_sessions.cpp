@@ -9,7 +9,7 @@ bool has_failed(const CompletionQueue* cq) { return cq != nullptr && cq->failed;
 
 void fail_if_it_must(CpuScheduler& cpu, AsyncEvents& async_events, QueuePair& qp) {
   if (qp.error.pending || qp.state == QpState::kError) return;
-  // What an XRC target works by is not in the memory of a process.
+  // An XRC target does not depend on the memory of a process.
   if (qp.session->failed && qp.sends() && qp.state != QpState::kReset) {
     async_events.raise(qp, EventType::kQpFatal);
     cpu.fail_later(qp, QpFailure::kSessionMemory);
@@ -18,10 +18,10 @@ void fail_if_it_must(CpuScheduler& cpu, AsyncEvents& async_events, QueuePair& qp
   }
 }
 
-/// False: all its objects have been looked at.
+/// Checks one object of the session. False: all of its objects have been checked.
 bool look_at_one(CpuScheduler& cpu, AsyncEvents& async_events, ReceiveQueues& receive_queues,
                  Session& session) {
-  // What has been looked at, and what comes meanwhile, stands behind the others.
+  // Objects that were checked, or came meanwhile, stand behind the others.
   if (session.unseen.queue_pairs != 0 && !session.queue_pairs.empty()) {
     --session.unseen.queue_pairs;
     QueuePair& qp = *session.queue_pairs.front();

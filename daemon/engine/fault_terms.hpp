@@ -1,4 +1,4 @@
-// What a fault does, to what, how often and until when.
+// What a fault does, to which packets, how often and until when.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ enum class FaultKind : std::uint8_t {
   kDelay,
   kDuplicate,
   kReorder,
-  kCorrupt,  ///< a bit is flipped that the ICRC covers
-  kRnr,      ///< a message finds no receive, though there is one
+  kCorrupt,  ///< flips a bit that the ICRC covers
+  kRnr,      ///< a message finds no receive, although there is one
   kCount,
 };
 inline constexpr std::size_t kFaultKinds = static_cast<std::size_t>(FaultKind::kCount);
@@ -47,20 +47,20 @@ enum class FaultDirection : std::uint8_t { kBoth, kSent, kReceived };
 struct FaultTerms {
   FaultKind kind = FaultKind::kDrop;
 
-  /// The target has all that is given.
+  /// The target: what matches all of these that are given.
   std::optional<TenantId> tenant;
   std::optional<PortId> port;
   std::optional<Qpn> qpn;
   FaultDirection direction = FaultDirection::kBoth;
 
-  std::uint64_t every = 0;  ///< each n-th that meets it; 0: by chance
+  std::uint64_t every = 0;  ///< every n-th match; 0: at random
   double probability = 0;   ///< in [0, 1]
-  std::uint64_t count = 0;  ///< so often at most; 0: any number
+  std::uint64_t count = 0;  ///< most times that it strikes; 0: any number
   std::uint64_t seed = 1;
   Time until = kNever;
 
   Duration delay{};      ///< kDelay; kReorder: at most
-  Duration jitter{};     ///< kDelay: up to so much more
+  Duration jitter{};     ///< kDelay: up to this much more
   std::uint32_t by = 0;  ///< kReorder: until so many later packets to the same queue pair have gone
 };
 

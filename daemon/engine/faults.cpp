@@ -11,10 +11,10 @@
 namespace softhca::engine {
 namespace {
 
-/// Held by no fault: copies.
+/// The fault number of copies, which no fault holds.
 constexpr std::uint32_t kNoFault = 0;
 
-/// Faults with the same seed do not strike together.
+/// Faults of different kinds with the same seed draw different numbers.
 std::uint64_t seed_of(const FaultTerms& terms) {
   constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
   return terms.seed + kApart * static_cast<std::uint64_t>(terms.kind);
@@ -44,7 +44,8 @@ bool Fault::fits(const FaultPassage& passage, Time now) const {
   return !terms_.tenant || (passage.tenant != nullptr && passage.tenant->id == *terms_.tenant);
 }
 
-/// Whoever meets it draws, so that the same packets have the same luck.
+/// Counts a match. True if the fault takes effect. Every matching packet draws a random number, so
+/// one seed always selects the same packets.
 bool Fault::strikes() {
   met_.add();
   const bool hit = terms_.every != 0
@@ -109,7 +110,7 @@ bool Faults::concern(const FaultPassage& passage) const {
   });
 }
 
-/// What is lost suffers nothing else.
+/// Decides what happens to a packet. A packet that is dropped meets no other fault.
 Faults::Fate Faults::decide(const FaultPassage& passage) {
   Fate fate;
   for (Fault* fault : faults_) {

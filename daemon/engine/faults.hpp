@@ -1,9 +1,9 @@
-// Faults that the operator has asked for: packets of a target are lost, late, doubled, out of order
-// or damaged, and messages find no receive, by chance or each n-th time. With none, a packet costs
-// one branch, on().
+// Faults that the operator injects. Packets of a target are lost, late, duplicated, out of order or
+// damaged, and messages find no receive: at random, or every n-th time. Without faults a packet
+// costs one branch, on().
 //
-// Who asks: PacketIo of packets at a port (packet_faults.cpp), faulty_link and Datagrams of what
-// stays inside the daemon, QpEnvironment of receives.
+// The callers are PacketIo for packets at a port (packet_faults.cpp), faulty_link and Datagrams for
+// messages that stay inside the daemon, and QpEnvironment for receives.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ namespace softhca::engine {
 struct QueuePair;
 struct Tenant;
 
-/// What may meet a fault, and where.
+/// What a fault may match, and where.
 struct FaultPassage {
-  const Tenant* tenant;        ///< whose it is; null: nobody's
+  const Tenant* tenant;        ///< to which it belongs; null: to none
   std::optional<PortId> port;  ///< none: it stays inside the daemon
   Qpn qpn;                     ///< on this side
   FaultDirection direction;    ///< not kBoth
@@ -40,10 +40,10 @@ class Fault {
 
   std::uint32_t number() const { return number_; }
   const FaultTerms& terms() const { return terms_; }
-  /// How often it was met, and had its effect.
+  /// How often the fault matched, and took effect.
   const Counter& met() const { return met_; }
   const Counter& injected() const { return injected_; }
-  /// Its tenant is gone.
+  /// True if its tenant was removed.
   bool is_lost() const { return lost_; }
   bool is_over(Time now) const { return lost_ || now >= terms_.until; }
 
@@ -63,7 +63,7 @@ class Faults {
  public:
   static constexpr std::size_t kMost = 16;
 
-  /// Where packets are held back.
+  /// Memory for the packets that are held back.
   struct Room {
     explicit Room(std::size_t longest) : sent(longest), received(longest) {}
     HeldPackets sent, received;
@@ -72,54 +72,54 @@ class Faults {
   explicit Faults(const StepClock& clock) : clock_(clock) {}
 
   // --- in tasks
-  /// `room`: for what faults hold back; what was given earlier serves first. REQUIRES: fewer than
-  /// kMost.
+  /// `room`: for packets that faults hold back; a room given earlier is used first. REQUIRES: there
+  /// are fewer than kMost faults.
   void add(Fault& fault, std::unique_ptr<Room> room);
-  /// What it holds goes on with the next poll step.
+  /// Removes the fault. The packets that it holds go on in the next poll step.
   void remove(const Fault& fault);
-  /// The tenant is about to go.
+  /// To be called before the tenant is removed.
   void forget(const Tenant& tenant);
-  /// The room, when nobody needs it any more.
+  /// Returns the room when it is not needed any more, else null.
   std::unique_ptr<Room> take_room();
 
   // --- any thread
   const Counter& injected(FaultKind kind) const {
     return injected_[static_cast<std::size_t>(kind)];
   }
-  /// Packets for which there was no room: that were not held back after all, or were lost.
+  /// Packets that found no room: they were not held back after all, or were lost.
   const Counter& no_room() const { return no_room_; }
   const Gauge& active() const { return active_; }
   const Gauge& held() const { return held_; }
 
   // --- the engine
-  /// False: nothing else here is to be called.
+  /// True if there are faults or held packets. If not, the functions below must not be called.
   bool on() const { return on_; }
 
-  /// What becomes of a packet.
+  /// What happens to a packet.
   struct Fate {
     bool drop = false;
     bool duplicate = false;
-    Fault* damager = nullptr;  ///< that flips a bit of it; null: none
-    Fault* holder = nullptr;   ///< that holds it back; null: none
+    Fault* damager = nullptr;  ///< fault that flips a bit of it; null: none
+    Fault* holder = nullptr;   ///< fault that holds it back; null: none
     bool any() const { return drop || duplicate || damager != nullptr || holder != nullptr; }
-    /// The kind that shows most. REQUIRES: any().
+    /// Returns the kind that shows most. REQUIRES: any().
     FaultKind kind() const;
   };
-  /// Could decide() find anything? Counts nothing.
+  /// True if decide() could find a fault. Counts nothing.
   bool concern(const FaultPassage& passage) const;
   Fate decide(const FaultPassage& passage);
   /// Flips a bit of a packet. `datagram`: from the transport header on. REQUIRES: fate.damager.
   static void corrupt(const Fate& fate, std::span<std::byte> datagram);
-  /// Holds it back, if there is room. REQUIRES: fate.holder.
+  /// Holds the packet back. False: it found no room. REQUIRES: fate.holder.
   bool hold(const Fate& fate, const FaultPassage& passage, Qpn to,
             std::span<const HeldPackets::Part> parts);
-  /// The same until the end of the poll step: the second of two.
+  /// Holds a second copy of the packet until the end of the poll step.
   void repeat(const FaultPassage& passage, std::span<const HeldPackets::Part> parts);
-  /// A packet for queue pair `to` has gone on.
+  /// Counts a packet for queue pair `to` that has gone on.
   void passed(const FaultPassage& passage, Qpn to);
   void lack_room() { no_room_.add(); }
 
-  /// kNever: nothing is held back.
+  /// Returns kNever if nothing is held back.
   Time next_deadline() const;
   /// As HeldPackets::take_due().
   template <class Visit>
@@ -130,10 +130,10 @@ class Faults {
     return count;
   }
 
-  /// Is the message of `from` to `to`, inside the daemon, lost? `again`: it was, by a fault or for
-  /// want of a peer, and nothing was sent since.
+  /// True if the message of `from` to `to`, inside the daemon, is lost. `again`: it was lost
+  /// before, by a fault or since its peer was missing, and was not sent since.
   bool loses(const QueuePair& from, const QueuePair& to, bool again = false);
-  /// Does the message find no receive? `again`: it found none, and was not sent again since.
+  /// True if the message finds no receive. `again`: it found none before, and was not sent since.
   bool withholds(const QueuePair& qp, bool again = false);
 
  private:

@@ -7,7 +7,7 @@ namespace softhca::engine {
 using transport::Local;
 using transport::SendObstacle;
 
-/// What is sent again only when the wait is over.
+/// True if the message still waits for `what`; it is sent again only when that wait is over.
 bool FaultyLink::still_waits(SendObstacle what) const {
   return local().state() == Local::State::kWaiting && now_ < local().deadline() &&
          local().progress().obstacle == what;
@@ -24,7 +24,7 @@ const transport::LocalPeer* FaultyLink::find_peer() {
                          transport::ack_timeout(qp_.rc.timeout) != Duration::zero();
   lost_ = faults_.loses(qp_, *peer(), still_waits(SendObstacle::kPeer));
   if (lost_) return nullptr;
-  // Where it is lost again, the state machine counts the timeout.
+  // If the message is lost again, the state machine counts the timeout.
   if (timed_out) qp_.count(transport::Count::kAckTimeouts);
   return found;
 }

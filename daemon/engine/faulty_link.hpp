@@ -1,5 +1,5 @@
-// Local delivery while there are faults: messages that are lost, or find no receive, as the packets
-// would that they are not made of. Each time that they would be sent again is a new chance.
+// Local delivery while there are faults. A message is lost, or finds no receive, as its packets
+// would be on the wire. The fault draws anew each time that the message would be sent again.
 #pragma once
 
 #include "daemon/engine/local_link.hpp"

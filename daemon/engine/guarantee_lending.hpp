@@ -1,5 +1,5 @@
-// Guarantees lent while they are idle (mechanism A10). What is lent comes back when its holder asks
-// for it, where PCBs and credits are taken (qos/quota.hpp); this part does what takes time.
+// Lends guarantees while they are idle (mechanism A10). The holder gets them back when it asks for
+// them, where PCBs and credits are taken (qos/quota.hpp). This part does what takes time.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class GuaranteeLending {
         arbitrator_(arbitrator),
         lends_(tenants) {}
 
-  /// About once a second while any tenant lends or has lent: lends what is idle, brings back what
-  /// was recalled.
+  /// Lends what is idle, and brings back what was recalled. To be called about once a second while
+  /// any tenant lends or has lent.
   void adjust(const AdjustmentPolicy& policy);
 
  private:

@@ -8,18 +8,18 @@
 namespace softhca::engine {
 namespace {
 
-// What lasts shorter is the time that a borrower takes to finish what it has begun.
+// A shorter lack is the time that a borrower takes to finish what it has begun.
 constexpr Duration kNoticed = std::chrono::milliseconds(10);
-// A class that nobody has looked at for so long may have had it meanwhile.
+// A class that was not checked for this time may have had its guarantee meanwhile.
 constexpr Duration kForgotten = std::chrono::milliseconds(100);
 constexpr Duration kBetweenEvents = std::chrono::seconds(10);
 
-// Shares of the engine's time are shares of so long.
+// Shares of the engine's time are measured over this interval.
 constexpr Duration kInterval = std::chrono::seconds(1);
-// A tenant is at work all the time if nearly all of enough looks find it so.
+// A tenant wants the engine all the time if nearly all of enough samples find it waiting for it.
 constexpr std::uint32_t kEnoughLooks = 200;
 constexpr double kNearlyAll = 0.98;
-// Less than so much of its share is too little: turns are not divided more finely than by pieces.
+// Less than this part of its share is too little: turns are divided only as finely as the work is.
 constexpr double kTooLittle = 0.75;
 
 std::uint32_t milliseconds(Duration duration) {
@@ -56,9 +56,9 @@ void GuaranteeWatch::waits_for_credits(const QueuePair& qp) {
        "they were guaranteed to it");
 }
 
-/// The queue pair waits for what `quota` has of `pool`. Is that less than it is guaranteed, as what
-/// is lent of that was asked for and is not back, or as there is none? Why, for the event: as it is
-/// `lent`, else as the pool is `overdrawn`.
+/// Notes that the queue pair waits for what `quota` has of `pool`. It lacks its guarantee if it has
+/// recalled what it lent and that is not back, or if it is below its guarantee and the pool has
+/// none free. The event gives the reason: `lent` in the first case, else `overdrawn`.
 void GuaranteeWatch::note(const QueuePair& qp, Guarantee what, const Quota& quota,
                           const QuotaPool& pool, const char* lent, const char* overdrawn) {
   Lack& lack = classes_[qp.qos_class.value][static_cast<std::size_t>(what)];
@@ -85,14 +85,15 @@ void GuaranteeWatch::forget(const Tenant& tenant) {
   classes_[tenant.qos_class.value] = {};
 }
 
-/// At the end of an interval: has a tenant that wanted the engine all the time had its share?
+/// Checks at the end of an interval whether each tenant that wanted the engine all the time had its
+/// share.
 void GuaranteeWatch::begin_census() {
   if (clock_.now - interval_began_ < kInterval) return;
   if (clock_.now - interval_began_ < 2 * kInterval) divide_engine();
   begin_interval();
 }
 
-/// What minimum rates take goes before shares.
+/// Returns the engine time that the tenant has had by its weight. Minimum rates go before shares.
 std::int64_t GuaranteeWatch::time_by_weight(const Tenant& tenant) const {
   return static_cast<std::int64_t>(tenant.counters.engine_time.value() -
                                    order_.first_cost(tenant.id));

@@ -1,10 +1,10 @@
-// Whether classes have what they are guaranteed while they want it. They have, by construction; but
-// for what the operator allowed: guarantees that are lent while idle come back when who borrowed
-// gives back, those that are raised are filled as others finish, and packets and control requests
-// for a tenant take their time out of its turn.
+// Guarantee monitor: checks whether classes have what they are guaranteed while they want it. They
+// have it by construction, except where the operator allowed otherwise. Guarantees that are lent
+// while idle come back when the borrower gives them back. Guarantees that are raised are filled as
+// other classes finish. Packets and control requests for a tenant take their time out of its turn.
 //
 // A guarantee that was not kept for a while is an event, at most one in ten seconds for each class
-// and kind. How long is counted always.
+// and kind. The time is always counted.
 #pragma once
 
 #include <array>
@@ -36,11 +36,11 @@ class GuaranteeWatch {
 
   // --- of a census (wait_census.hpp)
   void begin_census();
-  /// Commands of the queue pair wait in its send queue for PCBs.
+  /// To be called when commands of the queue pair wait in its send queue for PCBs.
   void waits_for_pcb(const QueuePair& qp);
-  /// Commands of it wait in the kick list of its own TVL for credits.
+  /// To be called when commands of it wait in the kick list of its own TVL for credits.
   void waits_for_credits(const QueuePair& qp);
-  /// Commands of it wait for the engine alone, or not.
+  /// Counts a sample of the queue pair: its commands wait for the engine alone, or not.
   void looked(const QueuePair& qp, bool waits_for_engine) {
     EngineShare& share = engine_[qp.tenant->id.value];
     ++(waits_for_engine ? share.waiting : share.others);
@@ -49,18 +49,18 @@ class GuaranteeWatch {
   void forget(const Tenant& tenant);
 
  private:
-  /// How long a class has lacked something.
+  /// How long a class has lacked something that it is guaranteed.
   struct Lack {
     Time since = kNever;
     Time seen{};
     Time next_event{};
   };
   using Lacks = std::array<Lack, static_cast<std::size_t>(Guarantee::kCount)>;
-  /// What a tenant has had of the engine's time in the interval at hand.
+  /// What a tenant has had of the engine's time in the current interval.
   struct EngineShare {
     std::int64_t time_before = 0;  ///< by its weight, in cost units
-    std::uint32_t waiting = 0;     ///< looks at queue pairs that waited for the engine
-    std::uint32_t others = 0;      ///< looks at others
+    std::uint32_t waiting = 0;     ///< samples of queue pairs that waited for the engine
+    std::uint32_t others = 0;      ///< other samples
     Time next_event{};
   };
 

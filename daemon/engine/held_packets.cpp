@@ -81,7 +81,7 @@ Time HeldPackets::next_deadline() const {
   return next;
 }
 
-/// The room of what it returns is taken until that is put back into `free_`.
+/// Takes the next packet that is due. Its room is taken until its slot is put back into `free_`.
 bool HeldPackets::take_next(Time now, Packet& out) {
   for (std::size_t i = 0; i < reordered_.size();) {
     if (reordered_[i].due <= now)

@@ -1,5 +1,5 @@
-// Packets that a fault holds back, until a time or until others have passed. Their memory is that
-// of the beginning: what finds no room is not held.
+// Packets that a fault holds back until a time, or until others have passed. The memory is
+// allocated at the beginning: a packet that finds no room is not held.
 #pragma once
 
 #include <cstddef>
@@ -16,33 +16,33 @@ namespace softhca::engine {
 class HeldPackets {
  public:
   static constexpr std::size_t kMost = 1024;
-  /// Of them, those that wait for others to pass.
+  /// Most of them that wait for others to pass.
   static constexpr std::size_t kMostReordered = 64;
 
   using Part = std::span<const std::byte>;
   struct Terms {
-    std::uint32_t fault;  ///< who holds it, see release()
+    std::uint32_t fault;  ///< number of the fault that holds it, see release()
     PortId port;
     Time due;
-    std::uint32_t passing = 0;  ///< due also when so many of its flow have passed; 0: not before
+    std::uint32_t passing = 0;  ///< also due after so many of its flow have passed; 0: only by time
     std::uint32_t flow = 0;
   };
 
   /// `room`: bytes of the longest packet.
   explicit HeldPackets(std::size_t room);
 
-  /// Copies the packet. False: there is no room for it.
+  /// Copies the packet. False: it finds no room.
   bool hold(const Terms& terms, std::span<const Part> parts);
-  /// A packet of the flow goes on.
+  /// Counts a packet of the flow that goes on.
   void passed(std::uint32_t flow, Time now) {
     if (!reordered_.empty()) pass(flow, now);
   }
-  /// All that the fault holds is due.
+  /// Makes all packets that the fault holds due.
   void release(std::uint32_t fault, Time now);
 
   bool empty() const { return by_time_.empty() && reordered_.empty(); }
   std::size_t size() const { return by_time_.size() + reordered_.size(); }
-  /// kNever: nothing is held.
+  /// Returns kNever if nothing is held.
   Time next_deadline() const;
   /// Calls visit(PortId, std::span<std::byte>) for each packet that is due, by time. Returns how
   /// many there were.
@@ -59,7 +59,7 @@ class HeldPackets {
  private:
   struct Packet {
     Time due;
-    std::uint64_t order;  ///< of those that are due at the same time
+    std::uint64_t order;  ///< among those that are due at the same time
     std::uint32_t slot;
     std::uint32_t length;
     std::uint32_t fault;
@@ -82,7 +82,7 @@ class HeldPackets {
   std::vector<std::uint32_t> free_;
   std::vector<Packet> by_time_;  ///< a heap, the next one first
   std::vector<Packet> reordered_;
-  std::uint64_t held_ = 0;  ///< so far
+  std::uint64_t held_ = 0;  ///< packets, so far
 };
 
 }  // namespace softhca::engine

@@ -10,7 +10,7 @@
 namespace softhca::engine {
 namespace {
 
-// Looks at so many sessions take no longer than reading the clock: they are not measured.
+// Polling up to this many sessions costs less than one clock read, so it is not timed.
 constexpr std::size_t kFewLooks = 8;
 
 }  // namespace
@@ -58,8 +58,8 @@ bool Ingress::park(Session& session) {
   return true;
 }
 
-/// Parks the session: from now on its process says when it has posted something. False: it has just
-/// done so.
+/// Parks the session: from now on its process signals that it has posted something. False: it has
+/// just posted something.
 bool Ingress::lets_park(Session& session) {
   const std::uint64_t unfinished = session.poll.unfinished.resting();
   if (!session.view.park(unfinished)) return false;
@@ -79,12 +79,12 @@ void Ingress::unpark(Session& session, std::uint64_t seen) {
   session.last_active = clock_.now;
   session.poll.last_scan = seen;
   session.poll.waiting = false;
-  session.poll.unfinished.look_again();  // it may say that it has finished one
+  session.poll.unfinished.look_again();  // the process may have finished one
   poller_.wake(session);
   --parked_;
 }
 
-/// True when something is there to be taken in.
+/// Queues the session if it has something that may be taken in now. True if it has.
 bool Ingress::has_commands(Session& session) {
   PollState& state = session.poll;
   if (!session.is_collected()) return false;
@@ -124,8 +124,9 @@ std::size_t Ingress::collect() {
   return work;
 }
 
-/// Takes in until the engine's work is `end`, and a little more, so that neither VCBs nor doorbells
-/// hold the others up. Returns how many there were.
+/// Takes in from the session until the engine's work is `end`, and a little more. VCBs get three
+/// quarters of that if a doorbell was rung, so that neither holds up the other. Returns the number
+/// of commands and doorbells.
 std::size_t Ingress::collect(Session& session, std::uint64_t end) {
   if (!session.is_collected()) return 0;
   PollState& state = session.poll;
@@ -138,7 +139,7 @@ std::size_t Ingress::collect(Session& session, std::uint64_t end) {
   return taken;
 }
 
-/// VCBs are taken in rotation, or the last would wait forever behind the first.
+/// Takes VCBs in rotation, since the last would otherwise wait forever behind the first.
 std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
   PollState& state = session.poll;
   const std::uint32_t first = state.next_vcb;
@@ -160,7 +161,7 @@ std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
   return taken;
 }
 
-/// False: the command is not whole yet.
+/// Takes a command from a VCB. False: the command is not whole yet.
 bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const VcbId id(session.first_vcb.value + vcb);
@@ -198,7 +199,7 @@ bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   return true;
 }
 
-/// The process has the VCB back. `scoreboard`: as last seen.
+/// Gives the VCB back to the process. `scoreboard`: as last seen.
 void Ingress::release(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
   const Kick kick = (scoreboard & abi::kExplicitKick) != 0  ? Kick::kExplicit
                     : (scoreboard & abi::kVirtualKick) != 0 ? Kick::kVirtual
@@ -207,7 +208,7 @@ void Ingress::release(Session& session, std::uint32_t vcb, std::uint64_t scorebo
   session.view.release(std::uint64_t{1} << vcb);
 }
 
-/// The process has begun a command, and thought better of it.
+/// Discards a half-written command that the process withdrew, and gives its VCB back.
 bool Ingress::withdraw(Session& session, std::uint32_t vcb) {
   const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
   if (pcb != collect::kNoPcb) {
@@ -220,7 +221,7 @@ bool Ingress::withdraw(Session& session, std::uint32_t vcb) {
   return true;
 }
 
-/// Has an unfinished VCB changed such that it is worth a look?
+/// True if an unfinished VCB has changed such that the engine should poll it.
 bool Ingress::has_news(const Session& session, std::uint32_t vcb) const {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
@@ -245,8 +246,8 @@ QueuePair* Ingress::find_owned(const Session& session, std::uint32_t qpn) const 
   return qp != nullptr && qp->session == &session ? qp : nullptr;
 }
 
-/// A complete command in a PCB of its own: kick it, or, out of turn (B3), with a rate used up or
-/// with the kick list full, let a doorbell take its place.
+/// Accepts a complete command in a PCB of its own. Kicks it, or lets a doorbell take its place: if
+/// it is out of turn (B3), a rate is used up or the kick list is full.
 void Ingress::accept(Session& session, PcbId pcb) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   QueuePair* qp = find_owned(session, header.qpn);
@@ -263,8 +264,8 @@ void Ingress::accept(Session& session, PcbId pcb) {
   ring(session, qp->qpn, end);
 }
 
-/// A command of the queue pair, in a PCB of its session's class, begins its way. Returns why it
-/// does not.
+/// Kicks a command of the queue pair that is in a PCB of its session's class. Returns why not, if
+/// it cannot.
 std::optional<SendQueueCause> Ingress::kick(const Session& session, QueuePair& qp, PcbId pcb) {
   const schedule::QpSlot slot(qp.slot);
   if (qp.state == QpState::kSqd || !scheduler_.vcb_may_start(slot, pcbs_.pcb(pcb).header.sequence))
@@ -316,14 +317,15 @@ std::size_t Ingress::relieve_doorbells() {
   return work;
 }
 
-/// A VCB or doorbell of the session names no command.
+/// Counts a VCB or doorbell of the session that names no command.
 void Ingress::refuse(const Session& session) {
   cpu_.charge(session, kDoorbellCost);
   session.tenant->counters.refused.malformed_commands.add();
 }
 
-/// A VCB or doorbell is for no queue pair of the session that sends. That is no fault of the
-/// process if the queue pair was reset or destroyed before it was taken in.
+/// Drops a VCB or doorbell for a queue pair that the session does not have or that does not send.
+/// The process is not at fault if the queue pair was reset or destroyed before the engine took this
+/// in.
 void Ingress::drop(const Session& session, Qpn qpn, std::uint32_t sequence_end) {
   const QueuePair* qp = find_owned(session, qpn.value);
   const bool stale = qp != nullptr ? ring_distance(sequence_end, qp->sq.first_sequence) <= 0
@@ -332,7 +334,7 @@ void Ingress::drop(const Session& session, Qpn qpn, std::uint32_t sequence_end) 
   cpu_.charge(session, kDoorbellCost);
 }
 
-/// Null: the session has no such queue pair that sends.
+/// Returns null if the session has no such queue pair that sends.
 QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
@@ -358,7 +360,8 @@ void Ingress::announce(QueuePair& qp, std::uint32_t sequence_end) {
   if (ring_distance(sequence_end, known) > 0) ring(*qp.session, qp.qpn, sequence_end);
 }
 
-/// A doorbell, rung or read back from the overflow buffer, says what cannot be true.
+/// Fails the queue pair: a doorbell, rung or read back from the overflow buffer, says what cannot
+/// be true.
 void Ingress::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.refused.hostile_memory.add();
   if (qp.error.pending) return;
@@ -367,8 +370,8 @@ void Ingress::doorbell_fails(QueuePair& qp) {
   cpu_.fail_later(qp, QpFailure::kDoorbell);
 }
 
-/// The session's memory contradicts itself: nothing more is read from it, its queue pairs fail, and
-/// everybody else goes on.
+/// Fails the session, since its memory contradicts itself. The engine reads nothing more from it,
+/// and its queue pairs fail. Other sessions go on.
 void Ingress::fail_session(Session& session) {
   session.failed = true;
   poller_.rest(session);
@@ -385,7 +388,8 @@ bool Ingress::commands_wait(QosClassId served) {
   });
 }
 
-/// Does what is bound to its VCBs belong to somebody else, who may want it back?
+/// True if PCBs that are bound to the session's VCBs are borrowed, and their owners may want them
+/// back.
 bool Ingress::borrows(const Session& session) const {
   const collect::CollectGroup& group = pcbs_.group(session.qos_class);
   const bool beyond_own = group.pcbs.shared_in_use() != 0;

@@ -1,7 +1,7 @@
-// How commands come in: from the session memory of processes, VCBs (mechanisms A4, A5) and
-// doorbells (B1, C), to complete commands in PCBs or to the send queue scheduler. Processes are
-// polled while they are awake; one that has posted nothing for a while is parked and says when it
-// does.
+// How commands come in. The engine takes them from the session memory of processes: from VCBs
+// (mechanisms A4, A5) and by doorbells (B1, C). They become complete commands in PCBs, or go to the
+// send queue scheduler. The engine polls processes while they are awake. A process that has posted
+// nothing for a while is parked, and signals when it posts something.
 #pragma once
 
 #include <cstddef>
@@ -23,45 +23,45 @@ class Ingress {
           schedule::KickArbitrator& arbitrator, RateControl& rates, AsyncEvents& async_events,
           EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants);
 
-  /// The control thread may use it at any time, as function_table.hpp says.
+  /// The control thread may use it at any time, see function_table.hpp.
   collect::FunctionTable& functions() { return functions_; }
   const std::vector<Session*>& sessions() const { return sessions_; }
-  /// The order of turns: says whose turns are contended, and takes weights.
+  /// The order of turns. It knows whether the turns of a class are contended, and has the weights.
   schedule::RunQueue& order() { return poller_.order(); }
 
-  /// add(): the session's VCBs and doorbells are polled from now on; allocates. remove(): no
-  /// longer.
+  /// add() polls the session's VCBs and doorbells from now on, and allocates. remove() ends that.
   void add(Session& session);
   void remove(Session& session);
 
   // --- of a poll step
-  /// Takes in what is there, as much as the budget allows. Returns how many commands and doorbells.
+  /// Takes in what processes have posted, as much as the budget allows. Returns the number of
+  /// commands and doorbells.
   std::size_t collect();
-  /// Moves doorbells that are too many to the overflow buffers, and brings back those that there is
-  /// room for (B4, B5).
+  /// Moves surplus doorbells to the overflow buffers, and brings back those that find room (B4,
+  /// B5).
   std::size_t relieve_doorbells();
-  /// Has anybody but the class just served posted anything since the last scan (if not, this was
-  /// one), or has commands in a send queue that are to be fetched? Its own commands can wait for
-  /// the end of the step: a class without competitors pays for no scan.
+  /// True if a class other than `served` has posted something since the last scan, or has commands
+  /// in a send queue that are to be fetched. If not, this call was a scan. Commands of the class
+  /// just served can wait for the end of the step, so a class without competitors pays for no scan.
   bool commands_wait(QosClassId served);
-  /// Something that was found is not taken in yet.
+  /// True if something that was found is not taken in yet.
   bool has_work() const { return !poller_.empty(); }
 
-  /// The program of the queue pair has posted its commands before `sequence_end`: as a doorbell
-  /// that says so. Nothing happens if they are known or the queue pair does not send.
+  /// Announces the commands of the queue pair before `sequence_end`, as a doorbell of its program
+  /// would. Does nothing if they are known or the queue pair does not send.
   void announce(QueuePair& qp, std::uint32_t sequence_end);
 
   // --- parking
-  /// Parks the session. True: it is parked, and from now on says when it has posted something.
+  /// Parks the session. True: it is parked, and signals from now on that it has posted something.
   bool park(Session& session);
   void unpark(Session& session) { unpark(session, cpu_.spent()); }
-  /// The session has said that it posted something, after the engine had done work up to `seen`.
+  /// Wakes a session that has signalled a post, after the engine had done work up to `seen`.
   void unpark(Session& session, std::uint64_t seen);
   std::uint32_t parked() const { return parked_; }
 
-  /// Takes borrowed PCBs from commands that are being written, since their owners may want them: a
-  /// process that never finishes one must not keep it forever. The VCB still holds all of it, and
-  /// finds a PCB again when there is one.
+  /// Takes borrowed PCBs from commands that are being written, since their owners may want them. A
+  /// process that never finishes a command must not keep its PCB forever. The VCB still holds the
+  /// command, and gets a PCB again when one is free.
   void give_back_borrowed();
 
  private:

@@ -42,7 +42,7 @@ void LevelAssignment::assign(QueuePair& qp) {
 
 void LevelAssignment::restore(QueuePair& qp) { move(qp, qp.session->qos_class); }
 
-/// What the queue pair has to do, if anything, it does in turns of the new class.
+/// Moves the queue pair to another class. Work that it has is done in turns of the new class.
 void LevelAssignment::move(QueuePair& qp, QosClassId to) {
   if (qp.qos_class == to) return;
   assert(qp.sq.commands == 0);

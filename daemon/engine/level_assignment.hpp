@@ -1,7 +1,8 @@
-// Which level a queue pair is of: its process's, or the one that its service level or traffic class
-// belongs to (mechanism A7). A queue pair comes to a level when it is connected, and stays there
-// until it is reset, so that its commands keep their order. Datagram queue pairs, whose messages go
-// many ways, and XRC targets, which have no commands, are of their process's level.
+// Assigns queue pairs to levels: to the level of their process, or to the one that their service
+// level or traffic class belongs to (mechanism A7). A queue pair gets its level when it is
+// connected and keeps it until it is reset, so that its commands keep their order. Two kinds always
+// have the level of their process: datagram queue pairs, since their messages go many ways, and XRC
+// targets, since they have no commands.
 #pragma once
 
 #include "daemon/engine/route.hpp"
@@ -9,8 +10,8 @@
 
 namespace softhca::engine {
 
-/// The level that an address vector belongs to. Rules of the operator go before those of the
-/// tenant, traffic classes before service levels. Null: none.
+/// Returns the level that an address vector belongs to, or null. Rules of the operator go before
+/// those of the tenant, traffic classes before service levels.
 Level* find_level(const Tenant& tenant, const AddressPath& path);
 
 class LevelAssignment {
@@ -18,12 +19,13 @@ class LevelAssignment {
   LevelAssignment(CpuScheduler& cpu, collect::PcbPool& pcbs, TvlAssignment& tvls)
       : cpu_(cpu), pcbs_(pcbs), tvls_(tvls) {}
 
-  /// The queue pair comes: it is of its process's level, and takes TVLs there.
+  /// Adds a queue pair to the level of its process, where it takes TVLs.
   void join(QueuePair& qp);
   void leave(QueuePair& qp) { tvls_.leave(qp); }
-  /// Its path is known. REQUIRES: it has no commands, and its send queue is not open.
+  /// Assigns the level, since the path is known. REQUIRES: the queue pair has no commands, and its
+  /// send queue is not open.
   void assign(QueuePair& qp);
-  /// It is of its process's level again. REQUIRES: as assign().
+  /// Gives the queue pair the level of its process again. REQUIRES: as assign().
   void restore(QueuePair& qp);
 
  private:

@@ -23,7 +23,7 @@ const transport::LocalPeer* QpLocalLink::find_peer() {
   return &*end_;
 }
 
-/// The queue pair at the other end, if it is there and connected to this one; else null.
+/// Returns the queue pair at the other end if it is there and connected to this one, else null.
 QueuePair* QpLocalLink::connected_peer() const {
   QueuePair* const peer = parts_.queue_pairs.find(qp_.connection.destination);
   if (peer == nullptr || peer->type != peer_type(qp_.type) || !may_receive(peer->state) ||
@@ -40,7 +40,7 @@ QueuePair* QpLocalLink::connected_peer() const {
   return peer;
 }
 
-/// Is the memory of either end?
+/// True if the memory of either end is slow.
 bool QpLocalLink::is_slow() const {
   return parts_.slow_memory.is_slow(*qp_.tenant) || parts_.slow_memory.is_slow(*peer_->tenant);
 }
@@ -110,7 +110,7 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
   return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
 }
 
-/// By the other end.
+/// Records that the other end refused the access, and returns its verdict.
 transport::LocalLink::Moved QpLocalLink::refuse_access(Rkey rkey) {
   parts_.history.add(*peer_, QpEventKind::kAccessRefused, {.detail = rkey.value});
   return Moved(Verdict::kRemoteAccess, true);

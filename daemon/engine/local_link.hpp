@@ -1,5 +1,5 @@
-// What joins two queue pairs of this daemon: who is at the other end, and one copy from the memory
-// of one process to that of the other.
+// Joins two queue pairs of this daemon: finds the other end, and copies once from the memory of one
+// process to that of the other.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,9 @@ class QpLocalLink : public transport::LocalLink {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
-  /// The one found last.
+  /// Returns the peer that was found last.
   const QueuePair* peer() const { return peer_; }
-  /// There was one, but a fault has lost what was sent to it.
+  /// True if there was a peer, but a fault has lost the message to it.
   bool was_lost() const { return lost_; }
   bool is_within_rate(const transport::Request& request) const override;
   void wait_for_rate(const transport::Request& request) override;
@@ -49,7 +49,7 @@ class QpLocalLink : public transport::LocalLink {
 
   const TransportParts& parts_;
   QueuePair& qp_;
-  QueuePair* peer_ = nullptr;  ///< the one found last
+  QueuePair* peer_ = nullptr;  ///< found last
   std::optional<QpEnvironment> there_;
   std::optional<transport::LocalPeer> end_;
 };

@@ -10,14 +10,14 @@
 namespace softhca::engine {
 namespace {
 
-/// What takes longer may have been a wait. It may also have been much to copy, or a thread without
-/// a processor, which is nobody's fault: what tells them apart costs a system call, and is asked
-/// only of memory that was slow lately.
+/// An access that takes longer may have been a wait. It may also have been a large copy, or the
+/// thread had no processor, and then the tenant is not at fault. To tell these apart costs a system
+/// call, so it is made only for memory that was slow lately.
 constexpr Duration kUsual = std::chrono::microseconds(100);
 constexpr Duration kSuspected = std::chrono::seconds(1);
-constexpr int kSuspectedTimes = 100;  ///< what it took, at least
+constexpr int kSuspectedTimes = 100;  ///< at least, of what the access took
 
-/// How often this thread has gone to sleep.
+/// Returns how often this thread has gone to sleep.
 long sleeps_so_far() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);

@@ -1,4 +1,4 @@
-// Memory of a process that the engine's thread reaches itself, and what it waits there.
+// Memory of a process that the engine's thread accesses itself. Measures how long it waits there.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@ namespace softhca::engine {
 
 class MeasuredMemory final : public memory::ProcessMemory {
  public:
-  /// Told how long the thread was kept waiting, on that thread.
+  /// Called with the time that the thread waited, on that thread.
   using Waited = std::function<void(Duration)>;
 
-  /// `suspected_until`: of its tenant, whose memory was slow lately; the thread's.
+  /// `suspected_until`: until when the tenant's memory counts as slow; of the thread.
   MeasuredMemory(std::shared_ptr<memory::ProcessMemory> reached, Waited waited,
                  Time& suspected_until)
       : reached_(std::move(reached)),

@@ -172,8 +172,8 @@ bool MemoryAccess::remove_window(std::uint32_t key) {
   return windows_.erase(key);
 }
 
-/// What peers have written through the window is there before the program is told that they do so
-/// no more.
+/// Completes what peers have written through the window, before the program is notified that they
+/// can do so no more.
 void MemoryAccess::settle(const memory::Window& window) {
   if (!window.bound) return;
   const memory::Region* region = keys_.lookup(window.region_key);

@@ -1,6 +1,6 @@
-// The memory that commands, receives and remote keys name, of regions or through windows. Keys are
-// looked up for every access, so a region may be deregistered at any time: the next access fails,
-// nothing dangles.
+// Access to the memory that commands, receives and remote keys name, of regions or through windows.
+// Keys are looked up for every access. So a region may be deregistered at any time: the next access
+// fails, and no pointer dangles.
 #pragma once
 
 #include <cstddef>
@@ -36,17 +36,17 @@ class MemoryAccess {
 
   // Accesses of a MemoryWaits::Step may end with kBusy.
   // --- of commands of the queue pair. Errors: kLocalProtection.
-  /// Length of the message, and whether its memory may be used in this way. Looked up once more at
-  /// each access. `writes`: responses are stored there.
+  /// Checks whether the memory of the message may be used in this way, and returns its length. Each
+  /// access looks it up once more. `writes`: responses are stored there.
   Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
                   std::uint32_t& length) const;
-  /// Where `bytes` of the message lie, from `offset` on. REQUIRES: it is not inline.
+  /// Returns where `bytes` of the message are, from `offset` on. REQUIRES: it is not inline.
   Verdict resolve_message(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                           std::size_t bytes, memory::ScatterList& out) const {
     return memory::resolve(keys_, collect::entries_of(pcb), offset, bytes, memory::kLocalRead,
                            qp.pd, out);
   }
-  /// Bytes of the message from `offset` on.
+  /// Reads bytes of the message from `offset` on.
   Verdict gather(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                  std::span<std::byte> out);
   Verdict scatter(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
@@ -62,19 +62,19 @@ class MemoryAccess {
                           memory::ScatterList& out) const;
 
   // --- of the peer of a queue pair
-  /// The memory that the peer names, if it may use it in this way: by key, domain, bounds, and the
-  /// flags of region, window and queue pair.
+  /// Returns the memory that the peer names, if it may use it in this way. Checks key, domain,
+  /// bounds, and the flags of region, window and queue pair.
   RemoteMemory remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
                       std::uint64_t length, transport::RemoteAccess access);
-  /// kRemoteInvalidRequest: not aligned.
+  /// Runs an atomic operation. kRemoteInvalidRequest: it is not aligned.
   Verdict atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                  std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
 
   // --- windows
-  /// kWindowBind: the window may not be bound in this way.
+  /// Binds a window. kWindowBind: it may not be bound in this way.
   Verdict bind(const QueuePair& qp, const abi::CommandHeader& header);
-  /// Only windows of type 2 can be invalidated, through the queue pair they are bound to
-  /// (o10-37.2.17). kLocalQpOperation: there is none with this key.
+  /// Invalidates a window. Only windows of type 2 can be invalidated, through the queue pair that
+  /// they are bound to (o10-37.2.17). kLocalQpOperation: no such window has this key.
   Verdict invalidate(const QueuePair& qp, Rkey rkey);
   /// As memory::WindowTable::erase().
   bool remove_window(std::uint32_t key);

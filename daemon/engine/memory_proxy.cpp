@@ -31,7 +31,7 @@ void for_bytes(std::span<iovec>& list, std::byte* packed, std::size_t bytes, Mov
   }
 }
 
-/// For telling accesses apart. 64 bits of FNV-1a over words.
+/// Distinguishes accesses. 64 bits of FNV-1a over words.
 class Hash {
  public:
   void add(std::uint64_t word) {
@@ -46,7 +46,7 @@ class Hash {
 
 }  // namespace
 
-/// That of one process.
+/// The memory of one process.
 class MemoryProxy::Memory final : public memory::ProcessMemory {
  public:
   Memory(std::shared_ptr<MemoryProxy> proxy, std::uint32_t number)
@@ -85,7 +85,7 @@ Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start, U
     return system_error("the process that reaches memory");
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  // Populated, and read from swap by nobody: the engine takes no page faults here.
+  // Populated, and locked against swapping: the engine takes no page faults here.
   void* at = ::mmap(nullptr, sizeof(ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                     area.get(), 0);
   if (at == MAP_FAILED) return system_error("the process that reaches memory");
@@ -111,7 +111,7 @@ MemoryProxy::~MemoryProxy() {
   ::munmap(&area_, sizeof(ProxyArea));
 }
 
-// --- what it knows
+// --- memories of processes
 
 Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
     const std::shared_ptr<MemoryProxy>& proxy, int socket) {
@@ -141,7 +141,7 @@ void MemoryProxy::tell_removed() {
   while (!untold_.empty() && tell({.memory = untold_.back(), .adds = 0}, -1)) untold_.pop_back();
 }
 
-/// REQUIRES: the lock. False and errno set: there is no room, or the process has ended.
+/// REQUIRES: the lock. False and errno set: the socket is full, or the process has ended.
 bool MemoryProxy::tell(const ProxyMessage& message, int fd) {
   const std::span fds(&fd, fd >= 0 ? 1 : 0);
   if (send_with_descriptors(socket_.get(), std::as_bytes(std::span{&message, 1}), fds) < 0)
@@ -163,7 +163,7 @@ bool MemoryProxy::is_late() const {
          area_.done.load(std::memory_order_acquire) != area_.asked.load(std::memory_order_relaxed);
 }
 
-/// False: not before all that was lost has come back.
+/// True if an access may be made. False until all accesses that were lost have come back.
 bool MemoryProxy::may_ask() {
   if (!late_.load(std::memory_order_relaxed)) return true;
   if (is_late()) return false;
@@ -173,7 +173,7 @@ bool MemoryProxy::may_ask() {
   return true;
 }
 
-/// What the next access reaches of `remote`, which is used up.
+/// Describes the next access to `remote`, and uses up that part of it.
 MemoryProxy::Part MemoryProxy::describe(std::span<iovec>& remote) {
   Part part;
   for (memory::skip_bytes(remote, 0);
@@ -209,7 +209,7 @@ Verdict MemoryProxy::transfer(std::uint32_t memory, Kind kind, std::span<iovec> 
                                 : access(
                                       part, [](auto) {}, take);
     if (done != Verdict::kOk) return done;
-    // What a repeated step had written before is not packed again.
+    // A repeated step does not pack again what it had written before.
     if (writes && known_) memory::skip_bytes(local, part.bytes);
   }
 }
@@ -229,7 +229,7 @@ Verdict MemoryProxy::run_atomic(std::uint32_t memory, std::uint64_t addr,
       [&](std::span<std::byte> packed) { std::memcpy(&operands, packed.data(), sizeof operands); });
 }
 
-/// `fill` puts what is written into the bytes of the access, `take` takes what was read.
+/// `fill` writes the bytes of the access before it, `take` reads them after it.
 template <class Fill, class Take>
 Verdict MemoryProxy::access(const Part& part, Fill&& fill, Take&& take) {
   Hash hash;
@@ -272,7 +272,7 @@ Verdict MemoryProxy::access(const Part& part, Fill&& fill, Take&& take) {
   return Verdict::kOk;
 }
 
-/// kPlaces: all are taken.
+/// Returns a free place; kPlaces: all are taken.
 std::uint32_t MemoryProxy::free_place() const {
   std::uint32_t place = 0;
   while (place < kOwnPlace && places_[place].state != Place::State::kFree) ++place;
@@ -292,7 +292,8 @@ void MemoryProxy::ask(const Part& part, std::uint32_t place, std::uint32_t waite
   if (asked_ == collected_) patience_ = {};
   order_[asked_ % ProxyArea::kPlaces] = area_.order[asked_ % ProxyArea::kPlaces] = place;
   area_.asked.store(++asked_, std::memory_order_seq_cst);
-  // It is at work, or will be before it sleeps, unless it has slept since it was woken last.
+  // The process is at work, or will be before it sleeps, unless it has slept since it was last
+  // woken.
   if (area_.slept.load(std::memory_order_seq_cst) == area_.wake.load(std::memory_order_relaxed))
     wake();
   if (listed_ || waiter == MemoryWaits::kNobody) return;
@@ -300,7 +301,7 @@ void MemoryProxy::ask(const Part& part, std::uint32_t place, std::uint32_t waite
   user_.waits.add_busy(shared_from_this());
 }
 
-/// The access in this place is done, or lost.
+/// Ends the access in this place, which is done or lost.
 void MemoryProxy::finish(std::uint32_t at, Verdict verdict) {
   Place& place = places_[at];
   writing_ -= place.writes ? 1 : 0;
@@ -318,7 +319,7 @@ void MemoryProxy::give_back(std::uint32_t at) {
 bool MemoryProxy::collect() {
   if (collected_ == asked_) return false;
   const std::uint32_t done = area_.done.load(std::memory_order_acquire);
-  if (done - collected_ > asked_ - collected_) lose();  // so many were never asked for
+  if (done - collected_ > asked_ - collected_) lose();  // more than were asked for
   if (done != collected_) patience_ = {};
   for (; collected_ != done && collected_ != asked_; ++collected_) {
     const std::uint32_t place = order_[collected_ % ProxyArea::kPlaces];
@@ -337,7 +338,8 @@ bool MemoryProxy::collect() {
   return collected_ != asked_;
 }
 
-/// What is under way has come to its bound: nothing more is asked until all of it has come back.
+/// Gives up the accesses in progress, which have reached their time limit. No more are made until
+/// all of these have come back.
 void MemoryProxy::lose() {
   user_.counters.late_accesses.add();
   late_.store(true, std::memory_order_relaxed);
@@ -348,7 +350,8 @@ void MemoryProxy::lose() {
   }
 }
 
-/// Time passes while something is waited for. What this thread lacks a processor does not count.
+/// Counts the time that passes during a wait, without the time in which this thread has no
+/// processor.
 void MemoryProxy::pass(Patience& patience, Time now) {
   const Duration passed =
       patience.last == Time{} ? Duration{} : std::min<Duration>(now - patience.last, 2 * kSlice);
@@ -361,7 +364,7 @@ void MemoryProxy::settle() {
   if (collected_ != asked_) wait_for(asked_);
 }
 
-/// Waits until access number `asked` - 1 is done. False: it has come to its bound.
+/// Waits until access number `asked` - 1 is done. False: it has reached its time limit.
 bool MemoryProxy::wait_for(std::uint32_t asked) {
   const Time begun = monotonic_time();
   Patience patience{.last = begun};
@@ -383,14 +386,14 @@ bool MemoryProxy::wait_for(std::uint32_t asked) {
   pass(patience, now);
   const Duration took = patience.at_work + patience.idle;
   WorkClock::count_wait(took);
-  // That the process lacks a processor is not the tenant's.
+  // The tenant is not at fault if the process has no processor.
   const bool is_slow = area_.kept_waiting != 0 || late_.load(std::memory_order_relaxed);
   if (took > bounds_.usual && is_slow) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
   user_.waited(took);
   return !late_.load(std::memory_order_relaxed);
 }
 
-/// The process has, or could not be made.
+/// True if the process has ended, or could not be started.
 bool MemoryProxy::has_ended() const {
   pollfd state{socket_.get(), 0, 0};
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;

@@ -1,8 +1,8 @@
-// Reaches the memory of one tenant's processes by a process of the daemon's own. Such an access may
-// be kept waiting by the tenant: by a page fault that is not served, by locks of its memory. It
-// also takes tens of microseconds where that process has to be woken. So the engine does not wait
-// for it, but for the step of a queue pair that can be repeated (memory_waits.hpp). Where it has to
-// wait, it does so for a bounded time, and all of it is told.
+// Reaches the memory of one tenant's processes by a process of the daemon. The tenant may delay
+// such an access: by a page fault that is not served, or by locks of its memory. The access also
+// takes tens of microseconds if that process has to be woken. So the engine does not wait for it,
+// but repeats the step of the queue pair that needs it (memory_waits.hpp). Where the engine has to
+// wait, it does so for a bounded time, and reports all of it.
 #pragma once
 
 #include <array>
@@ -29,15 +29,15 @@
 
 namespace softhca::engine {
 
-/// How long an access may take: `longest`. How long the engine waits where it has to: likewise, but
-/// `usual` once such waits have taken `burst` in all, which comes back at `share` of the time.
-/// (Waits of up to `usual` do not count here.)
+/// Time limits. An access may take `longest`. The engine waits as long, where it has to wait, but
+/// only `usual` once such waits have taken `burst` in all. The burst refills at `share` of the
+/// time. (Waits of up to `usual` do not count here.)
 struct AccessBounds {
   Duration usual = std::chrono::microseconds(200);
   Duration longest = std::chrono::milliseconds(50);
   Duration burst = std::chrono::milliseconds(200);
   double share = 0.01;
-  /// For the process to get a processor; the tenant does not answer for that.
+  /// For the process to get a processor; the tenant is not responsible for that.
   Duration start = std::chrono::seconds(1);
 };
 
@@ -46,46 +46,46 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   /// Makes a process that runs serve_memory_proxy() with copies of these descriptors.
   using Start = std::function<Outcome(int area, int socket)>;
 
-  /// Told how long the engine has waited, each time, on its thread.
+  /// Called with the time that the engine has waited, each time, on its thread.
   using Waited = std::function<void(Duration)>;
 
-  /// What it uses of its tenant and of the engine.
+  /// What the proxy uses of its tenant and of the engine.
   struct User {
     MemoryCounters& counters;
     MemoryWaits& waits;
     Waited waited;
   };
 
-  /// Errors: what the system says where it has no memory, no descriptor or no process left.
+  /// Errors: those of the system, if it has no memory, descriptor or process left.
   static Expected<std::shared_ptr<MemoryProxy>> create(const Start& start, User user,
                                                        const AccessBounds& bounds = {});
-  /// The process ends; one that waits does so when it comes back.
+  /// Ends the process. One that waits in an access ends when that comes back.
   ~MemoryProxy();
   MemoryProxy(const MemoryProxy&) = delete;
   MemoryProxy& operator=(const MemoryProxy&) = delete;
 
-  /// The memory that a process offers at the other end of `socket` (memory::OfferedMemory). Its
-  /// accesses fail as those to memory that is not mapped do, when they come to their bound, and at
-  /// once until the one that did comes back. Errors: EBUSY (it is late), EPIPE (the process has
-  /// ended: a new proxy is needed).
+  /// Returns the memory that a process offers at the other end of `socket` (memory::OfferedMemory).
+  /// An access that reaches its time limit fails like one to memory that is not mapped. Further
+  /// accesses fail at once until that one has come back. Errors: EBUSY (an access is late), EPIPE
+  /// (the process has ended: a new proxy is needed).
   static Expected<std::shared_ptr<memory::ProcessMemory>> add(
       const std::shared_ptr<MemoryProxy>& proxy, int socket);
 
-  /// An access has come to its bound, and has not come back. Any thread.
+  /// True if an access has reached its time limit and has not come back. Any thread.
   bool is_late() const;
 
   // --- for MemoryWaits
   bool counts_for(const MemoryCounters& of) const { return &user_.counters == &of; }
-  /// True: an access is under way that writes.
+  /// True if an access in progress writes.
   bool writes() const { return writing_ != 0; }
-  /// Reports accesses that are done, and those that have come to their bound. False: none is under
-  /// way.
+  /// Reports accesses that are done, and those that have reached their time limit. False: none is
+  /// in progress.
   bool collect();
-  /// It is not listed as busy any more.
+  /// To be called when the proxy is not listed as busy any more.
   void left() { listed_ = false; }
-  /// Waits until none is under way.
+  /// Waits until no access is in progress.
   void settle();
-  /// What was read to this place, or is going to be, is not wanted any more.
+  /// Gives a place back: what was read there, or is going to be, is not needed any more.
   void give_back(std::uint32_t place);
 
  private:
@@ -106,7 +106,7 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
     bool keeps = false;
     std::uint32_t waiter = MemoryWaits::kNobody;
   };
-  /// How long something has been waited for.
+  /// How long the engine has waited for an access.
   struct Patience {
     Time last{};
     Duration idle{};  ///< while the process had no processor
@@ -115,7 +115,7 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
       return idle >= bounds.start || at_work >= longest;
     }
   };
-  /// Only the engine uses this place, so that it may always wait for an access.
+  /// A place for the engine alone, so that it can always wait for an access.
   static constexpr std::uint32_t kOwnPlace = ProxyArea::kPlaces - 1;
 
   MemoryProxy(ProxyArea& area, UniqueFd socket, User user, const AccessBounds& bounds);
@@ -143,20 +143,20 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   const AccessBounds bounds_;
   const User user_;
 
-  // Of the engine's thread.
+  // Used by the engine's thread.
   TokenBucket waits_;  ///< nanoseconds
   std::array<Place, ProxyArea::kPlaces> places_;
   std::array<std::uint32_t, ProxyArea::kPlaces> order_{};  ///< as in the area
   std::uint32_t asked_ = 0;
   std::uint32_t collected_ = 0;  ///< of these, reported
-  std::uint32_t writing_ = 0;    ///< under way that write
+  std::uint32_t writing_ = 0;    ///< in progress that write
   bool listed_ = false;          ///< MemoryWaits knows that it is busy
-  bool known_ = false;           ///< the access at hand was found done
-  Patience patience_;            ///< with the oldest access under way
+  bool known_ = false;           ///< the current access was found done
+  Patience patience_;            ///< for the oldest access in progress
   Time asked_whether_ended_{};
   std::atomic<bool> late_{false};
 
-  // Of any thread.
+  // Used by any thread.
   std::mutex mutex_;
   UniqueFd socket_;
   std::uint32_t next_ = 0;

@@ -24,8 +24,8 @@
 namespace softhca::engine {
 namespace {
 
-// The engine would spend 20 us and more on waking a process for each access of a busy tenant. So it
-// stays awake for some time, and looks again and again.
+// It would take the engine 20 us and more to wake the process for each access of a busy tenant. So
+// the process stays awake for some time, and polls.
 constexpr Duration kStaysAwake = std::chrono::milliseconds(1);
 constexpr long kNap = 20'000;  // ns
 
@@ -40,7 +40,7 @@ class Server {
     for (;;) {
       const std::uint32_t seen = area_.wake.load(std::memory_order_acquire);
       area_.awake.store(nanoseconds(monotonic_time()), std::memory_order_relaxed);
-      // In this order: it is told of a memory before that is used.
+      // In this order: the message about a memory comes before accesses to it.
       const bool asked = is_asked();
       if (!take_messages()) return;
       if (asked) {
@@ -59,7 +59,7 @@ class Server {
   }
 
  private:
-  /// False: the daemon is done with this process.
+  /// Takes messages. False: the daemon is done with this process.
   bool take_messages() {
     const std::uint32_t sent = area_.messages.load(std::memory_order_acquire);
     if (sent == area_.taken.load(std::memory_order_relaxed)) return true;
@@ -100,7 +100,8 @@ class Server {
     ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
   }
 
-  /// How often this process has gone to sleep. That it lacked a processor is not among it.
+  /// Returns how often this process has gone to sleep, without the times that it lost its
+  /// processor.
   static long sleeps_so_far() {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);

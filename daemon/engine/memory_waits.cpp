@@ -51,7 +51,7 @@ MemoryWaits::Next MemoryWaits::next(const MemoryProxy& proxy, const What& what) 
   Waiter& waiter = waiters_[waiter_];
   if (waiter.log == kNoLog) return Next::kBegin;
   Log& log = logs_[waiter.log];
-  // A log of another step is of no use, nor one of this step made for other memory.
+  // The log of another step cannot be used, nor one of this step for other memory.
   const bool same =
       log.step == step_ && (at_ == log.count || (log.entries[at_].proxy.get() == &proxy &&
                                                  log.entries[at_].what.hash == what.hash &&
@@ -83,7 +83,8 @@ std::uint32_t MemoryWaits::begin(std::shared_ptr<MemoryProxy> proxy, const What&
   return waiter_;
 }
 
-/// What it has had read is given up, or steps that wait for room could have it all.
+/// Makes the step wait for room. It gives up what it has had read, since steps that wait for room
+/// could otherwise hold all of it. Returns kNow if an access must not be repeated.
 MemoryWaits::Next MemoryWaits::wait_for_room() {
   Waiter& waiter = waiters_[waiter_];
   if (waiter.log != kNoLog) {
@@ -96,7 +97,7 @@ MemoryWaits::Next MemoryWaits::wait_for_room() {
   return wait();
 }
 
-// --- what comes back
+// --- accesses that are done
 
 bool MemoryWaits::completed(std::uint32_t waiter, Verdict verdict, bool keeps) {
   Log& log = logs_[waiters_[waiter].log];
@@ -125,7 +126,8 @@ void MemoryWaits::collect() {
   if (!for_room_.empty() && (has_room_ || busy_.empty())) wake_for_room();
 }
 
-/// A tenant decides how many wait: those beyond a few are woken in the next poll steps.
+/// Wakes steps that wait for room. A tenant decides how many wait, so those beyond a few are woken
+/// in the next poll steps.
 void MemoryWaits::wake_for_room() {
   for (std::size_t i = 0; i < kWokenAtOnce && !for_room_.empty(); ++i)
     wake(for_room_.pop_front(waiters_.data()));
@@ -143,7 +145,7 @@ void MemoryWaits::settle(const MemoryCounters& of, bool all) {
   });
 }
 
-// --- what is not wanted any more
+// --- accesses that are not needed any more
 
 /// Drops the accesses of the log from number `from` on.
 void MemoryWaits::cut(Log& log, std::size_t from) {

@@ -2,12 +2,11 @@
 // does not wait for such an access. The step of the queue pair that needs it ends with
 // Verdict::kBusy, and the queue pair takes the same step again once the access is done.
 //
-// The accesses that the step has had made are remembered in order (its *log*), with what was read.
-// The repetition finds them done, and comes to the next one, or to the end of the step. So whatever
-// a step changes beside that memory, it changes after its last access, or in a way that bears
-// repetition.
+// The *log* of a step has the accesses that were made for it, in order, with what was read. The
+// repeated step finds them done, and comes to its next access or to its end. So a step changes
+// anything beside that memory only after its last access, or in a way that bears repetition.
 //
-// A queue pair has two sides, which wait independently: what it sends, and what it takes in.
+// A queue pair has two sides that wait independently: what it sends, and what it takes in.
 #pragma once
 
 #include <array>
@@ -35,11 +34,11 @@ class MemoryWaits {
   explicit MemoryWaits(std::uint32_t queue_pairs)
       : queue_pairs_(queue_pairs), packets_(queue_pairs) {}
 
-  /// Before the first proxy is made. Allocates.
+  /// To be called before the first proxy is made. Allocates.
   void open();
 
-  /// For its lifetime, accesses are those of a step of the queue pair in this slot. `id`: differs
-  /// from that of the step before, and is the same when the step is repeated. Without one the
+  /// During its lifetime, accesses belong to a step of the queue pair in this slot. `id` differs
+  /// from that of the step before, and is the same when the step is repeated. Without a Step the
   /// engine waits for its accesses.
   class Step {
    public:
@@ -63,36 +62,36 @@ class MemoryWaits {
   bool waits(std::uint32_t slot, Side side) const {
     return is_open() && waiters_[waiter_of(slot, side)].waits;
   }
-  /// The step at hand cannot be taken yet for another reason, and is to be repeated. REQUIRES: it
-  /// has had nothing done. False: there is no step.
+  /// Postpones the current step, which cannot be taken yet for another reason, and is to be
+  /// repeated. REQUIRES: no access was made for it. False: it is not in a step.
   bool put_off() { return is_in_step() && wait_for_room() == Next::kWait; }
-  /// True if what is at hand is a step, whose accesses the engine does not wait for.
+  /// True if a step is in progress. The engine does not wait for the accesses of a step.
   bool is_in_step() const { return waiter_ != kNobody; }
-  /// True: the queue pair is in the middle of sending something by steps.
+  /// True if the queue pair has begun to send something by steps, and has not finished.
   bool is_sending(std::uint32_t slot) const {
     return is_open() &&
            (waiters_[waiter_of(slot, Side::kSend)].log != kNoLog || waits(slot, Side::kSend));
   }
-  /// A turn of the queue pair has ended, in which the step that it sends by had its chance to be
-  /// repeated: what it does not want any more makes room for others.
+  /// To be called when a turn of the queue pair has ended, in which its sending step could be
+  /// repeated. Accesses that the step does not need any more make room for others.
   void end_turn(std::uint32_t slot) {
     if (is_open()) [[unlikely]]
       drop_done(waiter_of(slot, Side::kSend));
   }
-  /// A new message begins: nothing that was done for another one is for it.
+  /// Begins a new message: drops the accesses that were made for another one.
   void begin_message(std::uint32_t slot) {
     if (is_open()) [[unlikely]]
       forget_side(waiter_of(slot, Side::kSend));
   }
-  /// What the queue pair is waiting for is not for it any more, and no packet waits for it.
+  /// Drops what the queue pair waits for, and the packets that wait for it.
   void forget(Tenant& tenant, std::uint32_t slot);
-  /// What has come for queue pairs, behind a packet that is taken in by a step.
+  /// Packets for queue pairs: a step takes in the first, and the others wait behind it.
   WaitingPackets& packets() { return packets_; }
-  /// Waits until nothing is under way that writes to memory of the tenant that `of` counts for, or,
-  /// with `all`, nothing at all; the tenant may go then.
+  /// Waits until no access in progress writes to memory of the tenant that `of` counts for. With
+  /// `all`, waits until none is in progress; the tenant may be removed then.
   void settle(const MemoryCounters& of, bool all = false);
 
-  /// Calls `wake(slot)` for queue pairs whose step is to be repeated. To be called in each poll
+  /// Calls `wake(slot)` for queue pairs that are to repeat their step. To be called in each poll
   /// step.
   template <class Wake>
   void release(Wake&& wake) {
@@ -105,12 +104,12 @@ class MemoryWaits {
       wake(slot);
     }
   }
-  /// Accesses are under way: only polling tells when they are done.
+  /// True if accesses are in progress: only polling finds out when they are done.
   bool has_work() const { return !busy_.empty() || !ready_.empty() || !for_room_.empty(); }
 
   // --- for MemoryProxy
   static constexpr std::uint32_t kNobody = 0xffffffff;
-  /// What tells an access from others.
+  /// What distinguishes an access from others.
   struct What {
     std::uint64_t hash;  ///< of process, kind and ranges
     std::uint32_t bytes;
@@ -122,28 +121,27 @@ class MemoryWaits {
     kWait,   ///< the step ends with kBusy
     kDone,   ///< it is done, see verdict() and place()
   };
-  /// The next access of the step at hand.
+  /// Returns what to do about the next access of the current step.
   Next next(const MemoryProxy& proxy, const What& what);
   /// These return the result of the access for which next() returned kDone.
   Verdict verdict() const { return found_->verdict; }
   std::uint32_t place() const { return found_->place; }
-  /// Records the access that the step begins now, in this place of the proxy. Returns the number
-  /// of the waiter, or kNobody if there is no room for the access.
+  /// Records the access that the step begins now, in this place of the proxy. Returns the number of
+  /// the waiter, or kNobody if the access finds no room.
   std::uint32_t begin(std::shared_ptr<MemoryProxy> proxy, const What& what, std::uint32_t place);
-  /// There is no room for the access of the step: kWait, or kNow.
+  /// Makes the step wait, since its access finds no room: returns kWait, or kNow.
   Next wait_for_room();
-  /// The access in this place is done. True: the bytes of the place are still wanted, until
+  /// Ends the last access of the waiter. True: the bytes of its place are still needed, until
   /// MemoryProxy::give_back().
   bool completed(std::uint32_t waiter, Verdict verdict, bool keeps);
-  /// The proxy has accesses under way. It is listed once, until MemoryProxy::collect() says that it
-  /// has none.
+  /// Lists a proxy that has accesses in progress, once, until MemoryProxy::collect() finds none.
   void add_busy(std::shared_ptr<MemoryProxy> proxy) { busy_.push_back(std::move(proxy)); }
 
  private:
   static constexpr std::uint32_t kNoPlace = 0xffffffff;
   static constexpr std::uint16_t kNoLog = 0xffff;
-  /// Steps that have accesses, and accesses of a step. Beyond that they wait for room, and the
-  /// engine for the access.
+  /// Most steps that have accesses, and most accesses of a step. Beyond these a step waits for
+  /// room, and the engine waits for an access.
   static constexpr std::size_t kLogs = 512;
   static constexpr std::size_t kMost = 6;
 
@@ -187,12 +185,12 @@ class MemoryWaits {
   std::vector<Waiter> waiters_;  ///< by queue pair and side
   std::vector<Log> logs_;
   std::vector<std::uint16_t> free_;                 ///< of logs_
-  std::vector<std::shared_ptr<MemoryProxy>> busy_;  ///< have accesses under way
+  std::vector<std::shared_ptr<MemoryProxy>> busy_;  ///< have accesses in progress
   std::vector<std::uint32_t> ready_;                ///< slots to be woken
   IndexList<Waiter, &Waiter::for_room> for_room_;   ///< of waiters_, the oldest first
   bool has_room_ = false;                           ///< something was given back
 
-  // The step at hand.
+  // The current step.
   std::uint32_t waiter_ = kNobody;
   std::uint64_t step_ = 0;
   std::size_t at_ = 0;  ///< accesses of it that have been found done

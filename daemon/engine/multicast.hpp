@@ -1,6 +1,6 @@
 // Multicast groups and their members. A datagram to a group goes to the wire and, here, to each
-// queue pair attached to it, the sender's own included (docs/decisions.md). Membership is this
-// daemon's alone: it tells nobody on the network of it. Only control operations change it.
+// queue pair attached to it, the sender's own included (docs/decisions.md). The daemon does not
+// announce its members to the network. Only control operations change them.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ class Multicast {
  public:
   explicit Multicast(const LocalAddresses& addresses) : addresses_(addresses) {}
 
-  /// Makes a UD queue pair a member of a group; false: beyond abi::kMaxMulticast*.
+  /// Makes a UD queue pair a member of a group. False: beyond abi::kMaxMulticast*.
   bool attach(QueuePair& qp, const Gid& group);
-  /// False: it is not a member.
+  /// Ends a membership. False: the queue pair is not a member.
   bool detach(QueuePair& qp, const Gid& group);
-  /// The queue pair is going.
+  /// Ends all memberships of a queue pair that is about to be removed.
   void detach_all(QueuePair& qp);
 
   /// Visits the members that a datagram sent from `port` (none: inside this daemon) reaches without
@@ -30,8 +30,9 @@ class Multicast {
     for (QueuePair* member : members(group))
       if (is_reached_inside(*member->tenant, port) && !visit(*member)) return;
   }
-  /// Visits the members reached by a datagram from `source` that came by `port`. A datagram of our
-  /// own, come back or by another port on the same network, has reached most of them already.
+  /// Visits the members reached by a datagram from `source` that came by `port`. A datagram of a
+  /// local tenant, come back or by another port on the same network, has reached most of them
+  /// already.
   template <class Visit>
   void for_each_on(const Gid& group, PortId port, const Gid& source, Visit&& visit) const {
     const bool own = addresses_.is_local(source);

@@ -1,5 +1,6 @@
-// The objects a tenant process makes and the engine works on. The control thread creates and owns
-// them; once installed, only the engine thread touches their mutable parts until they are removed.
+// The objects that a tenant process creates and that the engine works on. The control thread
+// creates and owns them. Once installed, only the engine thread touches their mutable parts, until
+// they are removed.
 #pragma once
 
 #include "daemon/engine/completion_queue.hpp"

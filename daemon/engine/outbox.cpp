@@ -11,15 +11,16 @@
 namespace softhca::engine {
 namespace {
 
-/// Payload up to here is copied: that costs less than a piece more to gather.
+/// Payload of up to this many bytes is copied: a copy costs less than one more piece to gather.
 constexpr std::uint32_t kCopied = 512;
-/// The port gets to work when so much waits for it, so that a peer on another core does, too.
+/// The outbox is flushed once this many bytes wait, so that a receiver on another core can start.
 constexpr std::size_t kFlushBytes = 128 << 10;
-/// Pieces of a packet: headers, a scatter list, pad and ICRC.
+/// Most pieces of a packet: headers, a scatter list, pad and ICRC.
 constexpr std::size_t kPacketPieces = memory::kMaxEntries + 2;
 constexpr std::size_t kMostPieces = 256;
 
-/// Of a packet whose headers and copied payload `sum` has.
+/// Returns the ICRC or the tag of a packet. `sum` already covers the headers and the copied
+/// payload.
 template <class Sum>
 std::uint32_t trailer_of(Sum sum, std::span<const iovec> pieces, std::span<const std::byte> pad) {
   for (const iovec& piece : pieces)
@@ -38,7 +39,7 @@ Outbox::Outbox(port::Port& port, port::TrainSender& sender, PayloadReader& paylo
   pieces_.reserve(kMostPieces);
 }
 
-/// Can a packet of this size follow those of the train at hand?
+/// True if a packet of this size can be appended to the open train.
 bool Outbox::fits(const wire::FrameTemplate& path, std::size_t datagram) const {
   return packets_ != 0 && !ended_ && datagram <= segment_ && packets_ < limits_.packets &&
          bytes_ + datagram <= limits_.bytes &&
@@ -46,7 +47,7 @@ bool Outbox::fits(const wire::FrameTemplate& path, std::size_t datagram) const {
          path == path_;
 }
 
-/// Makes room for a packet in the train at hand, or in a new one. False: the port is full.
+/// Makes room for a packet in the open train, or opens a new one. False: the port is full.
 bool Outbox::prepare(const wire::FrameTemplate& path, std::size_t datagram) {
   if (!fits(path, datagram)) close();
   if (arena_used_ + datagram > kArena || (packets_ == 0 && pending_ >= kFlushBytes)) flush();
@@ -59,7 +60,7 @@ bool Outbox::prepare(const wire::FrameTemplate& path, std::size_t datagram) {
   return limits_.packets != 0;
 }
 
-/// The next bytes of the arena are the next of the train.
+/// Appends the next `bytes` of the arena to the train.
 void Outbox::put(std::size_t bytes) {
   std::byte* at = arena_.get() + arena_used_;
   arena_used_ += bytes;

@@ -1,5 +1,5 @@
-// Packets on their way to a port that gathers them: what is written for them, where their payload
-// lies, and which of them go as a train.
+// Outgoing packets of a port that gathers: the bytes written for them, where their payload lies,
+// and their grouping into trains.
 #pragma once
 
 #include <array>
@@ -16,16 +16,15 @@
 
 namespace softhca::engine {
 
-/// Packets that follow each other make a train when they have the same headers below the transport
-/// and the same size; a shorter one ends it. So a train is never longer than what a queue pair may
-/// send before others have their turn: turns are short while tenants compete, and the pace of a
-/// queue pair ends them.
+/// Consecutive packets form a train if they have the same size and the same headers below the
+/// transport. A shorter packet ends the train. The turn of the queue pair therefore bounds a train:
+/// turns are short while tenants compete, and a rate limit ends them.
 ///
-/// Payload of requests that stays as it is until it is acknowledged is gathered by the port, from
-/// the tenant's memory. All else is copied once.
+/// The port gathers request payload from the tenant's memory if it does not change before it is
+/// acknowledged. All other payload is copied once.
 class Outbox {
  public:
-  /// Where the bytes of a packet lie, for who looks at it at once.
+  /// Where the bytes of a packet lie. Valid until the next call of the outbox.
   struct Parts {
     std::array<std::byte, wire::kMaxNetworkHeaders> head;
     /// Headers, transport headers, payload, pad and ICRC.
@@ -37,15 +36,16 @@ class Outbox {
   /// `sender` belongs to `port`.
   Outbox(port::Port& port, port::TrainSender& sender, PayloadReader& payloads);
 
-  /// kNoBuffer: the port is full. kNoAccess: the payload cannot be read. kSent: `show`, if there is
-  /// one, says where the packet is.
+  /// Adds a packet to the train. kNoBuffer: the port is full. kNoAccess: the payload cannot be
+  /// read. kSent: `show`, if given, receives where the packet lies.
   transport::SendResult add(const wire::FrameTemplate& path, const wire::Headers& h,
                             const transport::PayloadSource& payload, const QueuePair* qp,
                             Parts* show = nullptr);
-  /// Ends the train at hand. What was added has left the memory of tenants when this returns.
+  /// Sends all packets that were added. They no longer refer to memory of tenants when this
+  /// returns.
   void flush();
-  /// Ends the train at hand, so that a frame of the port's may follow it. Returns the
-  /// identification that is due to the frame.
+  /// Ends the open train, so that a frame of the port may follow it. Returns the IP identification
+  /// for that frame.
   std::uint16_t give_way();
 
  private:
@@ -58,22 +58,23 @@ class Outbox {
   port::TrainSender& sender_;
   PayloadReader& payloads_;
 
-  /// Headers, copied payload, pad and ICRC of packets since the last flush. It fits the cache next
-  /// to the core.
+  /// Headers, copied payload, pad and ICRC of packets since the last flush. The size fits the L2
+  /// cache.
   static constexpr std::size_t kArena = 256 << 10;
   std::unique_ptr<std::byte[]> arena_;
   std::size_t arena_used_ = 0;
   std::size_t pending_ = 0;  ///< bytes of packets since the last flush
 
-  // The train at hand.
+  // The open train.
   wire::FrameTemplate path_;
   port::TrainLimits limits_;
   std::vector<iovec> pieces_;
   std::uint32_t segment_ = 0;
   std::uint32_t bytes_ = 0;
-  std::uint32_t packets_ = 0;  ///< 0: there is none
+  std::uint32_t packets_ = 0;  ///< 0: no train is open
   bool ended_ = false;         ///< by a shorter packet
-  /// Of its first packet, or of the next one; stays 0 where the kernel counts (KernelHeaders).
+  /// Identification of its first packet, or of the next packet. It stays 0 where the kernel numbers
+  /// packets (KernelHeaders).
   std::uint16_t identification_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// The doorbell overflow buffer as the send queue scheduler sees it: a place in the memory of each
-// queue pair's send ring. It is made and accounted for with the ring, so it is there for as long as
-// there can be a doorbell for it, and no number of doorbells or queue pairs overflows it.
+// The doorbell overflow buffer as the send queue scheduler sees it: one place for each queue pair,
+// in the memory of its send ring. The place is allocated and accounted for with the ring. It exists
+// as long as a doorbell can refer to it, so no number of doorbells or queue pairs can overflow it.
 #pragma once
 
 #include <optional>

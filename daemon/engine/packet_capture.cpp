@@ -1,5 +1,5 @@
-// What PacketIo tells captures: packets that are sent, that are lost for want of a link address,
-// and frames that are not packets of RoCE as they should be.
+// The packets that PacketIo reports to captures: sent packets, packets lost because the link
+// address is unknown, and malformed or rejected frames.
 #include <algorithm>
 
 #include "daemon/engine/packet_io.hpp"
@@ -12,7 +12,7 @@ struct Addresses {
   Gid destination;
 };
 
-/// Of an IP packet, sound or not; zeros: it is none.
+/// Returns the addresses of an IP packet, valid or not. Zeros: the frame is not an IP packet.
 Addresses addresses_of(std::span<const std::byte> frame) {
   wire::EthernetHeader ethernet;
   const std::size_t link = wire::decode_ethernet(frame, ethernet);
@@ -25,14 +25,15 @@ Addresses addresses_of(std::span<const std::byte> frame) {
   return {};
 }
 
-/// What several clients share, and what answers for a queue pair that is gone, is of the tenant
-/// that has the address.
+/// True if the queue pair tells which tenant a packet belongs to. Packets of a queue pair that
+/// several clients share belong to the tenant that has the address. So do answers on behalf of a
+/// queue pair that is gone (null).
 bool says_tenant(const QueuePair* qp) { return qp != nullptr && qp->clients == nullptr; }
 
 }  // namespace
 
-/// Whose packet it is that the queue pair sends, or somebody in its place (null). `headers`: all
-/// below the transport, at least.
+/// Returns the tenant to which a packet of the queue pair belongs. `qp`: null for an answer on
+/// behalf of a queue pair that is gone. `headers`: at least all headers below the transport.
 const Tenant* PacketIo::sender_of(const PortBinding& binding, const QueuePair* qp,
                                   std::span<const std::byte> headers) const {
   return says_tenant(qp) ? qp->tenant : addresses_.owner(addresses_of(headers).source, binding.id);
@@ -44,7 +45,7 @@ void PacketIo::show_sent(const PortBinding& binding, const QueuePair* qp,
   captures_.sent(binding, sender_of(binding, qp, parts[0]), parts, remark);
 }
 
-/// As it would have been sent to a neighbour whose link address is zero.
+/// Reports the packet as it would have been sent, with zero as the neighbour's link address.
 void PacketIo::show_lost(const PortBinding& binding, const Route& route, const wire::Headers& h,
                          const transport::PayloadSource& payload, const QueuePair* qp) {
   if (payload.length > Captures::kMostPayload) return;
@@ -64,7 +65,8 @@ void PacketIo::show_lost(const PortBinding& binding, const Route& route, const w
                  {&frame, 1}, unresolved_remark());
 }
 
-/// One packet, if it could be told from the others of its train.
+/// Reports the one packet if it could be told apart from the others of its train, else the whole
+/// train.
 void PacketIo::show_dropped(const PortBinding& binding, const port::Frame& frame,
                             const wire::ParsedFrame& parsed, CaptureRemark remark) {
   if (remark == remark_of(wire::DropReason::kBadIcrc) ||

@@ -1,4 +1,4 @@
-// Packets at a port, and the faults that they meet.
+// Injects faults into packets at a port.
 #include <cstring>
 
 #include "daemon/engine/packet_io.hpp"
@@ -7,7 +7,7 @@ namespace softhca::engine {
 
 using transport::SendResult;
 
-/// A packet that may meet a fault goes as a frame of its own.
+/// Sends a packet to which a fault may apply. It goes as a frame of its own.
 SendResult PacketIo::send_faulty(PortBinding& binding, const wire::FrameTemplate& path,
                                  const wire::Headers& h, const transport::PayloadSource& payload,
                                  const QueuePair* qp) {
@@ -41,7 +41,7 @@ SendResult PacketIo::send_faulty(PortBinding& binding, const wire::FrameTemplate
   return SendResult::kSent;
 }
 
-/// Sends it now. False: the port is full.
+/// Sends a copy of the packet now. False: the port is full.
 bool PacketIo::send_copy(PortBinding& binding, std::span<const std::byte> packet) {
   port::Frame frame = binding.port->allocate();
   if (!frame) return false;
@@ -74,7 +74,8 @@ PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame&
   if (fate.damager != nullptr) {
     const auto at = static_cast<std::size_t>(parsed.datagram.data() - frame.data);
     Faults::corrupt(fate, {frame.data + at, parsed.datagram.size()});
-    // Where not all of the ICRC is left to check, it would let some of these pass.
+    // The caller does not check the ICRC: where part of it is spent on a hidden identification,
+    // some damaged packets would pass.
     return Arrival::kDamaged;
   }
   std::array<std::byte, wire::kEthernetLength + wire::kVlanTagLength> ethernet;

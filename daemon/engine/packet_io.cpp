@@ -8,13 +8,13 @@
 namespace softhca::engine {
 namespace {
 
-// A neighbour's link address is asked for again this often; its table keeps it up to date
-// meanwhile.
+// A route asks the neighbour table for the link address again after this time. The table keeps it
+// up to date in between.
 constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);
-// Packets to a neighbour that does not answer wait so long for it, then count as lost.
+// Packets to a neighbour that does not answer wait this long, then count as lost.
 constexpr Duration kResolutionPatience = std::chrono::milliseconds(100);
 constexpr Duration kResolutionMemory = std::chrono::seconds(1);
-/// The user of neighbours for addresses whose tenant has gone.
+/// The neighbour table counts addresses of tenants that are gone for this user.
 constexpr TenantId kNobody(0xffff);
 
 constexpr std::uint8_t kEcnCapable = 0x02;  // ECT(0), RFC 3168
@@ -32,15 +32,15 @@ std::optional<std::uint16_t> tag_of(std::optional<std::uint16_t> vlan, const Mar
   return static_cast<std::uint16_t>(marking.priority.value_or(0) << kPriorityShift | *vlan);
 }
 
-/// What a packet counts for minimum rates: nothing if it only answers.
+/// Returns the bytes that a packet counts for minimum rates: 0 if it is only an answer.
 std::uint64_t counted_bytes(std::uint8_t opcode, std::size_t payload) {
   const wire::OpcodeMask mask = wire::opcode_info(opcode).mask;
   const bool whole = mask.has_all(wire::kOnly) && mask.has_any(wire::kRequest | wire::kPayload);
   return payload + (whole ? beyond_bytes(payload) : 0);
 }
 
-/// Frames of another VLAN are not for this port; a tag of priority only (id 0) is none
-/// (802.1Q 9.6).
+/// True if the frame belongs to the port's VLAN. A tag with id 0 carries only a priority and counts
+/// as untagged (802.1Q 9.6).
 bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vlan) {
   constexpr std::uint16_t kVlanId = 0xfff;
   return (frame.ethernet.vlan.value_or(0) & kVlanId) == vlan.value_or(0);
@@ -48,7 +48,7 @@ bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vla
 
 }  // namespace
 
-/// The ICRC says that the packet is as it was sent.
+/// True if the ICRC shows that the packet was not changed on its way.
 bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (!binding.hidden) return wire::check_icrc(parsed);
   using Soundness = wire::HiddenIdentifications::Soundness;
@@ -57,7 +57,7 @@ bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
   return soundness != Soundness::kBroken;
 }
 
-/// Is a packet that could be read as it was sent, by who it says?
+/// Checks that a parsed packet is intact and authentic. Returns kNone if it is.
 wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& parsed) {
   const auto sound = [&] { return has_icrc(binding, parsed); };
   if (!authentication_.is_on()) [[likely]]
@@ -65,8 +65,8 @@ wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& 
   return authentication_.check(parsed, sound);
 }
 
-/// Reads the next packet of a frame. False: it is not to be taken, or not yet. `was_held`: it has
-/// met its faults.
+/// Parses the next packet of a frame. False: the packet is dropped, or a fault delays it.
+/// `was_held`: faults were applied to it before.
 bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
                      wire::ParsedFrame& parsed, bool was_held) {
   wire::DropReason reason = packets.next(parsed);
@@ -95,8 +95,8 @@ void PacketIo::exchange_peers(std::unique_ptr<PeerTable>& table) {
   keys_changed_ = clock_.now + kFrameLifetime;
 }
 
-/// Packets count against the part of the neighbour table that belongs to the tenant whose address
-/// they come from.
+/// Adds the port. Packets to neighbours count against the share of the neighbour table of the
+/// tenant that has their source address. Packets without a tenant count for kNobody.
 void PacketIo::add_port(std::unique_ptr<PortBinding> binding) {
   binding->neighbours->add_user(kNobody);
   if (port::TrainSender* sender = binding->port->trains())
@@ -132,7 +132,8 @@ Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
   return resolve(binding, path.source, *hop) ? Reach::kReady : Reach::kUnknown;
 }
 
-/// Packets of queue pairs that slow down when told of congestion are sent as ECN-capable.
+/// Returns the traffic class of a route's packets. They are ECN-capable if the queue pair reacts to
+/// congestion notifications.
 std::uint8_t PacketIo::traffic_class_of(const Route& route, const Marking& marking) const {
   std::uint8_t given = route.path.traffic_class;
   if (marking.dscp)
@@ -141,9 +142,9 @@ std::uint8_t PacketIo::traffic_class_of(const Route& route, const Marking& marki
   return static_cast<std::uint8_t>((given & ~wire::kEcnMask) | kEcnCapable);
 }
 
-/// The headers below the transport for packets of a queue pair (null: of none) that go this way, or
-/// null while the next hop is not known. `lost`: it has not answered for so long that packets to it
-/// count as lost.
+/// Returns the headers below the transport for packets of the queue pair on this route. `qp`: null
+/// if the packet belongs to no queue pair. Null: the link address of the next hop is not known.
+/// `lost`: the next hop has not answered for so long that packets to it count as lost.
 const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& binding,
                                                const QueuePair* qp, bool& lost) {
   lost = false;
@@ -174,7 +175,8 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
   return &route.frame;
 }
 
-/// A packet of the queue pair (null: of none) cannot go now.
+/// Records why a packet of the queue pair cannot be sent now. `qp`: null if it belongs to no queue
+/// pair.
 transport::SendResult PacketIo::refuse(QueuePair* qp, WaitCause cause) {
   if (qp != nullptr) {
     qp->sq.waits.port = cause;
@@ -185,13 +187,13 @@ transport::SendResult PacketIo::refuse(QueuePair* qp, WaitCause cause) {
 
 transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
                                      const transport::PayloadSource& payload, QueuePair* qp) {
-  if (!route.path.port) return transport::SendResult::kSent;  // to nowhere: as if lost
+  if (!route.path.port) return transport::SendResult::kSent;  // no route: counts as lost
   PortBinding& binding = *ports_[route.path.port->value];
   bool lost = false;
   const wire::FrameTemplate* path = frame_for(route, binding, qp, lost);
   if (path == nullptr) {
-    // A queue pair that clients share waits for nobody: the neighbour was known when the command
-    // was taken in.
+    // A queue pair that clients share never waits: the neighbour was known when the engine fetched
+    // the command.
     const bool is_shared = qp != nullptr && qp->clients != nullptr;
     if (!lost && !is_shared) return refuse(qp, WaitCause::kNeighbour);
     binding.drops.unresolved.add();
@@ -206,7 +208,7 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
                                      const wire::Headers& h,
                                      const transport::PayloadSource& payload, QueuePair* qp) {
   const std::size_t length = path.frame_length(h.opcode, payload.length);
-  // A path MTU beyond what the port carries: lost, as on a wire.
+  // The path MTU is larger than the MTU of the port: the packet is lost, as on a wire.
   if (length - path.link_length() > binding.port->mtu()) return transport::SendResult::kSent;
   payloads_.begin();
   const transport::SendResult sent = faults_.on() ? send_faulty(binding, path, h, payload, qp)
@@ -219,16 +221,17 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   }
   if (sent == transport::SendResult::kNoAccess) return sent;
   cpu_.add(packet_cost(payload.length));
-  cpu_.moved(counted_bytes(h.opcode, payload.length));
+  const std::uint64_t counted = counted_bytes(h.opcode, payload.length);
+  cpu_.moved(counted);
   if (qp != nullptr) {
     qp->tenant->counters.wire.count_transmitted(length, payload.length,
                                                 h.destination == kMulticastQpn);
-    note_sender(*qp);
+    note_sender(*qp, counted != 0 && cpu_.order().went_first().tenant);
   }
   return sent;
 }
 
-/// kSent: it is made, behind all that was handed over.
+/// Builds a packet in a frame of its own, after ending the open train. kSent: `frame` has it.
 transport::SendResult PacketIo::make_frame(PortBinding& binding, const wire::FrameTemplate& path,
                                            const wire::Headers& h,
                                            const transport::PayloadSource& payload,
@@ -280,9 +283,9 @@ transport::SendResult PacketIo::send_gathered(PortBinding& binding, const wire::
   return sent;
 }
 
-/// Ports may take packets only when told of the end of the batch, with a system call.
-void PacketIo::note_sender(const QueuePair& qp) {
-  const bool first = cpu_.goes_first();
+/// Counts a packet for the class of the queue pair. Some ports transmit only at the end of the
+/// batch, with a system call, which finish_batch() charges to the classes that sent.
+void PacketIo::note_sender(const QueuePair& qp, bool first) {
   const auto at = std::find_if(senders_.rbegin(), senders_.rend(), [&](const Sender& s) {
     return s.qos_class == qp.qos_class && s.first == first;
   });
@@ -295,13 +298,8 @@ void PacketIo::note_sender(const QueuePair& qp) {
 void PacketIo::finish_batch() {
   for (const auto& binding : ports_)
     if (clock_.now >= binding->neighbours->next_deadline()) binding->neighbours->run(clock_.now);
-  for (const Sender& sender : senders_) {
-    const std::uint64_t cost = sender.packets * kTransmitCost;
-    if (sender.first)
-      cpu_.charge_first(*sender.tenant, sender.qos_class, cost);
-    else
-      cpu_.charge(*sender.tenant, sender.qos_class, cost);
-  }
+  for (const Sender& sender : senders_)
+    cpu_.charge(*sender.tenant, sender.qos_class, sender.packets * kTransmitCost, sender.first);
   senders_.clear();
   if (faults_.on()) [[unlikely]]
     send_held();

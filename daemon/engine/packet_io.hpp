@@ -1,5 +1,5 @@
-// Packets from and to the wire: frames of the ports, what stands in them before the transport
-// header, and the link addresses needed for that.
+// Packets from and to the wire: the frames of the ports, the headers before the transport header,
+// and the link addresses that those need.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@
 
 namespace softhca::engine {
 
-/// Whether datagrams to an address can go.
+/// Whether datagrams to an address can be sent.
 enum class Reach : std::uint8_t {
   kReady,    ///< inside this daemon, or the link address is known
-  kUnknown,  ///< it has been asked for
-  kNone,     ///< no port or network leads there
+  kUnknown,  ///< the link address was requested
+  kNone,     ///< no port or network leads to the address
 };
 
 class PacketIo {
@@ -46,22 +46,24 @@ class PacketIo {
         faults_(faults),
         authentication_(clock, log) {}
 
-  /// Ports are numbered in the order they come.
+  /// Adds a port. Ports are numbered in the order in which they are added.
   void add_port(std::unique_ptr<PortBinding> binding);
-  /// Allocates what the existing ports keep for a tenant.
+  /// Allocates the memory that the existing ports need for a tenant.
   void add_user(TenantId tenant);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
   Captures& captures() { return captures_; }
   Faults& faults() { return faults_; }
   const Faults& faults() const { return faults_; }
 
-  /// Takes effect with the next packet. `table`: null for none; gets the one in use before.
+  /// Exchanges the table of peers. It takes effect with the next packet. `table`: null for none;
+  /// receives the table that was in use before.
   void exchange_peers(std::unique_ptr<PeerTable>& table);
   PeerAuthentication& authentication() { return authentication_; }
 
-  /// Gives the RoCEv2 packets that have come, sound and of their port's VLAN, to
-  /// `take(PortBinding&, const wire::ParsedFrame&)`, for the time of the call. Everything else that
-  /// comes is for neighbours, or is dropped and counted. Returns the number of frames.
+  /// Polls the ports. Calls `take(PortBinding&, const wire::ParsedFrame&)` for each RoCEv2 packet
+  /// that is intact and belongs to its port's VLAN. The packet is valid during the call. Other
+  /// frames are passed to the neighbour tables, or are dropped and counted. Returns the number of
+  /// frames.
   template <class Take>
   std::size_t receive(Take&& take) {
     std::size_t received = 0;
@@ -92,25 +94,27 @@ class PacketIo {
     return received;
   }
 
-  /// `qp`: the queue pair whose payload and packet it is; null: an answer on behalf of one that is
-  /// gone. kSent also when the packet is lost. kNoBuffer: the port is full, or the next hop's link
-  /// address is still asked for. kNoAccess: the payload cannot be read.
+  /// Sends a packet. `qp`: the queue pair that sends the packet and has its payload; null: an
+  /// answer on behalf of a queue pair that is gone. kSent is also returned if the packet is lost.
+  /// kNoBuffer: the port is full, or the link address of the next hop is not known yet. kNoAccess:
+  /// the payload cannot be read.
   transport::SendResult send(Route& route, const wire::Headers& h,
                              const transport::PayloadSource& payload, QueuePair* qp);
-  /// The same, with the headers below the transport.
+  /// Does the same, with the headers below the transport given.
   transport::SendResult send(PortBinding& binding, const wire::FrameTemplate& path,
                              const wire::Headers& h, const transport::PayloadSource& payload,
                              QueuePair* qp);
 
-  /// Can datagrams go this way? If the link address is not known, it is asked for, if `may_ask`.
+  /// Returns whether datagrams can be sent on this path. If the link address is not known and
+  /// `may_ask` is true, the engine requests it.
   Reach reach_of(const AddressPath& path, bool may_ask = true);
-  /// The link address of the next hop to `destination`, for packets from `source`; if `may_ask`,
-  /// it is asked for when it is not known. Nothing: it is not known, or no network leads there.
+  /// Returns the link address of the next hop to `destination`, for packets from `source`. Nothing:
+  /// it is not known, or no network leads there. If it is not known and `may_ask` is true, the
+  /// engine requests it.
   std::optional<MacAddress> link_address(PortBinding& binding, const Gid& source,
                                          const Gid& destination, bool may_ask = true);
 
-  /// At the end of a poll step: does what is due for neighbours, and sends what ports have held
-  /// back.
+  /// Ends the batch of a poll step: runs the timers of the neighbour tables and flushes the ports.
   void finish_batch();
   Time next_deadline() const;
 
@@ -141,10 +145,10 @@ class PacketIo {
                                       const wire::Headers& h,
                                       const transport::PayloadSource& payload, const QueuePair* qp);
   transport::SendResult refuse(QueuePair* qp, WaitCause cause);
-  void note_sender(const QueuePair& qp);
+  void note_sender(const QueuePair& qp, bool first);
 
   // packet_faults.cpp
-  /// What becomes of a packet that has come.
+  /// How a fault leaves a received packet.
   enum class Arrival : std::uint8_t { kAsItCame, kDamaged, kNotNow };
   Arrival meet_faults(PortBinding& binding, const port::Frame& frame,
                       const wire::ParsedFrame& parsed);
@@ -178,11 +182,11 @@ class PacketIo {
   void show_dropped(const PortBinding& binding, const port::Frame& frame,
                     const wire::ParsedFrame& parsed, CaptureRemark remark);
 
-  /// Who has handed over packets since the last flush.
+  /// A class that has sent packets since the last flush.
   struct Sender {
     Tenant* tenant;
     QosClassId qos_class;
-    bool first;  ///< before others, for a minimum rate
+    bool first;  ///< its turn went before others, for a minimum rate
     std::uint64_t packets;
   };
 
@@ -197,7 +201,8 @@ class PacketIo {
   std::vector<Sender> senders_;
   std::uint16_t ip_identification_ = 0;
   PeerAuthentication authentication_;
-  /// Headers of routes that are valid until then, or less long, were made with other keys.
+  /// The end of validity of headers that were built just before the keys were last exchanged.
+  /// Headers that are valid until then or a shorter time used other keys.
   Time keys_changed_{};
 };
 

@@ -6,7 +6,7 @@ namespace softhca::engine {
 
 using From = transport::PayloadSource::From;
 
-/// The memory that the peer has named; null: it may not read there.
+/// Returns the memory that the peer named. Null: the peer may not read there.
 RemoteMemory PayloadReader::remote(const QueuePair& qp, const transport::PayloadSource& payload) {
   memory::PdId pd = qp.pd;
   if (qp.type == QpType::kXrcReceive) {

@@ -1,5 +1,5 @@
-// The bytes of outgoing packets, as transports name them: of a command of the queue pair, or of
-// memory that a peer reads.
+// Reads the payload of outgoing packets, which a transport names as part of a command of the queue
+// pair or as memory that a peer reads.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,7 +14,7 @@
 
 namespace softhca::engine {
 
-/// Where payload lies in memory that is mapped here.
+/// Where payload lies in memory that the daemon has mapped.
 struct PayloadPieces {
   std::array<iovec, memory::kMaxEntries> entries;
   std::size_t count = 0;
@@ -26,17 +26,18 @@ class PayloadReader {
   PayloadReader(collect::PcbPool& pcbs, MemoryAccess& memory, const ReceiveQueues& receives)
       : pcbs_(pcbs), memory_(memory), receives_(receives) {}
 
-  /// Fills `out`, of the payload's length. Errors: kLocalProtection, kRemoteAccess; kBusy: in a
-  /// MemoryWaits::Step, it is to be read again later. `qp`: whose payload it is; null: the engine's
-  /// own.
+  /// Fills `out`, which has the length of the payload. `qp`: the queue pair that has the payload;
+  /// null: it is the engine's own. Errors: kLocalProtection, kRemoteAccess. kBusy: within a
+  /// MemoryWaits::Step, read it again later.
   Verdict read(const QueuePair* qp, const transport::PayloadSource& payload,
                std::span<std::byte> out);
-  /// Where the payload lies; no pieces: it has to be read. They stay valid for this poll step.
-  /// Errors as read(). REQUIRES: not empty.
+  /// Sets `out` to where the payload lies, or to no pieces if the payload must be read with read().
+  /// The pieces stay valid for this poll step. Errors as read(). REQUIRES: the payload is not
+  /// empty.
   Verdict locate(const QueuePair& qp, const transport::PayloadSource& payload, PayloadPieces& out);
-  /// A packet begins.
+  /// Begins a packet.
   void begin() { is_busy_ = false; }
-  /// A read() of it ended with kBusy.
+  /// True if a read() for this packet ended with kBusy.
   bool is_busy() const { return is_busy_; }
 
  private:

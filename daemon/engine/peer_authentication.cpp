@@ -5,12 +5,13 @@ namespace {
 
 constexpr Duration kCountedTogether = std::chrono::seconds(1);
 constexpr Duration kBetweenAlarms = std::chrono::seconds(10);
-/// The event is not of a tenant, but of the daemon.
+/// The event belongs to the daemon, not to a tenant.
 constexpr TenantId kOfDaemon(0xffff);
 
 }  // namespace
 
-/// Where the packet says it comes from is what an operator looks at first. It may be made up.
+/// Counts a refused packet and logs an event if there are many. The event names the source address
+/// because an operator looks at it first. The address may be forged.
 wire::DropReason PeerAuthentication::refuse(const wire::ParsedFrame& frame, wire::DropReason why) {
   if (clock_.now - second_began_ >= kCountedTogether) {
     second_began_ = clock_.now;

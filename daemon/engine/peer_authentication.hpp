@@ -1,5 +1,5 @@
-// Whether packets are from who they say: the rules for them, and the alarm when many are not. Of
-// packets between queue pairs of this daemon there are none on the wire, and nothing is checked.
+// Packet authentication: the rules for received packets, and the alarm if many are refused. Packets
+// between queue pairs of this daemon are never on the wire and are not checked.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,32 @@ namespace softhca::engine {
 
 class PeerAuthentication {
  public:
-  /// So many refused packets in a second are told of, at most every ten seconds. A few come of a
-  /// bad link, and of the first packets of a host that was given another key.
+  /// This many refused packets in a second cause an event, at most one every ten seconds. A lossy
+  /// link causes a few, and so does a host after its key was changed.
   static constexpr std::uint32_t kAlarming = 100;
 
   PeerAuthentication(const StepClock& clock, EventLog& log) : clock_(clock), log_(log) {}
 
-  /// Null: nobody is asked for anything. `table` gets the one that was used before; headers that
-  /// were made before with its keys must not be used any more.
+  /// Exchanges the table of peers. Null: no packet is authenticated. `table` receives the table
+  /// that was in use before. Headers that were built with keys of that table must not be used any
+  /// more.
   void exchange(std::unique_ptr<PeerTable>& table) { table_.swap(table); }
-  /// Null: there is none.
+  /// Returns the table; null if there is none.
   const PeerTable* table() const { return table_.get(); }
   bool is_on() const { return table_ != nullptr; }
 
-  /// What packets to this host or group are sent with; null: a plain ICRC.
+  /// Returns the key for packets to this host or group. Null: they have a plain ICRC.
   wire::PacketKey* sending_key(const Gid& destination) {
     if (table_ == nullptr) return nullptr;
     const Peer* peer = table_->find(destination);
     return peer == nullptr ? nullptr : peer->sending_key();
   }
 
-  /// kNone: the packet may be taken. `has_icrc`: says whether its ICRC is right.
+  /// Returns kNone if the packet is accepted. `has_icrc` returns whether its ICRC is right.
   /// REQUIRES: is_on().
   template <class HasIcrc>
   wire::DropReason check(const wire::ParsedFrame& frame, HasIcrc&& has_icrc) {
-    // A group's key is what its senders have in common.
+    // All senders to a group share the key of the group.
     Peer* peer = table_->find(frame.destination.is_multicast() ? frame.destination : frame.source);
     if (peer == nullptr) return has_icrc() ? wire::DropReason::kNone : wire::DropReason::kBadIcrc;
     if (peer->verify(frame)) return wire::DropReason::kNone;
@@ -61,7 +62,7 @@ class PeerAuthentication {
   std::unique_ptr<PeerTable> table_;
   Time second_began_{};
   Time quiet_until_{};
-  std::uint32_t refused_ = 0;  ///< since then
+  std::uint32_t refused_ = 0;  ///< since `second_began_`
 };
 
 }  // namespace softhca::engine

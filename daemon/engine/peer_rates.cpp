@@ -8,7 +8,7 @@
 namespace softhca::engine {
 namespace {
 
-/// The gates that what peers do with the queue pair goes through.
+/// Visits the gates that apply to operations of peers on the queue pair.
 template <class Visit>
 void for_each_gate(const QueuePair& target, PeerGate PeerGates::*direction, Visit&& visit) {
   visit(target.tenant->peer_rates.*direction);
@@ -39,8 +39,8 @@ PeerGate* PeerRates::closed_gate(const QueuePair& target, Direction direction) {
   return closed;
 }
 
-/// The peer comes again when it may bring half a burst at once: for each refusal it sends what it
-/// had under way once more.
+/// Lets the peer wait until it may send half a burst at once: after each refusal it resends all
+/// that it had in flight.
 Duration PeerRates::request_wait(const QueuePair& qp) {
   if (!gates_.any_limited()) return Duration::zero();
   Time open{}, half_full{};

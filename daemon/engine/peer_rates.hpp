@@ -1,14 +1,15 @@
-// Rates of peers: what they may send to a tenant, a level or a queue pair (inbound), and read from
-// it (served). Nothing of what waits for them is held here but the turn of a queue pair:
+// Rate limits on peers: what they may send to a tenant, a level or a queue pair (inbound), and read
+// from it (served). The engine buffers nothing for them. It keeps only the turn of a queue pair:
 //
-// - What peers of other hosts send, and may not yet, is refused by an RNR NAK that says when to
-//   send it again (UC and UD: dropped and counted). They keep it meanwhile, as they have to.
-// - Responses to what they read wait in the responder, which remembers them anyhow.
-// - Inside the daemon the command of the sender waits, without a PCB, for its turn at the gate.
+// - A peer on another host that exceeds its rate gets an RNR NAK with the time after which it sends
+//   again (UC and UD: the packet is dropped and counted). The peer keeps the packet, as the
+//   protocol requires.
+// - Responses to the peer's reads wait in the responder, which stores the requests in any case.
+// - Inside the daemon the sender's command waits for its turn at the gate, without a PCB.
 //
-// Whoever has waited for its turn goes through with one packet or message even if others have used
-// the rate up since, so that nobody waits forever. All that goes through is charged for in full:
-// over time no more does than the rate says.
+// A queue pair that has waited for its turn sends one packet or message, even if others have used
+// up the rate since. No queue pair therefore waits forever. Everything that passes is charged in
+// full, so over time the rate is not exceeded.
 #pragma once
 
 #include <cstdint>
@@ -25,45 +26,50 @@ class PeerRates {
   PeerRates(const StepClock& clock, std::uint32_t queue_pairs)
       : clock_(clock), slots_(queue_pairs), gates_(clock, queue_pairs) {}
 
-  /// Takes effect with the next packet or message; a debt stays. Allocates.
+  /// Sets the limits of a gate. They take effect with the next packet or message. A debt remains.
+  /// Allocates.
   void set(PeerGate& gate, const RateLimits& limits);
-  /// The gate is going, with its tenant, level or queue pair: what waits for it waits no more.
+  /// Removes the gate with its tenant, level or queue pair, and releases the queue pairs that wait
+  /// for it.
   void forget(PeerGate& gate) {
     gates_.forget(gate, [this](std::uint32_t slot) { free_.push_back(slot); });
   }
-  /// The queue pair waits for nothing any more: it was reset, or is in the error state.
+  /// Ends the waits of the queue pair: it was reset, or is in the error state.
   void leave(const QueuePair& qp);
 
   // --- packets of peers on other hosts
-  /// How long the peer is to wait with a request packet for the queue pair; zero: it may come.
+  /// Returns how long the peer must wait before it sends a request packet for the queue pair again.
+  /// Zero: the packet is accepted.
   Duration request_wait(const QueuePair& qp);
-  /// Is the inbound rate of the queue pair used up?
+  /// True if the inbound rate of the queue pair is used up.
   bool is_over(const QueuePair& qp) const {
     return gates_.any_limited() && closed_gate(qp, &PeerGates::inbound) != nullptr;
   }
-  /// A request packet of so many bytes has come.
+  /// Charges for a request packet of `bytes` bytes that was accepted.
   void took(const QueuePair& qp, std::uint32_t bytes, bool begins_message);
-  /// Is the next response of the queue pair to wait? Its turn comes when it is released.
+  /// True if the next response of the queue pair must wait. release() reports when its turn comes.
   bool holds_response(const QueuePair& qp) { return holds(qp, qp, &PeerGates::served); }
-  /// It has been sent.
+  /// Charges for a response that was sent.
   void served(const QueuePair& qp, std::uint32_t bytes, bool begins_message) {
     goes_through(qp, qp, &PeerGates::served, bytes, begins_message);
   }
 
   // --- messages inside the daemon
-  /// Is the message of `sender` to wait? `reads`: it reads from `target`, else it sends to it.
+  /// True if the message of `sender` must wait. `reads`: it reads from `target`, else it sends to
+  /// it.
   bool holds_message(const QueuePair& sender, const QueuePair& target, bool reads) const;
-  /// It waits from now on. REQUIRES: holds_message().
+  /// Makes the message wait from now on. REQUIRES: holds_message().
   void wait(const QueuePair& sender, const QueuePair& target, bool reads) {
     holds(sender, target, direction(reads));
   }
   bool waits(const QueuePair& qp) const { return gates_.waits(qp.slot); }
-  /// The message begins.
+  /// Charges for a message that begins.
   void begins(const QueuePair& sender, const QueuePair& target, bool reads, std::uint32_t bytes) {
     goes_through(sender, target, direction(reads), bytes, true);
   }
 
-  /// Calls `wake(slot)` for queue pairs whose turns have come. To be called in each poll step.
+  /// Calls `wake(slot)` for each queue pair that has its turn now. REQUIRES: called in each poll
+  /// step.
   template <class Wake>
   void release(Wake&& wake) {
     for (const std::uint32_t slot : free_) wake(slot);
@@ -75,15 +81,15 @@ class PeerRates {
       wake(slot);
     });
   }
-  /// When the next is released.
+  /// Returns when release() has work next.
   Time next_release() const { return free_.empty() ? gates_.next() : Time{}; }
 
  private:
   using Direction = PeerGate PeerGates::*;
-  /// What is remembered of a queue pair.
+  /// The state of a queue pair.
   struct Turn {
-    Time refused_until{};     ///< its peer was told to wait until then; zero: it was not
-    bool has_waited = false;  ///< for a gate, and has not gone through since
+    Time refused_until{};     ///< the peer was told to wait until then; zero: it was not
+    bool has_waited = false;  ///< it has waited for a gate and has not sent since
   };
 
   static Direction direction(bool reads) {
@@ -99,8 +105,8 @@ class PeerRates {
   const StepClock& clock_;
   std::uint32_t slots_;
   RateGates gates_;
-  std::vector<Turn> turns_;          ///< by slot of the queue pair; empty: there are no limits
-  std::vector<std::uint32_t> free_;  ///< slots of queue pairs whose gates are gone
+  std::vector<Turn> turns_;          ///< by slot of the queue pair; empty: no limits are set
+  std::vector<std::uint32_t> free_;  ///< slots of queue pairs that waited for removed gates
 };
 
 }  // namespace softhca::engine

@@ -6,9 +6,9 @@
 namespace softhca::engine {
 namespace {
 
-constexpr unsigned kMappedBits = 96;  // before an IPv4 address in its GID
+constexpr unsigned kMappedBits = 96;  // bits before an IPv4 address in its GID
 
-/// The first bits of an address, zeros behind them.
+/// Returns the address with all but its first `bits` bits cleared.
 Gid beginning(Gid address, unsigned bits) {
   for (unsigned i = 0; i < address.bytes.size(); ++i) {
     const unsigned kept = std::clamp(static_cast<int>(bits) - static_cast<int>(8 * i), 0, 8);
@@ -69,7 +69,7 @@ Peer* PeerTable::look_up(const Gid& address) const {
 
 Peer* PeerTable::find(const Gid& address) {
   Seen& seen = seen_[(address.bytes[15] ^ address.bytes[14] << 3) % seen_.size()];
-  // No address is zero: those of senders and groups.
+  // The addresses of senders and groups are never zero, so an unused entry matches none.
   if (seen.address != address) seen = {address, look_up(address)};
   return seen.peer;
 }

@@ -1,4 +1,4 @@
-// Hosts on the network that packets are authenticated with, by their addresses.
+// Hosts on the network with which packets are authenticated, by address.
 #pragma once
 
 #include <array>
@@ -18,23 +18,23 @@
 
 namespace softhca::engine {
 
-/// Hosts or groups of which the configuration says the same.
+/// The hosts or groups of one section of the configuration.
 class Peer {
  public:
   explicit Peer(const PeerConfig& config) : name_(config.name), plain_(config.plain) {}
 
   const std::string& name() const { return name_; }
-  /// Errors: of the library of ciphers.
+  /// Adds a key. Errors: those of the cipher library.
   Outcome add_key(const PeerSecret& secret);
   bool has_keys() const { return !keys_.empty(); }
   std::size_t key_count() const { return keys_.size(); }
   bool takes_plain() const { return plain_ != PlainPackets::kRefuse; }
-  /// What packets to it are sent with; null: a plain ICRC.
+  /// Returns the key for packets to this peer. Null: they have a plain ICRC.
   wire::PacketKey* sending_key() const {
     return has_keys() && plain_ != PlainPackets::kSend ? keys_.front().get() : nullptr;
   }
 
-  /// Does one of the keys fit? That which did last is tried first.
+  /// True if one of the keys verifies the packet. The key that last did is tried first.
   bool verify(const wire::ParsedFrame& frame);
   void count_plain() { plain_taken_.add(); }
 
@@ -50,13 +50,13 @@ class Peer {
   Counter plain_taken_;
 };
 
-/// Belongs to one thread at a time, but for the counters.
+/// Belongs to one thread at a time, except for the counters.
 class PeerTable {
  public:
-  /// Null: there are none. Errors name the peer. REQUIRES: no prefix is given twice.
+  /// Makes the table; null without peers. Errors name the peer. REQUIRES: no prefix is given twice.
   static Expected<std::unique_ptr<PeerTable>> make(std::span<const PeerConfig> configs);
 
-  /// Of the longest prefix that has the address; null: none has.
+  /// Returns the peer with the longest prefix that matches the address. Null: no prefix matches.
   Peer* find(const Gid& address);
   const std::vector<std::unique_ptr<Peer>>& peers() const { return peers_; }
 
@@ -64,9 +64,9 @@ class PeerTable {
   /// Prefixes of one length, in bits of a GID.
   struct Length {
     unsigned bits;
-    std::map<Gid, Peer*> peers;  ///< by what the addresses begin with
+    std::map<Gid, Peer*> peers;  ///< by prefix
   };
-  /// An address that was looked up lately.
+  /// A recent lookup.
   struct Seen {
     Gid address;
     Peer* peer = nullptr;

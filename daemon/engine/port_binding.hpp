@@ -1,4 +1,4 @@
-// A port and the addresses this daemon has on it.
+// A port and the addresses that this daemon has on it.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct PortBinding {
   std::unique_ptr<Outbox> outbox;  ///< null: the port gathers nothing
   std::unique_ptr<neighbour::Neighbours> neighbours;
   std::optional<std::uint16_t> vlan;
-  /// Where the port does not see the identification of received packets.
+  /// Set if the port does not see the identification of received packets.
   std::optional<wire::HiddenIdentifications> hidden;
   PortDropCounters drops;
 
-  /// Of packets of the flow that would have the source port `wanted`.
+  /// Returns the UDP source port of packets of the flow that asks for `wanted`.
   std::uint16_t source_port(std::uint16_t wanted) const {
     const port::KernelHeaders* by_kernel = port->kernel_headers();
     return by_kernel == nullptr ? wanted : by_kernel->source_port(wanted);

@@ -3,7 +3,7 @@
 namespace softhca::engine {
 namespace {
 
-/// Packets that a port received and that could not be read, whoever they were for.
+/// Returns the packets that a port received and that could not be parsed, for any tenant.
 std::uint64_t malformed_on(const PortBinding& binding) {
   std::uint64_t sum = 0;
   for (std::size_t i = 1; i < binding.drops.parse.size(); ++i)

@@ -1,5 +1,5 @@
-// What the port of a tenant's device has counted, in the terms of IBA 16.1.3.5 (PortCounters): for
-// the files of the device tree and for the performance agent.
+// The counters of the port of a tenant's device, in the terms of IBA 16.1.3.5 (PortCounters). The
+// files of the device tree and the performance agent show them.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,19 @@
 
 namespace softhca::engine {
 
-/// Data and packets are those of the tenant's own queue pairs; what goes to another queue pair of
-/// this daemon passes no port and is not among them. Errors that show on a port before it is known
-/// whose packet it was count for every tenant that has an address there.
+/// Data and packets are those of the tenant's own queue pairs. Packets to other queue pairs of this
+/// daemon pass no port and do not count. An error that a port finds before the tenant of the packet
+/// is known counts for every tenant that has an address there.
 struct DevicePortCounters {
   std::uint64_t transmitted_octets = 0;  ///< of frames from the Ethernet header on, without FCS
   std::uint64_t received_octets = 0;
   std::uint64_t transmitted_packets = 0;
   std::uint64_t received_packets = 0;
   std::uint64_t transmitted_multicast = 0;  ///< of these
-  std::uint64_t received_multicast = 0;     ///< a packet counts for each queue pair that it is for
-  std::uint64_t receive_errors = 0;         ///< malformed, bad ICRC, or no room when they came
+  std::uint64_t received_multicast = 0;     ///< once for each queue pair that receives it
+  std::uint64_t receive_errors = 0;         ///< malformed, bad ICRC, or no buffer on arrival
   std::uint64_t bad_icrc = 0;               ///< of these
-  std::uint64_t transmit_discards = 0;      ///< refused by the device, or no neighbour to send to
+  std::uint64_t transmit_discards = 0;      ///< refused by the device, or neighbour unknown
 
   std::uint64_t transmitted_unicast() const {
     return beyond(transmitted_packets, transmitted_multicast);
@@ -31,14 +31,15 @@ struct DevicePortCounters {
   std::uint64_t received_unicast() const { return beyond(received_packets, received_multicast); }
 
  private:
-  /// The engine counts while they are read, and nothing orders the two numbers.
+  /// Returns `all` - `part`, at least 0: the engine counts during the reads, and the two reads are
+  /// not ordered.
   static std::uint64_t beyond(std::uint64_t all, std::uint64_t part) {
     return all - std::min(all, part);
   }
 };
 
-/// The counters as they stand. To be called on the control thread or the engine's:
-/// `tenant.addresses` must not change.
+/// Returns the current counters. REQUIRES: called on the control thread or the engine's thread,
+/// since `tenant.addresses` must not change.
 DevicePortCounters port_counters_of(const Tenant& tenant,
                                     const std::vector<std::unique_ptr<PortBinding>>& ports);
 

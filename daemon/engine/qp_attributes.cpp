@@ -43,7 +43,7 @@ constexpr Transition kTransitions[] = {
     {kUc, kSqd, kRts, 0, kUcLive},
     {kUc, kSqd, kSqd, 0, kAv | kAltPath | kAccessFlags | kPkeyIndex | kPathMigState},
     {kUc, kSqe, kRts, 0, kCurState | kAccessFlags},
-    // Attributes of the half that an end of XRC does not have are accepted and do nothing.
+    // An XRC queue pair lacks one half. Attributes of that half are accepted and have no effect.
     {kXrcSend, kReset, kInit, kPkeyIndex | kPort | kAccessFlags, 0},
     {kXrcSend, kInit, kInit, 0, kPkeyIndex | kPort | kAccessFlags},
     {kXrcSend, kInit, kRtr, kAv | kPathMtu | kDestQpn | kRqPsn,
@@ -86,7 +86,7 @@ const char* name_of(QpState state) {
 
 bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
   const std::uint32_t given = mask & ~kState;
-  // Allowed from every state, except that a queue pair in RESET has nothing that could be in error.
+  // Allowed from every state. A queue pair in RESET has nothing that could be in error.
   if (to == kReset || (to == kError && from != kReset)) return (given & ~kCurState) == 0;
   for (const Transition& t : kTransitions) {
     if (t.type != type || t.from != from || t.to != to) continue;

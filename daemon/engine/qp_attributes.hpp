@@ -1,5 +1,5 @@
-// Queue pair states and the attributes a transition takes (InfiniBand specification 10.3 and
-// table 91). Pure: the control layer asks before it changes anything.
+// Queue pair states and the attributes of each transition (InfiniBand specification 10.3 and table
+// 91). These functions are pure: the control thread calls them before it changes anything.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace softhca::engine {
 enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcReceive = 10 };
 
 constexpr bool is_xrc(QpType t) { return t == QpType::kXrcSend || t == QpType::kXrcReceive; }
-/// True: the service is acknowledged and in order.
+/// True if the service is acknowledged and in order.
 constexpr bool is_reliable(QpType t) { return t == QpType::kRc || is_xrc(t); }
-/// True: the queue pair executes the requests of a reliable service.
+/// True if the queue pair executes the requests of a reliable service.
 constexpr bool is_responder(QpType t) { return t == QpType::kRc || t == QpType::kXrcReceive; }
-/// The type of the queue pair that it is connected to.
+/// Returns the type of the queue pair to which one of this type is connected.
 constexpr QpType peer_type(QpType t) {
   if (t == QpType::kXrcSend) return QpType::kXrcReceive;
   return t == QpType::kXrcReceive ? QpType::kXrcSend : t;
@@ -58,7 +58,8 @@ inline constexpr std::uint32_t kCap = 1 << 19;
 inline constexpr std::uint32_t kDestQpn = 1 << 20;
 }  // namespace attr
 
-/// Is `from` -> `to` with the attributes of `mask` (kState included or not) allowed for this type?
+/// True if this type allows the transition `from` -> `to` with the attributes in `mask`. `mask` may
+/// include kState.
 bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);
 
 constexpr bool may_send(QpState s) { return s == QpState::kRts; }

@@ -75,7 +75,7 @@ std::string text_of_state(std::uint32_t detail) {
   return std::string(name_of(from)) + " to " + name_of(to);
 }
 
-/// What the detail says.
+/// Returns the text for the detail of an event.
 std::string text_of_detail(QpEventKind kind, std::uint32_t detail) {
   char text[32];
   switch (kind) {

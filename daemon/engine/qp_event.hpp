@@ -1,4 +1,5 @@
-// What is kept of a queue pair's past: trouble and changes of state, never what went well.
+// The recorded events of a queue pair: errors, retries and changes of state. Success is not
+// recorded.
 #pragma once
 
 #include <array>
@@ -15,23 +16,23 @@ namespace softhca::engine {
 enum class QpEventKind : std::uint8_t {
   kNone,
   kState,   ///< detail: state_detail()
-  kFailed,  ///< it ends; detail: QpFailure
+  kFailed,  ///< the queue pair fails; detail: QpFailure
   // As a sender.
   kTimeout,              ///< no acknowledgement; detail: retries left
-  kEarlyRetry,           ///< likewise, for longer than usual
+  kEarlyRetry,           ///< no acknowledgement for longer than usual
   kProbe,                ///< no answer for two round trips
-  kResponseMissed,       ///< to a read or atomic; a later one has come
+  kResponseMissed,       ///< a response to a read or atomic is missing, a later one arrived
   kSequenceNakReceived,  ///< the peer misses a packet
   kNakReceived,          ///< a fatal one; detail: its syndrome
   kRnrNakReceived,       ///< the peer has no receive; detail: us to wait
-  kCongestion,           ///< a notification; detail: kB/s that it sends from now on
+  kCongestion,           ///< a notification arrived; detail: the new rate in kB/s
   kCommandFailed,        ///< detail: Verdict
   kCommandsFlushed,
   // As a receiver.
   kSequenceNakSent,
   kNakSent,         ///< detail: its syndrome
   kRnrNakSent,      ///< it has no receive
-  kOverRate,        ///< the peer sends more than it may, and waits or is not heard
+  kOverRate,        ///< the peer exceeds its rate: it waits, or its packets are dropped
   kDuplicate,       ///< a request that was executed before
   kOutOfSequence,   ///< a request behind a gap
   kAccessRefused,   ///< detail: the key
@@ -42,12 +43,12 @@ enum class QpEventKind : std::uint8_t {
   kCount,
 };
 
-/// Several of a kind that follow each other are one.
+/// One event, or several of the same kind in succession.
 struct QpEvent {
   Time first{};
-  std::uint32_t lasted_ms = 0;  ///< until the last of them
+  std::uint32_t lasted_ms = 0;  ///< from the first to the last of them, in ms
   std::uint32_t count = 0;
-  std::uint32_t detail = 0;  ///< of the last
+  std::uint32_t detail = 0;  ///< detail of the last of them
   std::uint32_t psn : 24 = 0;
   std::uint32_t has_psn : 1 = 0;
   std::uint32_t kind_bits : 7 = 0;
@@ -69,9 +70,9 @@ constexpr std::uint32_t state_detail(QpState from, QpState to) {
   return static_cast<std::uint32_t>(from) << 8 | static_cast<std::uint32_t>(to);
 }
 
-/// One word, for programs.
+/// Returns one word, for programs.
 const char* name_of(QpEventKind kind);
-/// For people, without time and count.
+/// Returns a sentence for people, without the time and the count.
 std::string text_of(const QpEvent& event);
 
 }  // namespace softhca::engine

@@ -7,11 +7,11 @@
 
 namespace softhca::engine {
 
-/// What ended a queue pair: the status of a command or receive, or what an asynchronous event
-/// tells of.
+/// The cause that put a queue pair into the error state: the status of a command or receive, or the
+/// cause of an asynchronous event.
 enum class QpFailure : std::uint8_t {
   kNone,
-  // The command that failed it has this status.
+  // The command that caused the failure has this status.
   kLocalLength,
   kMalformedCommand,
   kLocalProtection,
@@ -28,7 +28,7 @@ enum class QpFailure : std::uint8_t {
   kPeerInvalidRequest,
   kPeerAccess,
   kDrewTooMuch,  ///< from its shared receive queue
-  // What its process did.
+  // Actions of its process.
   kDoorbell,
   kSessionMemory,
   kReceiveRing,
@@ -37,11 +37,11 @@ enum class QpFailure : std::uint8_t {
   kCount,
 };
 
-/// Of a command that ended with `verdict`. REQUIRES: not kOk.
+/// Returns the failure for a command that completed with `verdict`. REQUIRES: not kOk.
 QpFailure failure_of(Verdict verdict);
-/// One word, for labels.
+/// Returns one word, for labels.
 const char* name_of(QpFailure failure);
-/// For people.
+/// Returns a sentence for people.
 const char* text_of(QpFailure failure);
 
 }  // namespace softhca::engine

@@ -9,13 +9,13 @@
 namespace softhca::engine {
 namespace {
 
-// The same within this time is the same trouble.
+// Equal events within this time are merged into one.
 constexpr Duration kTogether = std::chrono::seconds(10);
 
 struct EventOf {
   QpEventKind kind = QpEventKind::kNone;
   std::uint32_t detail = 0;
-  bool has_detail = false;  ///< otherwise it is the caller's
+  bool has_detail = false;  ///< false: the caller gives the detail
 };
 
 using Table = std::array<EventOf, static_cast<std::size_t>(transport::Count::kCount)>;
@@ -54,11 +54,11 @@ constexpr Table make_table() {
   return table;
 }
 
-/// What of that which is counted is an event. What goes well is none, and neither is what comes
-/// after the end, or belongs to nothing.
+/// The event of each counter. Success has no event. Packets that arrive after the end of a queue
+/// pair, or that belong to no queue pair, have none either.
 constexpr Table kEvents = make_table();
 
-/// Events of these kinds that differ in their details are the same trouble.
+/// True if events of the kind are merged although their details differ.
 constexpr bool is_measure(QpEventKind kind) {
   switch (kind) {
     case QpEventKind::kTimeout:
@@ -71,7 +71,8 @@ constexpr bool is_measure(QpEventKind kind) {
   }
 }
 
-/// Goes on with `event`, if that is the same. False: it is another, or long ago.
+/// Merges an occurrence into `event` if both are the same. False: they differ, or `event` is too
+/// old.
 bool merge(QpEvent& event, QpEventKind kind, const QpEventAbout& about, Time now) {
   if (event.kind() != kind || now - event.last() > kTogether) return false;
   if (event.detail != about.detail && !is_measure(kind)) return false;
@@ -96,7 +97,7 @@ QpHistory::QpHistory(const StepClock& clock, std::uint32_t queue_pairs)
 void QpHistory::add(QueuePair& qp, QpEventKind kind, const QpEventAbout& about) {
   Place& to = place_of(qp);
   const Time now = clock_.now;
-  // Newest first; a change of state divides what was before it from what is after it.
+  // Newest first. Events are not merged across a change of state.
   const std::uint32_t count = to.past.count;
   for (std::uint32_t back = 1; back <= count && kind != QpEventKind::kState; ++back) {
     QpEvent& event = to.past.events[(to.next + QpPast::kKept - back) % QpPast::kKept];
@@ -145,7 +146,8 @@ QpPast QpHistory::past(const QueuePair& qp) const {
   return out;
 }
 
-/// Its first event says since when it is in its state.
+/// Returns the place of the queue pair. The first event of a new place says when the queue pair
+/// entered its state.
 QpHistory::Place& QpHistory::place_of(QueuePair& qp) {
   if (qp.record.place != kNoIndex) return place(qp.record.place);
   assert(free_ != kNoIndex || fresh_ < size_);

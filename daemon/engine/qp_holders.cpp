@@ -1,4 +1,4 @@
-// The processes that hold an XRC target open.
+// The processes that have an XRC target open.
 #include "daemon/engine/costs.hpp"
 #include "daemon/engine/qp_lifecycle.hpp"
 
@@ -18,7 +18,7 @@ void QpLifecycle::unshare(QueuePair& qp, const QpHolder& holder) {
   qp.user_handle = heir.user_handle;
   parts_.cpu.remove(qp);
   levels_.leave(qp);
-  levels_.join(qp);  // of the heir's level: the former one may be gone next
+  levels_.join(qp);  // joins the heir's level: the former level may be removed next
   parts_.cpu.make_ready(qp);
 }
 

@@ -7,19 +7,19 @@
 namespace softhca::engine {
 namespace {
 
-// The retries of a peer fall into this time: its early ones and, with the timeouts of common
+// The retries of a peer fall into this time: its early retries and, with the timeouts of common
 // programs (up to 0.5 s), several counted ones.
 constexpr Duration kTimeWait = std::chrono::seconds(4);
 constexpr unsigned kResponsesAtTheEnd = 32;
 
 constexpr std::uint32_t kFlushedPerTurn = 64;
 
-// In the error state receives may still be posted, and nobody rings for them: they are looked for,
-// less and less often while none come.
+// In the error state the program may still post receives, but no doorbell reports them. The engine
+// polls for them, at intervals that double while it finds none.
 constexpr std::chrono::duration<std::uint32_t, std::milli> kFirstFlushInterval{1};
 constexpr auto kLastFlushInterval = 256 * kFirstFlushInterval;
-// Long waits end together, at multiples of this, so that an engine with many such queue pairs and
-// nothing else to do sleeps in between.
+// Long intervals end together, at multiples of this, so that an otherwise idle engine with many
+// such queue pairs can sleep in between.
 constexpr Duration kFlushGrid = std::chrono::milliseconds(8);
 
 Time next_flush(Time now, Duration interval) {
@@ -51,7 +51,7 @@ void QpLifecycle::enter(QueuePair& qp) {
   qp.tenant->counters.queue_pairs.add();
 }
 
-/// Keeps what the time wait of the queue pair needs; first sends the responses that it owes.
+/// Sends the responses that the queue pair owes, then stores what its TIME-WAIT needs.
 void QpLifecycle::remember(QueuePair& qp) {
   auto* const rc = std::get_if<transport::Rc>(&qp.transport);
   if (rc == nullptr || !may_receive(qp.state)) return;
@@ -89,7 +89,7 @@ bool QpLifecycle::has_sent(const QueuePair& qp, std::uint32_t sequence_end) cons
 
 // --- states
 
-/// REQUIRES: nothing of the queue pair is under way.
+/// Selects the transport of the queue pair. REQUIRES: none of its requests is in progress.
 void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) {
     qp.connection.position = rc->position();
@@ -115,7 +115,8 @@ void QpLifecycle::apply_attributes(QueuePair& qp) {
   qp.connection.route.invalidate();
   if (qp.type != QpType::kUd) {
     qp.connection.route.cc_enabled = true;
-    // A new path may lead in or out of this daemon; what is under way stays on its own.
+    // A new path may change between local delivery and the wire. Requests in progress stay on the
+    // old one.
     const bool local = addresses_.is_local(qp.connection.route.path.destination);
     if (qp.sq.started == 0 && local != qp.is_local()) choose_transport(qp, local);
     qp.connection.route.udp_source_port =
@@ -181,8 +182,8 @@ void QpLifecycle::enter_error(QueuePair& qp) {
       parts_.history.add(qp, QpEventKind::kFailed,
                          {.detail = static_cast<std::uint32_t>(qp.error.cause)});
     parts_.history.enter(qp, QpState::kError);
-    // An error that its program asks for, as at each orderly disconnect, is no news for the
-    // operator.
+    // An error that the program itself requests, as at each orderly disconnect, is not reported to
+    // the operator.
     if (qp.error.cause != QpFailure::kNone) note_failure(qp);
   }
   stall_.forget(qp);
@@ -201,8 +202,8 @@ void QpLifecycle::note_failure(const QueuePair& qp) {
   event_log_.add(event, parts_.history.past(qp));
 }
 
-/// Its program may use the memory of what it has posted for something else as soon as that is
-/// flushed.
+/// Settles the memory accesses of the queue pair: its program may reuse the memory of a posted
+/// command as soon as the command is flushed.
 void QpLifecycle::settle_memory(QueuePair& qp) {
   parts_.memory_waits.settle(qp.tenant->counters.memory);
   parts_.memory_waits.forget(*qp.tenant, qp.slot);
@@ -243,8 +244,8 @@ bool QpLifecycle::flush_receives(QueuePair& qp) {
   return true;
 }
 
-/// Commands and receives under way vanish without completions. Commands that still lie in
-/// VCBs and doorbells, where they wait for the tenant's turn, are known by their numbers.
+/// Commands and receives in progress are discarded without completions. Commands that still wait in
+/// VCBs and doorbells for the tenant's turn are recognized by their sequence numbers.
 void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.sq.first_sequence = qp.sq.not_begun = send_sequence;
   settle_memory(qp);
@@ -254,7 +255,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   parts_.commands.release_all(qp);
   std::visit([](auto& transport) { transport.reset(); }, qp.transport);
   if (qp.rq.drawn && qp.srq != nullptr)
-    parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
+    parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});  // else the SRQ would lose a slot
   qp.rq.drawn = qp.rq.given_up = false;
   qp.rq.ring.restart();
   qp.error.pending = qp.error.last_wqe_raised = qp.connection.established_raised =

@@ -1,5 +1,6 @@
-// The life of queue pairs: numbers, levels and TVLs when they come, the states of the specification
-// (IBA 10.3.1) with what happens to commands and receives under way, and what is left when they go.
+// The life of queue pairs. It covers numbers, levels and TVLs when they are installed, the states
+// of the specification (IBA 10.3.1) with the effect on commands and receives in progress, and
+// TIME-WAIT when they are removed.
 #pragma once
 
 #include "daemon/base/reliability.hpp"
@@ -36,46 +37,49 @@ class QpLifecycle {
   }
 
   // --- coming and going
-  /// Gives the pair its number and slot; false: no slot is free.
+  /// Gives the queue pair its number and slot. False: no slot is free.
   bool install(QueuePair& qp);
-  /// As install(), for a queue pair of the daemon's own. REQUIRES: it has its number.
+  /// Does the same for a queue pair of the daemon's own. REQUIRES: it has its number.
   bool install_own(QueuePair& qp);
   /// Discards its commands without completions. The object may be freed afterwards.
   void remove(QueuePair& qp);
-  /// An XRC target is held open by one more process, which is told of its events, too.
+  /// Adds a process that has the XRC target open. It receives the target's events, too.
   void share(QueuePair& qp, const QpHolder& holder);
-  /// One of the processes that hold it lets go. REQUIRES: another one stays.
+  /// Removes one of the processes that have the XRC target open. REQUIRES: another one remains.
   void unshare(QueuePair& qp, const QpHolder& holder);
-  /// Connections that are gone, whose peer may not know yet that all it sent has arrived.
+  /// Returns the connections in TIME-WAIT: the peer may not know yet that all it sent has arrived.
   TimeWaitTable& time_wait() { return time_wait_; }
 
-  /// For queue pairs that are connected from now on; the room for kept packets stays.
+  /// Sets the parameters of queue pairs that are connected from now on. The size of the
+  /// out-of-order buffer does not change.
   void set_reliability(const ReliabilityParameters& parameters) { reliability_ = parameters; }
 
-  /// True if nothing of the commands before `sequence_end` is left to send, or if the rest waits
-  /// for a peer that has no receive or does not answer. REQUIRES: they were announced.
+  /// True if no part of the commands before `sequence_end` has to be sent, or if the rest waits for
+  /// a peer that has no receive or does not answer. REQUIRES: the commands were announced by a
+  /// doorbell.
   bool has_sent(const QueuePair& qp, std::uint32_t sequence_end) const;
 
-  // --- states; attributes have been checked and stored by the caller
-  /// Moves the pair to RESET. `send_sequence`: number of the next command; what was posted before
-  /// is void, taken in or not.
+  // --- states; the caller has checked and stored the attributes
+  /// Moves the queue pair to RESET. `send_sequence`: number of the next command. Commands posted
+  /// before are void, whether the engine has fetched them or not.
   void reset(QueuePair& qp, std::uint32_t send_sequence);
   void enter_init(QueuePair& qp) { parts_.history.enter(qp, QpState::kInit); }
   void enter_ready_to_receive(QueuePair& qp, Psn rq_psn);
   void enter_ready_to_send(QueuePair& qp, Psn sq_psn);
-  /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
+  /// Applies the changes that modify_qp made to qp.rc, qp.qkey and similar members.
   void apply_attributes(QueuePair& qp);
-  /// Moves the pair to SQD: what has not begun waits in the send queue. `notify`: its program wants
-  /// to hear when what has begun is complete.
+  /// Moves the queue pair to SQD: commands that have not begun wait in the send queue. `notify`:
+  /// its program requests an event when the commands that have begun are complete.
   void enter_drain(QueuePair& qp, bool notify);
-  /// All types go to ERR, as Linux rxe does it; IBA 10.3.1 would let UC and UD stop at SQE.
+  /// Moves the queue pair to ERR. All types go there, as in Linux rxe; IBA 10.3.1 would let UC and
+  /// UD stop at SQE.
   void enter_error(QueuePair& qp);
-  /// Flushes receives in the error state, some at a time, so that a consumer that posts as fast as
-  /// it is flushed has no more than its turns. True: there may be more; else they are looked for
-  /// later.
+  /// Flushes some receives of a queue pair in the error state. The number is limited so that a
+  /// program that posts as fast as they are flushed gets no more than its turns. True: there may be
+  /// more. False: the engine polls for more later.
   bool flush_receives(QueuePair& qp);
 
-  /// Its last events.
+  /// Returns its last events.
   QpPast past(const QueuePair& qp) const { return parts_.history.past(qp); }
 
   // --- timers, one per queue pair

@@ -5,11 +5,12 @@
 namespace softhca::engine {
 namespace {
 
-// Between two tries of stalled queue pairs of a tenant: some sixteen times what one takes, a look
-// at a local peer that no cache holds or a packet with the answer to it.
+// Average time between two attempts of a tenant's stalled queue pairs. It is about sixteen times
+// the cost of one attempt: a check of a local peer that is in no cache, or a packet and its answer.
 constexpr Duration kBetweenTries = std::chrono::microseconds(16);
 
-// A shorter wait costs others less than giving commands back and fetching them again costs all.
+// A shorter wait costs other queue pairs less than it costs all to give commands back and fetch
+// them again.
 constexpr Duration kShortWait = std::chrono::microseconds(50);
 
 transport::SendProgress progress_of(const QueuePair& qp) {
@@ -80,7 +81,7 @@ Duration QpStall::least_wait(const QueuePair& qp) {
          kBetweenTries;
 }
 
-// --- set aside
+// --- parked
 
 void QpStall::watch(QueuePair& qp, Time now) {
   if (qp.sq.stalled) return;
@@ -99,11 +100,11 @@ void QpStall::watch(QueuePair& qp, Time now) {
     if (wait == SetAside::kPace || now >= qp.sq.look_at)
       set_aside(qp, wait, progress.half_sent, now);
   }
-  // What keeps it from fetching may be over.
+  // The reason that kept it from fetching may be gone.
   if (qp.sq.sparing && !commands_.ahead().waits(slot) && has_sent_all(qp)) scheduler_.unblock(slot);
 }
 
-/// What its next command waits for.
+/// Returns what its next command waits for.
 SetAside QpStall::wait_of(const QueuePair& qp, const transport::SendProgress& progress, Time now) {
   if (!qp.sq.held.empty()) return SetAside::kHeld;
   if (progress.next == transport::SendObstacle::kPace ||
@@ -133,7 +134,7 @@ bool QpStall::may_go_on(const QueuePair& qp, const transport::SendProgress& prog
 
 void QpStall::set_aside(QueuePair& qp, SetAside wait, PcbId half_sent, Time now) {
   qp.sq.look_at = kNever;
-  // The one that is sent in part keeps its PCB, but others may be sent meanwhile.
+  // A command that is sent in part keeps its PCB, but others may use its credit in the meantime.
   if (half_sent != transport::SendQueue::kEnd) commands_.return_execution(half_sent);
   if (!give_back(qp, wait == SetAside::kHeld ? Started::kNone : Started::kUnsent)) return;
   qp.sq.aside = wait;

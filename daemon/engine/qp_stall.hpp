@@ -1,16 +1,17 @@
-// Queue pairs that cannot go on, since their peer has no receive or is not there, or their program
-// drains them: their commands go back to the send queue and are fetched again when they may go on
-// (as in A5). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
-// however many queue pairs wait for their peers, no other one waits for them.
+// Handles queue pairs that cannot send: their peer has no receive or does not answer, or their
+// program drains them. Their commands go back to the send queue and are fetched again when they can
+// be sent (as in A5). Others can use the PCBs, credits and room in kick lists that they held.
+// However many queue pairs wait for their peers, no other queue pair waits for them.
 //
-// Every command stands in its send queue until it has completed, so nothing is lost. Nothing
-// happens twice: the peer has executed nothing of the commands, or, where it is silent, takes what
-// it has executed for repeated, as they are sent with the numbers that they had.
+// Every command stays in its send queue until it has completed, so none is lost. No command is
+// executed twice. Either the peer has executed nothing of the commands, or, if it is silent, it
+// treats what it has executed as duplicates, since the commands are sent again with the same
+// numbers.
 //
-// A queue pair is *stalled* when all its commands wait for its peer. It is *set aside* when only
-// those wait of which nothing was sent: for requests before them (a fence, reads under way), the
-// peer's credits, the pace that congestion has set, or the link address of the next hop. What is on
-// the wire stays there, and goes on.
+// A queue pair is *stalled* when all its commands wait for its peer. It is *parked* (SetAside in
+// the code) when only commands wait of which nothing was sent. They wait for earlier requests (a
+// fence, reads in progress), the peer's credits, the pace that congestion has set, or the link
+// address of the next hop. Packets on the wire are not affected.
 #pragma once
 
 #include "daemon/engine/command_store.hpp"
@@ -22,26 +23,29 @@ class QpStall {
   QpStall(CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler)
       : commands_(commands), pcbs_(pcbs), scheduler_(scheduler) {}
 
-  /// Which of the commands that are handed to the transport.
+  /// Selects commands that were handed to the transport.
   enum class Started : std::uint8_t { kNone, kUnsent, kAll };
-  /// Gives back the commands that are not handed to the transport, and of the others `started`.
-  /// REQUIRES for all: the transport is held. True: there were any.
+  /// Gives back the commands that were not handed to the transport, and of the others those in
+  /// `started`. True: there were any. REQUIRES for kAll: the transport waits for its peer
+  /// (is_held()).
   bool give_back(QueuePair& qp, Started started);
-  /// Its oldest command waits for its peer, and all others for that one.
+  /// Stalls the queue pair. Its oldest command waits for its peer, and all others wait for that
+  /// one.
   void stall(QueuePair& qp);
-  /// Goes on with one command at a time until one has succeeded.
+  /// Resumes the queue pair, with one command at a time until one has succeeded.
   void resume(QueuePair& qp);
-  /// After a turn of the queue pair: sets it aside if its next command has waited for some time, or
-  /// lets it go on if it may. `look_at` of it is when this is to be called again at the latest.
+  /// To be called after a turn of the queue pair. Parks it if its next command has waited for some
+  /// time, or lets a parked one continue if it may. It is to be called again at the latest at
+  /// `look_at` of the send queue.
   void watch(QueuePair& qp, Time now);
-  /// It waits for nothing any more: it was reset, or is in the error state.
+  /// Ends all waits of the queue pair: it was reset, or is in the error state.
   void forget(QueuePair& qp);
-  /// How long a stalled queue pair waits until it tries again, at least, so that all of its tenant
-  /// together take a small part of the engine's time, however many they are. (The RNR NAK timer is
-  /// a minimum, too: IBA 9.7.5.2.8.)
+  /// Returns the least time that a stalled queue pair waits before it tries again. It grows with
+  /// their number, so that all stalled queue pairs of a tenant together use a small part of the
+  /// engine's time. (The RNR NAK timer is a minimum, too: IBA 9.7.5.2.8.)
   static Duration least_wait(const QueuePair& qp);
-  /// May a queue pair that is `sparing` fetch a command? None is here of which something is to be
-  /// sent.
+  /// True if nothing of the commands that the engine has fetched remains to be sent. Only then may
+  /// a queue pair in one-at-a-time mode fetch a command.
   static bool has_sent_all(const QueuePair& qp);
   /// True if a stalled queue pair waits for a receive or an answer of its peer, and not for its
   /// turn at a rate.

@@ -7,7 +7,7 @@
 namespace softhca::engine {
 namespace {
 
-// The first and the last generation are left out: they would give the numbers of the daemon's own
+// The first and the last generation are not used: they would give the numbers of the daemon's own
 // queue pairs and kMulticastQpn.
 constexpr std::uint32_t kQpnBits = 24;
 
@@ -37,7 +37,7 @@ void QpTable::scatter(std::uint64_t seed) {
 
 bool QpTable::add(QueuePair& qp) {
   if (free_.empty()) return false;
-  // The oldest free slot, so that numbers come back as late as possible.
+  // Takes the slot that was freed first, so that numbers are reused as late as possible.
   const std::uint32_t slot = free_.front();
   free_.pop_front();
   generations_[slot] = generations_[slot] < last_generation() ? generations_[slot] + 1 : 1;

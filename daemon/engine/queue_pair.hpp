@@ -1,4 +1,4 @@
-// A queue pair as the engine sees it, and what it remembers of its commands.
+// A queue pair as the engine sees it, and the engine's state of its commands.
 #pragma once
 
 #include <chrono>
@@ -29,25 +29,25 @@ namespace softhca::engine {
 struct QueuePair;
 struct Session;
 
-/// What the engine remembers of a command beside its PCB.
+/// The engine's state of a command, besides its PCB.
 struct CommandContext {
   IndexLink link;                   ///< in QueuePair::kicked or QueuePair::held
-  std::uint32_t slot = kNoIndex;    ///< queue pair; kNoIndex: not a command yet
+  std::uint32_t slot = kNoIndex;    ///< slot of its queue pair; kNoIndex: not a command yet
   std::uint32_t length = 0;         ///< bytes of the message
   std::uint32_t charged_bytes = 0;  ///< to rates, if `charged`
   Time kicked_at{};
-  std::uint64_t time_when_seen = 0;  ///< engine time spent when it could first have been seen
-  TvlId tvl;                         ///< whose credits it holds
+  std::uint64_t time_when_seen = 0;  ///< engine time when it could first have been seen
+  TvlId tvl;                         ///< the TVL of the credits that it holds
   bool execution_held = false;
   bool completion_held = false;
   bool by_doorbell = false;      ///< fetched from its send queue
-  bool dedicated_waits = false;  ///< in a dedicated PCB, and only the peer is awaited
-  bool charged = false;          ///< to the rates that it goes through
+  bool dedicated_waits = false;  ///< in a dedicated PCB, waits only for the peer
+  bool charged = false;          ///< to the rates that apply to it
 };
 
-/// What a queue pair sent again and why. Belongs to the engine's thread.
+/// What a queue pair retransmitted and why. Belongs to the engine's thread.
 struct RetryCounters {
-  std::uint32_t packets = 0;        ///< sent again
+  std::uint32_t packets = 0;        ///< retransmitted
   std::uint32_t timeouts = 0;       ///< acknowledgement timers that ran out
   std::uint32_t early = 0;          ///< retries and probes before the timeout
   std::uint32_t rnr_naks = 0;       ///< the peer had no receive
@@ -63,63 +63,66 @@ struct RetryCounters {
   }
 };
 
-/// What happened to a queue pair. Belongs to the engine's thread.
+/// The history of a queue pair. Belongs to the engine's thread.
 struct QpRecord {
   Time state_since{};
   RetryCounters retries;
-  std::uint32_t place = kNoIndex;  ///< in QpHistory, if it had trouble
+  std::uint32_t place = kNoIndex;  ///< in QpHistory; kNoIndex: no errors or retries
 };
 
-/// An XRC target's share of a shared receive queue other than the one it is using.
+/// The share of an XRC target in a shared receive queue that is not the one in use.
 struct XrcMember {
   SharedReceiveQueue* srq = nullptr;
   receive::Member member;
 };
 
-/// A process that is told of the events of a queue pair.
+/// A process that receives the events of a queue pair.
 struct QpHolder {
   Session* session = nullptr;
   std::uint64_t user_handle = 0;
   bool operator==(const QpHolder&) const = default;
 };
 
-/// The processes that have opened an XRC target, beside its session's, and the events that not all
-/// of them have been told of (AsyncEvents).
+/// The processes that have opened an XRC target, apart from its session's process, and the events
+/// that not all of them have received (AsyncEvents).
 struct QpHolders {
   explicit QpHolders(const QueuePair& qp) : target(qp) {}
 
   const QueuePair& target;
   std::vector<QpHolder> all;
-  std::vector<EventType> events;  ///< the oldest first; each at most once that nobody was told of
-  std::size_t told = 0;           ///< so many of `all` know of the first event
+  /// Oldest first. Each type occurs at most once among the events that no process has received.
+  std::vector<EventType> events;
+  std::size_t told = 0;           ///< the first `told` of `all` have received the first event
   ListLink<QpHolders> of_tenant;  ///< while there are events
 };
 
-/// The number that datagrams for all members of a multicast group are sent to; no queue pair has it
+/// The queue pair number for datagrams to all members of a multicast group. No queue pair has it
 /// (IBA 10.5).
 inline constexpr Qpn kMulticastQpn(0xffffff);
 
 class DatagramService;
 
-/// Why a queue pair was set aside, see QpStall.
+/// Why a queue pair was parked, see QpStall.
 enum class SetAside : std::uint8_t {
   kNo,
-  kTransport,  ///< for requests before the next one (fence, reads under way), or the peer's credits
-  kHeld,       ///< for all requests before the next command, which is one of memory windows
-  kPace,       ///< for the pace that congestion notifications have set
-  kNeighbour,  ///< for the link address of the next hop
+  /// It waits for earlier requests (fence, reads in progress), or for the peer's credits.
+  kTransport,
+  /// It waits for all earlier requests: the next command is one of memory windows.
+  kHeld,
+  kPace,       ///< it waits for the pace that congestion notifications have set
+  kNeighbour,  ///< it waits for the link address of the next hop
 };
 
-/// What was in the way of the commands of a queue pair lately, for WaitCensus.
+/// What delayed the commands of a queue pair recently, for WaitCensus.
 struct WaitNotes {
-  WaitCause fetch = WaitCause::kEngine;  ///< of its last turn to fetch; kEngine: nothing
-  WaitCause port = WaitCause::kEngine;   ///< of a packet of it, at `refused`
-  bool no_vcb = false;                   ///< its process had no VCB when it rang last
+  WaitCause fetch = WaitCause::kEngine;  ///< in its last turn to fetch; kEngine: nothing
+  WaitCause port = WaitCause::kEngine;   ///< for one of its packets, at `refused`
+  bool no_vcb = false;                   ///< its process had no VCB at the last doorbell
   Time refused{};
-  Time counted{};  ///< the waits of its commands are counted up to then
+  Time counted{};  ///< the waits of its commands are counted until then
 };
 
-/// The send queue of a queue pair, and what the engine has of its commands.
+/// The send queue of a queue pair, and the engine's state of its commands.
 struct QpSendQueue {
   using CommandList = IndexList<CommandContext, &CommandContext::link>;
 
@@ -127,57 +130,59 @@ struct QpSendQueue {
   CompletionQueue* cq = nullptr;
   TvlId tvl;                         ///< of commands in ordinary PCBs
   TvlId dedicated_tvl;               ///< of commands in dedicated PCBs
-  std::uint32_t first_sequence = 0;  ///< of its commands since it was in RESET
+  std::uint32_t first_sequence = 0;  ///< of its first command since RESET
   CommandList kicked;                ///< commands that wait for credits, in order
-  CommandList held;                  ///< have credits, and are not to start yet, in order
+  CommandList held;                  ///< commands with credits that may not start yet, in order
   std::uint32_t commands = 0;        ///< prepared and not released
-  std::uint32_t dedicated = 0;       ///< of them in dedicated PCBs
-  std::uint32_t started = 0;         ///< of them handed to the transport
-  std::uint32_t not_begun = 0;       ///< sequence of the first never handed to it
+  std::uint32_t dedicated = 0;       ///< of `commands`, those in dedicated PCBs
+  std::uint32_t started = 0;         ///< of `commands`, those handed to the transport
+  std::uint32_t not_begun = 0;       ///< sequence of the first never handed to the transport
   bool stalled = false;              ///< its commands were given back, see QpStall
-  bool probing = false;              ///< after that, until one has succeeded: one at a time
-  SetAside aside = SetAside::kNo;    ///< those of which nothing was sent were given back
-  bool sparing = false;              ///< after that, until one has succeeded: one unsent at a time
-  bool releasing = false;            ///< CommandExecution::release_held() is at work
-  bool discarding = false;           ///< being reset or removed: nothing is completed
-  bool sqd_notify = false;           ///< its program wants to hear when it has drained
-  std::unique_ptr<QpRates> rates;    ///< null: the queue pair has none of its own
+  bool probing = false;              ///< one at a time, from then until one has succeeded
+  SetAside aside = SetAside::kNo;    ///< the unsent ones were given back
+  bool sparing = false;              ///< one unsent at a time, until one has succeeded
+  bool releasing = false;            ///< CommandExecution::release_held() is running
+  bool discarding = false;           ///< being reset or removed: no command completes
+  bool sqd_notify = false;           ///< its program requests an event when it has drained
+  std::unique_ptr<QpRates> rates;    ///< null: the queue pair has no limits of its own
   WaitNotes waits;
-  /// If its commands still wait then they are set aside, or, if they are, it is tried again.
+  /// If its commands still wait at this time, the engine parks the queue pair. If it is parked, the
+  /// engine tries again.
   Time look_at = kNever;
 
-  /// Has the command been handed to the transport before? If so, it was given back since.
+  /// True if the command was handed to the transport before. If it is fetched again, it was given
+  /// back in between.
   bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }
 };
 
-/// Where the receives of a queue pair come from, except for its shared receive queue.
+/// The receive queue of a queue pair, and its share of a shared receive queue.
 struct QpReceiveQueue {
   shm::ReceiveRing ring;
   CompletionQueue* cq = nullptr;
-  receive::Member member;  ///< of the shared receive queue
-  /// XRC target: shares of those it was told of, except the one in use.
+  receive::Member member;  ///< share of its shared receive queue
+  /// XRC target: shares of the queues that requests have named, except the one in use.
   std::vector<XrcMember> xrc_members;
-  /// Drawn for the message under way, and not yet completed; lies in QpTable.
+  /// The receive that was drawn for the message in progress, in QpTable.
   shm::ReceiveWork* work = nullptr;
   bool drawn = false;
-  /// UD: the queue pair that is writing a datagram to it in steps (MemoryWaits), by slot.
+  /// UD: slot of the queue pair that is writing a datagram to it in steps (MemoryWaits).
   std::uint32_t writer = kNoIndex;
-  bool given_up = false;      ///< its next message is refused, and ends the connection
-  std::uint32_t drought = 0;  ///< of its shared receive queue, in which it found no receive
+  bool given_up = false;      ///< its next message is refused and ends the connection
+  std::uint32_t drought = 0;  ///< starvation of its SRQ in which it found no receive
 };
 
-/// The peer of a connected queue pair, and the way there.
+/// The peer of a connected queue pair, and the path to it.
 struct QpConnection {
   Qpn destination;
-  bool peer_seen = false;           ///< a packet of its peer has come
+  bool peer_seen = false;           ///< a packet of its peer has arrived
   bool established_raised = false;  ///< IBV_EVENT_COMM_EST
   Route route;
-  transport::ReactionPoint flow;     ///< how fast it may send to the wire
-  Time next_cnp{};                   ///< the peer is not told of congestion before then
-  transport::WirePosition position;  ///< where it goes on after local delivery
+  transport::ReactionPoint flow;     ///< its rate on the wire
+  Time next_cnp{};                   ///< no congestion notification is sent to the peer before then
+  transport::WirePosition position;  ///< PSNs with which it continues after local delivery
 };
 
-/// What is kept of a queue pair on its way to the error state, and in it.
+/// The state of a queue pair that enters the error state or is in it.
 struct QpError {
   bool pending = false;  ///< to be flushed after the current call
   bool last_wqe_raised = false;
@@ -193,24 +198,24 @@ struct QueuePair {
   QpType type = QpType::kRc;
   QpState state = QpState::kReset;
   bool signal_all = false;
-  QosClassId qos_class;  ///< its session's, or another level's: LevelAssignment
+  QosClassId qos_class;  ///< its session's, or that of another level: LevelAssignment
   Session* session = nullptr;
   ListLink<QueuePair> of_session;  ///< in Session::queue_pairs
   Tenant* tenant = nullptr;
   std::uint64_t user_handle = 0;
   memory::PdId pd;
-  XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
+  XrcDomainId xrc_domain;  ///< XRC target: `srq` is the queue that the last request named
   SharedReceiveQueue* srq = nullptr;
-  std::vector<Gid> groups;             ///< UD: multicast groups it is a member of
-  DatagramService* clients = nullptr;  ///< UD, of the daemon's own: what shares it
-  std::unique_ptr<QpHolders> holders;  ///< null: only `session` has it
+  std::vector<Gid> groups;             ///< UD: multicast groups of which it is a member
+  DatagramService* clients = nullptr;  ///< UD, of the daemon's own: the service that shares it
+  std::unique_ptr<QpHolders> holders;  ///< null: only `session` has it open
 
   std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair
   std::uint32_t qkey = 0;
   transport::RcAttributes rc;
 
   using Transport = std::variant<transport::Rc, transport::Uc, transport::Ud, transport::Local>;
-  Transport transport;  ///< the one it is; of its type, or local, see is_local()
+  Transport transport;  ///< the transport of its type, or the local one: is_local()
 
   QpSendQueue sq;
   QpReceiveQueue rq;
@@ -223,15 +228,15 @@ struct QueuePair {
     record.retries.add(what, n);
   }
 
-  /// True: it is connected, and the peer is in this daemon.
+  /// True if it is connected and the peer is in this daemon.
   bool is_local() const { return std::holds_alternative<transport::Local>(transport); }
-  /// True: it takes commands of its program.
+  /// True if it accepts commands of its program.
   bool sends() const { return type != QpType::kXrcReceive; }
-  /// True: it has a receive queue of its own.
+  /// True if it has a receive queue of its own.
   bool receives() const { return srq == nullptr && !is_xrc(type); }
 
-  /// The domain whose memory a peer's keys may name; for an XRC target that of the queue in use
-  /// (annex A14).
+  /// Returns the protection domain of memory that a peer's keys may name. For an XRC target this is
+  /// the domain of the queue in use (annex A14).
   memory::PdId remote_pd() const {
     if (type != QpType::kXrcReceive) return pd;
     return srq != nullptr ? srq->pd : memory::PdId();

@@ -18,7 +18,7 @@ RateGate* RateControl::closed_gate(const QueuePair& qp) {
   return of_tvl.closed() ? &of_tvl : nullptr;
 }
 
-/// The gates that a command of the queue pair goes through.
+/// Visits the gates that apply to commands of the queue pair.
 template <class Visit>
 void RateControl::for_each_gate(const QueuePair& qp, Visit&& visit) {
   visit(qp.tenant->rate);

@@ -1,9 +1,9 @@
-// Rates: what a tenant, a level, the queue pairs of a TVL, or a queue pair may send. They are
-// looked at where commands come in, before these have a PCB, and charged there in full. So a
-// command that waits for a rate holds nothing: those of a tenant or level stay where they are, in
-// its own memory, VCBs and doorbells alike; those of a TVL or queue pair go to the send queue, and
-// the send queue scheduler passes the queue pair over. What has come in goes on: no packet,
-// acknowledgement or retry waits for a rate.
+// Rate limits on what a tenant, a level, the queue pairs of a TVL, or a queue pair may send. The
+// engine checks them before it fetches a command into a PCB, and charges the command there in full.
+// A command that waits for a rate therefore holds no resource. Commands of a tenant or level stay
+// where they are: in its own memory, VCBs and doorbells. Commands of a TVL or queue pair go to the
+// send queue, and the send queue scheduler skips the queue pair. Fetched commands continue: no
+// packet, acknowledgement or retry waits for a rate.
 #pragma once
 
 #include <cstdint>
@@ -22,35 +22,35 @@ class RateControl {
               std::size_t tvls)
       : clock_(clock), gates_(clock, queue_pairs), classes_(classes), tvls_(tvls) {}
 
-  /// Takes effect with the next command; a debt stays. Allocates.
+  /// Sets the limits of a gate. They take effect with the next command. A debt remains. Allocates.
   void set(RateGate& gate, const RateLimits& limits) { gates_.set(gate, limits); }
-  /// The gate of all queue pairs on the TVL together.
+  /// Returns the gate of all queue pairs on the TVL together.
   RateGate& gate_of(TvlId tvl) { return tvls_[tvl.value]; }
   const RateGate& gate_of(TvlId tvl) const { return tvls_[tvl.value]; }
-  /// The gate is going, with its tenant, level or queue pair.
+  /// Removes the gate with its tenant, level or queue pair.
   void forget(RateGate& gate);
 
-  // --- commands that come in
-  /// Does a rate of its own, of its TVL or of its level hold the commands of the queue pair? Those
-  /// of one in the error state are flushed without delay.
+  // --- commands that are fetched
+  /// True if a rate of the queue pair, of its TVL or of its level holds its commands. Commands in
+  /// the error state are never held: they are flushed without delay.
   bool holds(const QueuePair& qp) { return gates_.any_limited() && closed_gate(qp) != nullptr; }
-  /// A command has come in.
+  /// Charges for a command that was fetched.
   void admit(const QueuePair& qp, const collect::Pcb& command, CommandContext& context) {
     if (gates_.any_limited()) charge(qp, command, context);
   }
-  /// It goes back to its send queue, and is not charged for.
+  /// Refunds a command that goes back to its send queue.
   void take_back(const QueuePair& qp, const CommandContext& context);
 
   // --- turns at the send queue scheduler
   enum class Hold : std::uint8_t { kNone, kClass, kQueuePair };
-  /// Is the queue pair, whose turn it is, held? It, or its class, has no turns until it is
-  /// released.
+  /// Returns what holds the queue pair that has its turn now. It, or its class, has no turns until
+  /// release().
   Hold hold(const QueuePair& qp);
-  /// The queue pair waits no more.
+  /// Ends the wait of the queue pair.
   void leave(const QueuePair& qp) { gates_.leave(qp.slot); }
 
-  /// Calls `unblock_class(QosClassId)` and `unblock(slot)` for those that are no longer held. To be
-  /// called in each poll step.
+  /// Calls `unblock_class(QosClassId)` and `unblock(slot)` for those that are no longer held.
+  /// REQUIRES: called in each poll step.
   template <class UnblockClass, class Unblock>
   void release(UnblockClass&& unblock_class, Unblock&& unblock) {
     if (clock_.now < next_release()) return;
@@ -60,7 +60,7 @@ class RateControl {
     });
     gates_.pass(unblock);
   }
-  /// When the next is released.
+  /// Returns when release() has work next.
   Time next_release() const { return gates_.next(); }
 
  private:

@@ -1,4 +1,5 @@
-// A rate of a tenant, a level, a TVL or a queue pair, or of their peers, and what waits for it.
+// A rate of a tenant, a level, a TVL or a queue pair, or of their peers, and the queue pairs and
+// classes that wait for it.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,15 @@ namespace softhca::engine {
 
 struct RateGate;
 
-/// What waits for a rate: a queue pair or a class, by its number.
+/// A queue pair or a class that waits for a rate, by its number.
 struct RateWaiter {
   IndexLink link;
-  RateGate* gate = nullptr;  ///< while it is linked
+  RateGate* gate = nullptr;  ///< valid while it is linked
 };
 using RateWaiters = IndexList<RateWaiter, &RateWaiter::link>;
 
-/// It closes when the rate is used up, and opens when the debt is paid. Belongs to the engine's
-/// thread; the counters may be read on any.
+/// A gate closes when the rate is used up, and opens when the debt is paid. It belongs to the
+/// engine's thread. Any thread may read the counters.
 struct RateGate {
   RateGate() = default;
   RateGate(const RateGate&) = delete;
@@ -36,26 +37,26 @@ struct RateGate {
 
   schedule::RateLimiter limiter;
   Time closed_since = kNever;
-  RateWaiters classes;         ///< nothing of them is fetched
-  RateWaiters queue_pairs;     ///< nor of them
+  RateWaiters classes;         ///< waiting classes: no command is fetched
+  RateWaiters queue_pairs;     ///< waiting queue pairs: no command is fetched
   ListLink<RateGate> passing;  ///< it is open, and queue pairs that waited have their turns
-  Counter held_ns;             ///< time it was closed, counted when that is over
+  Counter held_ns;             ///< time it was closed, added when it opens
   Gauge held;                  ///< 1: it is closed
-  Counter minimum_bytes;       ///< that went before others, who waited, for its minimum
+  Counter minimum_bytes;       ///< bytes sent before waiting others, for its minimum
 };
 
-/// One that peers go through.
+/// A gate for operations of peers.
 struct PeerGate : RateGate {
-  Counter bytes;  ///< let through while it has limits
+  Counter bytes;  ///< bytes that passed while it has limits
 };
 
-/// What peers may do with a tenant, a level or a queue pair.
+/// Gates for operations of peers on a tenant, a level or a queue pair.
 struct PeerGates {
   PeerGate inbound;  ///< their sends, writes and atomics
-  PeerGate served;   ///< what they read
+  PeerGate served;   ///< their reads
 };
 
-/// Those of one queue pair.
+/// The gates of one queue pair.
 struct QpRates {
   RateGate sent;
   PeerGates peers;

@@ -47,7 +47,8 @@ void RateGates::wait_no_more(RateGate& gate) {
   std::make_heap(due_.begin(), due_.end());
 }
 
-/// Null: the debt of the next one has grown since it closed.
+/// Removes and opens the next gate. Null: its debt has grown since it closed, and it was inserted
+/// again.
 RateGate* RateGates::pop_due() {
   RateGate& gate = *due_.front().gate;
   std::pop_heap(due_.begin(), due_.end());

@@ -1,4 +1,4 @@
-// Gates of rates: which are closed, when they open, and which queue pairs wait for each.
+// The gates of rate limits: which are closed, when they open, and which queue pairs wait for each.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace softhca::engine {
 
 class RateGates {
  public:
-  /// What it needs for so many queue pairs is allocated when a gate is first limited.
+  /// The memory for `queue_pairs` queue pairs is allocated when a gate is first limited.
   RateGates(const StepClock& clock, std::uint32_t queue_pairs)
       : clock_(clock), slots_(queue_pairs) {}
 
   bool any_limited() const { return limited_ != 0; }
-  /// Takes effect with the next charge; a debt stays. Allocates.
+  /// Sets the limits of a gate. They take effect with the next charge. A debt remains. Allocates.
   void set(RateGate& gate, const RateLimits& limits);
-  /// Something goes through; the gate closes if it is in debt then.
+  /// Charges the gate. It closes if it is in debt then.
   void charge(RateGate& gate, std::uint64_t bytes, std::uint32_t messages) {
     if (!gate.limiter.limited()) return;
     gate.limiter.charge(bytes, clock_.now, messages);
     if (!gate.closed() && gate.limiter.ready_at() > clock_.now) close(gate);
   }
-  /// The gate is going. Calls `visit(slot)` for each queue pair that waited for it.
+  /// Removes the gate. Calls `visit(slot)` for each queue pair that waited for it.
   template <class Visit>
   void forget(RateGate& gate, Visit&& visit) {
     set(gate, {});
@@ -34,22 +34,23 @@ class RateGates {
     passing_.remove(gate);
   }
 
-  /// The queue pair waits for the gate, unless it waits for one. REQUIRES: the gate is closed.
+  /// Makes the queue pair wait for the gate, unless it already waits for one. REQUIRES: the gate is
+  /// closed.
   void wait(std::uint32_t slot, RateGate& gate);
   bool waits(std::uint32_t slot) const {
     return slot < waiters_.size() && waiters_[slot].link.linked();
   }
-  /// The queue pair waits no more.
+  /// Ends the wait of the queue pair.
   void leave(std::uint32_t slot);
 
-  /// Opens the gates whose debt is paid, and calls `opened(gate)` for each.
+  /// Opens the gates that have paid their debt, and calls `opened(gate)` for each.
   template <class Opened>
   void open_due(Opened&& opened) {
     while (!due_.empty() && due_.front().at <= clock_.now)
       if (RateGate* gate = pop_due()) opened(*gate);
   }
-  /// Calls `visit(slot)` for one queue pair of those that wait for each open gate: all at once
-  /// would find the rate used up by the first.
+  /// Calls `visit(slot)` for one waiting queue pair of each open gate. If all went at once, the
+  /// first would use up the rate.
   template <class Visit>
   void pass(Visit&& visit) {
     for (RateGate *gate = passing_.front(), *after; gate != nullptr; gate = after) {
@@ -59,7 +60,7 @@ class RateGates {
       visit(slot);
     }
   }
-  /// When there is something to open or to pass.
+  /// Returns when there is a gate to open or a queue pair to pass.
   Time next() const {
     if (!passing_.empty()) return Time{};
     return due_.empty() ? kNever : due_.front().at;

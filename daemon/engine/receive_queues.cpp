@@ -9,18 +9,20 @@
 namespace softhca::engine {
 namespace {
 
-// Posts looked at in one draw; those beyond are looked at in the next.
+// Most posts that one draw accounts for. The next draw accounts for the rest.
 constexpr unsigned kPostsPerDraw = 256;
 
-/// IBA has no importance of connections; where the operator names none, the class selector of the
-/// path (RFC 2474, 4.2.2) orders them as everywhere else in the network.
+/// Returns the importance of a queue pair. IBA does not define one. If the operator sets none, the
+/// class selector of the path (RFC 2474, 4.2.2) orders queue pairs, as everywhere else in the
+/// network.
 std::uint8_t importance_of(const QueuePair& qp, const receive::Member& member) {
   if (member.own_importance != receive::Member::kByPath) return member.own_importance;
   if (member.terms.importance != receive::Terms::kByPath) return member.terms.importance;
   return static_cast<std::uint8_t>(qp.connection.route.path.traffic_class >> 5);
 }
 
-/// The level of its process, its peer and its queue decide. The peer of a datagram is nobody.
+/// True if the rule applies: the level of its process, its peer and its queue decide. A rule with
+/// peers never applies to datagrams.
 bool fits(const SrqRule& rule, const QueuePair& qp, const SharedReceiveQueue& srq) {
   if (rule.queue && *rule.queue != srq.number) return false;
   const Level* level = qp.session->level;
@@ -47,7 +49,7 @@ receive::Terms terms_of(const QueuePair& qp, const SharedReceiveQueue& srq) {
 }  // namespace
 
 void ReceiveQueues::add(SharedReceiveQueue& srq) {
-  constexpr std::uint32_t kNumbers = 1u << 24;  // as the wire has bits for
+  constexpr std::uint32_t kNumbers = 1u << 24;  // the width of the field on the wire
   do {
     next_number_ = (next_number_ + 1) % kNumbers;
   } while (next_number_ == 0 || xrc_.contains(next_number_));
@@ -118,7 +120,7 @@ void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy, const Sr
     assert(srq->provisioner || !accounts_wanted(policy, rules));
     if (!srq->provisioner) continue;
     srq->provisioner->set_policy(policy);
-    // Those without an account follow with their next draw.
+    // Queue pairs without an account follow with their next draw.
     srq->provisioner->for_each_account([&](Qpn qpn) {
       QueuePair* qp = queue_pairs_.find(qpn);
       receive::Member* member = qp != nullptr ? member_of(*qp, *srq) : nullptr;
@@ -187,7 +189,7 @@ void ReceiveQueues::fail(SharedReceiveQueue& srq) {
   async_events_.raise(*srq.session, srq.user_handle, EventType::kSrqError);
 }
 
-/// kEmpty: there is none, or none for this queue pair.
+/// Draws from a provisioned queue. kEmpty: the queue is empty, or this queue pair may not draw.
 shm::Take ReceiveQueues::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq) {
   receive::Provisioner& provisioner = *srq.provisioner;
   const auto available = account_posts(srq);
@@ -224,14 +226,15 @@ void ReceiveQueues::report(const SharedReceiveQueue& srq, QueuePair& qp,
   }
 }
 
-/// Tells the provisioner what was posted. Returns the work requests at hand; none: the ring is
-/// hostile.
+/// Reports new posts to the provisioner. Returns the number of available work requests. Nothing:
+/// the ring is hostile.
 std::optional<std::uint32_t> ReceiveQueues::account_posts(SharedReceiveQueue& srq) {
   const auto available = srq.ring.available();
   if (!available) return std::nullopt;
   const std::uint32_t posted = srq.ring.posted();
   receive::Provisioner& provisioner = *srq.provisioner;
-  // A producer counter that was set back counts for nothing until it is beyond what it was.
+  // If the program sets its producer counter back, no post counts until the counter exceeds its
+  // former value.
   for (unsigned n = 0; n < kPostsPerDraw && ring_distance(posted, srq.accounted) > 0; ++n) {
     if (provisioner.unreplenished() == 0) {
       srq.accounted = posted;
@@ -242,9 +245,9 @@ std::optional<std::uint32_t> ReceiveQueues::account_posts(SharedReceiveQueue& sr
   return available;
 }
 
-/// A peer of a reliable service is told: its next message is refused with "remote operation error",
-/// and then the queue pair fails. So it learns what has happened, instead of trying until it times
-/// out.
+/// Drops the connection. For a reliable service, the peer's next message is refused with "remote
+/// operation error", and then the queue pair fails. The peer thus learns the cause instead of
+/// retrying until it times out.
 void ReceiveQueues::drop_connection(QueuePair& qp, const SharedReceiveQueue& srq,
                                     const receive::Member& member) {
   if (qp.error.pending || qp.state == QpState::kError || qp.rq.given_up) return;
@@ -264,7 +267,7 @@ bool ReceiveQueues::has_receive(QueuePair& qp) {
   return ring.available().value_or(1) != 0;
 }
 
-/// An XRC target may have lost the queue it drew from: then there is nothing to complete.
+/// An XRC target may have lost the queue from which it drew. Then there is nothing to complete.
 void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& completion) {
   const bool xrc = qp.type == QpType::kXrcReceive;
   if (xrc && qp.srq == nullptr) return;

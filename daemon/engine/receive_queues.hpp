@@ -1,7 +1,7 @@
 // Receives: drawn from a queue pair's own ring or from a shared receive queue, and completed. A
-// shared one may be provisioned (mechanism D): then each draw first learns what the consumer
-// posted, and asks whether the queue pair may have one. XRC targets draw from the queue that each
-// request names (InfiniBand specification, annex A14); it may go between two packets.
+// shared queue may be provisioned (mechanism D). Then each draw first accounts for the consumer's
+// posts, and checks that the queue pair may draw. XRC targets draw from the queue that each request
+// names (InfiniBand specification, annex A14). That queue may be destroyed between two packets.
 #pragma once
 
 #include <cstddef>
@@ -31,46 +31,48 @@ class ReceiveQueues {
         log_(log) {}
 
   // --- shared receive queues
-  /// Gives the queue its number.
+  /// Adds the queue and gives it its number.
   void add(SharedReceiveQueue& srq);
-  /// No request of XRC finds the queue any more.
+  /// Retires the queue: XRC requests no longer find it.
   void retire(SharedReceiveQueue& srq);
-  /// Takes retired queues from XRC targets, in some slots of queue pairs from `slot` on, which goes
-  /// on. What they have drawn of these is gone, too; the rest of their messages is refused. True:
-  /// no target has any.
+  /// Removes retired queues from XRC targets, for some slots of queue pairs from `slot` on, and
+  /// advances `slot`. Receives drawn from these queues are dropped, and the rest of their messages
+  /// is refused. True: no target has a retired queue.
   bool drop_retired(const Session& payer, std::uint32_t& slot);
-  /// REQUIRES: no XRC target has the queue.
+  /// Removes the queue. REQUIRES: no XRC target has it.
   void remove(SharedReceiveQueue& srq);
   std::size_t size() const { return shared_.size(); }
-  /// Arms the limit event; it fires at once when the queue is below.
+  /// Arms the limit event. It is raised at once if the queue is below the limit.
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
-  /// Goes on in `ring`, which the queue's own made (ReceiveRing::copy_to()), and judges by its size
-  /// from now on; what was drawn before counts for nobody. Returns the provisioner that `made`
-  /// replaces, to be freed elsewhere. REQUIRES: `made`, if the queue has one.
+  /// Moves the queue to `ring`, which its own ring made (ReceiveRing::copy_to()). Limits follow the
+  /// new size from now on. Receives drawn before are charged to no queue pair. Returns the
+  /// provisioner that `made` replaces, to be freed elsewhere. REQUIRES: `made`, if the queue has a
+  /// provisioner.
   std::unique_ptr<receive::Provisioner> resize(SharedReceiveQueue& srq,
                                                const shm::ReceiveRing& ring,
                                                std::unique_ptr<receive::Provisioner> made);
-  /// It gives no receive any more, and its program is told. Nothing happens if that is so already.
+  /// Fails the queue: no receive can be drawn, and its program gets an event. Does nothing if it
+  /// failed before.
   void fail(SharedReceiveQueue& srq);
 
   // --- provisioning
-  /// Makes what the tenant's shared receive queues lack to follow `policy`. Allocates, and is
-  /// therefore for the control thread, outside of a task: queues come and go only by that thread's
-  /// tasks.
+  /// Makes the provisioners that the tenant's shared receive queues lack for `policy`. It
+  /// allocates, so the control thread calls it outside of a task. That is safe because queues are
+  /// added and removed only by that thread's tasks.
   Provisioners make_provisioners(const Tenant& tenant, const SrqPolicy& policy,
                                  const SrqRules& rules) const;
-  /// What was drawn before counts for nobody. REQUIRES: the queue has no provisioner.
+  /// Starts provisioning. Receives drawn before are charged to no queue pair. REQUIRES: the queue
+  /// has no provisioner.
   void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
-  /// Sets the policy of all shared receive queues of the tenant, present and future; takes effect
-  /// at once. REQUIRES: none lacks a provisioner.
+  /// Sets the policy of all shared receive queues of the tenant, present and future. It takes
+  /// effect at once. REQUIRES: none lacks a provisioner.
   void set_policy(Tenant& tenant, const SrqPolicy& policy, const SrqRules& rules);
-  /// The peer of the queue pair is another one: rules are looked through again.
+  /// Marks the rules of the queue pair as outdated: its peer has changed.
   static void path_changed(QueuePair& qp);
-  /// Makes what is known of the queue pair follow the rules in force. REQUIRES: it is on a shared
-  /// receive queue.
+  /// Applies the current rules to the queue pair. REQUIRES: it is on a shared receive queue.
   void follow_rules(QueuePair& qp);
-  /// Sets what holds for one queue pair, whatever the policy says; what is not given stays.
-  /// REQUIRES: it exists, on a shared receive queue that has a provisioner.
+  /// Terms for one queue pair, whatever the policy says. A term that is not given does not change.
+  /// REQUIRES: the queue pair exists, on a shared receive queue that has a provisioner.
   struct ReceiveTerms {
     std::optional<std::uint32_t> limit;      ///< 0: none; Member::kByPolicy
     std::optional<std::uint8_t> importance;  ///< below kImportances; kByPath: by rule or path
@@ -82,17 +84,17 @@ class ReceiveQueues {
   shm::Take draw(QueuePair& qp);
   /// Completes the receive that was drawn.
   void complete(QueuePair& qp, const transport::ReceiveCompletion& completion);
-  /// Is there a receive to draw? True also when only drawing can tell, as for an XRC target that
-  /// has no queue yet.
+  /// True if there is a receive to draw. Also true if only drawing can tell, as for an XRC target
+  /// that has no queue yet.
   static bool has_receive(QueuePair& qp);
-  /// The queue pair is going.
+  /// Ends the accounts of a queue pair that is removed.
   void leave(QueuePair& qp);
 
   // --- XRC targets
-  /// The target draws from the queue with this number from now on. kRemoteInvalidRequest: it may
-  /// use no such queue.
+  /// Selects the queue from which the target draws from now on. kRemoteInvalidRequest: it may use
+  /// no queue with this number.
   Verdict choose(QueuePair& qp, std::uint32_t number);
-  /// Null: there is no such queue that this target may use.
+  /// Returns the queue with this number. Null: this target may use no such queue.
   SharedReceiveQueue* find_xrc(const QueuePair& qp, std::uint32_t number) const;
 
  private:
@@ -126,7 +128,7 @@ class ReceiveQueues {
   std::vector<SharedReceiveQueue*> shared_;
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_;  ///< by number
   std::uint32_t next_number_ = 0;
-  std::uint32_t rules_ = 1;  ///< counts the changes of any tenant's rules; never 0
+  std::uint32_t rules_ = 1;  ///< counts changes of any tenant's rules; never 0
 };
 
 }  // namespace softhca::engine

@@ -1,12 +1,14 @@
-// Shared receive queues that run low: one check behind the limit event that the program armed, the
-// operator's watermark and the report of runaways; who drew most is named with each.
+// Shared receive queues that run low. One check serves the limit event that the program armed, the
+// operator's watermark and the report of runaways. Each report names the queue pairs that drew
+// most.
 #include <algorithm>
 
 #include "daemon/engine/receive_queues.hpp"
 
 namespace softhca::engine {
 
-/// Where the operator names none, the level at which a runaway is reported is one.
+/// Sets the watermark of the queue. If the operator sets none, the level at which a runaway is
+/// reported is the watermark.
 void ReceiveQueues::set_watermark(SharedReceiveQueue& srq) {
   const SrqPolicy& policy = srq.session->tenant->receive_policy;
   if (policy.watermark != 0) return srq.level.set_watermark(policy.watermark, false);
@@ -15,7 +17,7 @@ void ReceiveQueues::set_watermark(SharedReceiveQueue& srq) {
   srq.level.clear_watermark();
 }
 
-/// What the program armed stays armed.
+/// Restarts the level check. The limit that the program armed stays armed.
 void ReceiveQueues::restart_level(SharedReceiveQueue& srq) {
   const std::uint32_t armed = srq.level.armed();
   srq.level = receive::QueueLevel(srq.ring.entries());
@@ -54,7 +56,8 @@ void ReceiveQueues::look_at_level(SharedReceiveQueue& srq, std::uint32_t drawn) 
     return tell_low(srq, available, true);
   }
   if (!crossed.limit && !crossed.watermark) return;
-  // What nobody asked the daemon for must not fill its log, however many queues a tenant has.
+  // The operator has not asked for these reports. They must not fill the log, however many queues a
+  // tenant has.
   if (clock_.now < tenant.next_receive_report) return;
   if (crossed.limit) {
     tenant.next_receive_report = clock_.now + receive::kRunawayPause;
@@ -64,7 +67,8 @@ void ReceiveQueues::look_at_level(SharedReceiveQueue& srq, std::uint32_t drawn) 
   }
 }
 
-/// `of_operator`: it is the operator's watermark that was reached, else the program's limit.
+/// Reports that the queue is low. `of_operator`: it reached the operator's watermark, else the
+/// program's limit.
 void ReceiveQueues::tell_low(SharedReceiveQueue& srq, std::uint32_t available, bool of_operator) {
   const auto kind =
       of_operator ? DaemonEventKind::kSrqWatermark : DaemonEventKind::kSrqLimitReached;
@@ -101,7 +105,8 @@ void ReceiveQueues::tell_drawers(SharedReceiveQueue& srq) {
       report(DaemonEventKind::kSrqDrawer, srq, who.qpn, who.count, srq.drawers.total());
 }
 
-/// A queue with one user has no runaway: it runs low, and nobody suffers by it.
+/// Reports the queue pair that drew most. A queue with one user has no runaway: if it runs low, no
+/// other queue pair is affected.
 void ReceiveQueues::tell_runaway(SharedReceiveQueue& srq) {
   const receive::TopDrawers::Drawer* who = srq.drawers.majority();
   if (who == nullptr || (srq.users <= 1 && srq.xrc_domain == XrcDomainId())) return;

@@ -1,5 +1,5 @@
-// XRC targets: receives are drawn from the queue a request names, complete where that queue says,
-// and remote keys are checked against its protection domain.
+// XRC targets: a receive is drawn from the queue that a request names and completes on that queue's
+// completion queue. Remote keys are checked against the queue's protection domain.
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
@@ -23,13 +23,14 @@ Verdict ReceiveQueues::choose(QueuePair& qp, std::uint32_t number) {
   SharedReceiveQueue* srq = find_xrc(qp, number);
   if (srq == nullptr) return Verdict::kRemoteInvalidRequest;
   if (srq == qp.srq) return Verdict::kOk;
-  // A receive left from a message that broke off cannot serve one for another queue.
+  // A receive left from an incomplete message cannot serve a message for another queue.
   if (qp.rq.drawn) complete(qp, {.verdict = Verdict::kFlushed});
   use(qp, srq);
   return Verdict::kOk;
 }
 
-/// What the target holds of the queue before stays on its account there, if it has one.
+/// Switches the target to a queue. Receives of the former queue stay on the target's account there,
+/// if it has one.
 void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
   if (qp.srq == srq) return;
   if (qp.srq != nullptr && qp.rq.member.is_known())
@@ -43,7 +44,7 @@ void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
   qp.rq.xrc_members.erase(known);
 }
 
-/// Null: the target has no share of that queue.
+/// Returns the share of the target in the queue; null if it has none.
 receive::Member* ReceiveQueues::member_of(QueuePair& qp, const SharedReceiveQueue& srq) {
   if (qp.srq == &srq) return &qp.rq.member;
   for (XrcMember& other : qp.rq.xrc_members)
@@ -51,7 +52,6 @@ receive::Member* ReceiveQueues::member_of(QueuePair& qp, const SharedReceiveQueu
   return nullptr;
 }
 
-/// The queue pair is going.
 void ReceiveQueues::leave(QueuePair& qp) {
   if (qp.srq == nullptr) return;
   if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.rq.member);

@@ -1,4 +1,4 @@
-// Ways to remote addresses.
+// Paths to remote addresses.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace softhca::engine {
 
 struct Session;
 
-/// The way to one remote address, from an address vector.
+/// The path to one remote address, from an address vector.
 struct AddressPath {
   Gid source;
   Gid destination;
@@ -26,15 +26,15 @@ struct AddressPath {
   std::uint8_t service_level = 0;
 };
 
-/// A path and the headers below the transport for it, as far as they are known.
+/// A path, and the headers below the transport for it if they are known.
 struct Route {
   AddressPath path;
   std::uint16_t udp_source_port = wire::kSourcePortBase;
-  bool cc_enabled = false;  ///< the sender slows down when told of congestion
+  bool cc_enabled = false;  ///< the sender reacts to congestion notifications
   wire::FrameTemplate frame;
-  Time valid_until{};              ///< the next hop's address is to be looked up again then
-  Time unresolved_since = kNever;  ///< the next hop does not answer
-  Time last_unresolved{};          ///< when that was last found
+  Time valid_until{};              ///< the next hop's address is resolved again then
+  Time unresolved_since = kNever;  ///< since when the next hop does not answer
+  Time last_unresolved{};          ///< when the next hop was last found not to answer
 
   void invalidate() { valid_until = Time{}; }
 };

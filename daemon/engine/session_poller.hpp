@@ -1,10 +1,11 @@
-// Decides which session memory the engine scans, and whose commands it takes in next.
+// Decides which session memory the engine polls, and from which session it fetches commands next.
 //
-// Both are bounded in a poll step, and neither follows how much anybody posts. Looks are divided
-// equally between the classes (tenants, or their levels) that have processes awake, and go round
-// the processes of each. Among those in which something was found, turns to be taken in from go by
-// what taking in costs: start-time fair queuing, as with the queue pairs that have work
-// (schedule/run_queue.hpp), so that a class that posts little waits only for the turn in service.
+// Both are bounded in a poll step and do not depend on how much a process posts. Polls are divided
+// equally between the classes (tenants, or their levels) with processes awake, and rotate among the
+// processes of each class. Sessions in which a poll found something get turns to be fetched from,
+// in the order of start-time fair queuing by the cost of fetching. Queue pairs with work are
+// scheduled the same way (schedule/run_queue.hpp). A class that posts little therefore waits only
+// for the turn in service.
 #pragma once
 
 #include <algorithm>
@@ -19,23 +20,21 @@ namespace softhca::engine {
 
 class SessionPoller {
  public:
-  /// Looks in a step, and between two pieces of work in it: with more, a look costs more than it
+  /// Polls in a step, and between two pieces of work in it. With more, a poll costs more than it
   /// saves. Each class has at least one.
   static constexpr std::size_t kLooks = 64;
 
-  /// Set-up only. Classes are numbered as in the run queue of the engine.
+  /// Allocates. For set-up only. Classes are numbered as in the engine's run queue.
   void reserve(std::uint16_t tenants, std::uint16_t classes);
 
-  /// add(): the session is there, awake; allocates. remove(): it goes.
+  /// add() adds a session, awake, and allocates. remove() removes it.
   void add(Session& session);
   void remove(Session& session);
-  /// wake(): the session is to be looked at; rest(): no longer. Nothing happens if that is so
-  /// already.
+  /// wake() starts polling the session, rest() stops it. They do nothing if that is so already.
   void wake(Session& session);
   void rest(Session& session);
 
-  /// Calls visit(session) for the sessions whose turn it is to be looked at, except those of one
-  /// class.
+  /// Calls visit(session) for the sessions that are to be polled next, except those of one class.
   template <class Visit>
   void look(Visit&& visit, QosClassId except = kNoQosClass) {
     for (const std::uint16_t id : present_) {
@@ -49,22 +48,23 @@ class SessionPoller {
     }
   }
 
-  /// Something was found in the session. Nothing happens if that is known.
+  /// Queues the session for fetching: a poll found something. Does nothing if it is queued.
   void push(const Session& session) { order_.push(session.poll.slot, session.qos_class); }
-  /// The session to be taken in from next, null: there is none; served() is to follow.
+  /// Returns the session to fetch from next; null if there is none. served() must follow.
   Session* pop();
-  /// What taking in from the session popped last cost, and whether something was left.
+  /// Reports the cost of fetching from the session that pop() returned, and whether something was
+  /// left.
   void served(const Session& session, std::uint64_t cost, bool more) {
     order_.served(session.poll.slot, cost, more);
   }
   bool empty() const { return order_.empty(); }
-  /// The order of turns: says whose turns are contended, and takes weights.
+  /// Returns the order of turns: it tells whether turns are contended, and takes weights.
   schedule::RunQueue& order() { return order_; }
 
  private:
   struct QosClass {
-    std::vector<std::uint32_t> awake;  ///< slots of sessions, in no order
-    std::size_t next = 0;              ///< place in `awake` of the next to be looked at
+    std::vector<std::uint32_t> awake;  ///< slots of sessions, in no particular order
+    std::size_t next = 0;              ///< index in `awake` of the next to poll
   };
   void share_looks();
 
@@ -72,7 +72,7 @@ class SessionPoller {
   std::vector<std::uint32_t> free_slots_;
   std::vector<QosClass> classes_;
   std::vector<std::uint16_t> present_;  ///< classes with sessions awake
-  std::size_t looks_ = kLooks;          ///< of each class
+  std::size_t looks_ = kLooks;          ///< polls of each class
   schedule::RunQueue order_;
   std::uint16_t tenants_ = 0;
 };

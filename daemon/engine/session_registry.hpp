@@ -1,5 +1,5 @@
-// Sessions as they come and go: their class has its turns and weights, their VCBs and doorbells are
-// polled, their events are kept.
+// Adds and removes sessions: the turns and weights of their class, the polling of their VCBs and
+// doorbells, and their events.
 #pragma once
 
 #include "daemon/engine/tvl_assignment.hpp"
@@ -16,11 +16,11 @@ class SessionRegistry {
         tvl_assignment_(tvl_assignment),
         async_events_(async_events) {}
 
-  /// The session belongs to its class. Its memory is not looked at before poll().
+  /// Adds the session to its class. Its memory is not polled before poll().
   void install(Session& session);
-  /// From now on its VCBs and doorbells are looked at. REQUIRES: it is installed.
+  /// Starts polling its VCBs and doorbells. REQUIRES: it is installed.
   void poll(Session& session);
-  /// REQUIRES: nothing of the session is left.
+  /// Removes the session. REQUIRES: it has no objects left.
   void remove(Session& session);
 
  private:

@@ -16,7 +16,8 @@
 
 namespace softhca::engine {
 
-/// A domain of extended reliable connected service (XRC); unique in the adapter, 0 is none.
+/// A domain of the extended reliable connected service (XRC). Ids are unique in the adapter; 0 is
+/// none.
 using XrcDomainId = Id<struct XrcDomainTag, std::uint32_t>;
 
 struct SharedReceiveQueue {
@@ -25,21 +26,21 @@ struct SharedReceiveQueue {
   shm::ReceiveRing ring;
   std::uint64_t user_handle = 0;
   memory::PdId pd;
-  receive::QueueLevel level;  ///< with the limit event that its program armed
+  receive::QueueLevel level;  ///< including the limit that its program armed
   receive::TopDrawers drawers;
   std::uint64_t empty = 0;         ///< times a message found no receive
-  std::uint32_t droughts = 1;      ///< times it had none, and one that is to come
-  std::uint32_t waiting = 0;       ///< queue pairs that found none in this drought
-  std::uint32_t most_waiting = 0;  ///< in any of them
+  std::uint32_t droughts = 1;      ///< starvations so far, plus one
+  std::uint32_t waiting = 0;       ///< queue pairs that found it empty in this starvation
+  std::uint32_t most_waiting = 0;  ///< maximum of `waiting`
   std::uint32_t users = 0;         ///< queue pairs
   bool failed = false;
-  bool retired = false;           ///< it is going, and no request of XRC finds it any more
-  std::uint32_t place = 0;        ///< among all of them
-  std::uint32_t number = 0;       ///< names it in reports and to peers of XRC, 24 bits
-  XrcDomainId xrc_domain;         ///< none: not of XRC
-  CompletionQueue* cq = nullptr;  ///< XRC: where its receives complete
-  std::unique_ptr<receive::Provisioner> provisioner;  ///< none: no limit
-  std::uint32_t accounted = 0;  ///< posts the provisioner knows of, a counter of the ring
+  bool retired = false;           ///< being destroyed: XRC requests no longer find it
+  std::uint32_t place = 0;        ///< index among all shared receive queues
+  std::uint32_t number = 0;       ///< identifies it in reports and to XRC peers, 24 bits
+  XrcDomainId xrc_domain;         ///< 0: not of XRC
+  CompletionQueue* cq = nullptr;  ///< XRC: completion queue of its receives
+  std::unique_ptr<receive::Provisioner> provisioner;  ///< null: no limit
+  std::uint32_t accounted = 0;  ///< posts that the provisioner knows, a counter of the ring
 };
 
 /// Provisioners for shared receive queues that have none.

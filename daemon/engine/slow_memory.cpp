@@ -8,7 +8,7 @@
 namespace softhca::engine {
 namespace {
 
-/// Nanoseconds in place of bytes: a hundredth of the time, and 20 ms at once.
+/// In nanoseconds instead of bytes: 1 % of the time, and bursts of 20 ms.
 constexpr RateLimits kShare{.bytes_per_second = 10'000'000, .burst_bytes = 20'000'000};
 
 }  // namespace

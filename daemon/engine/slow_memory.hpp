@@ -1,14 +1,14 @@
-// Tenants whose memory the engine waits for. Where it reaches memory through the kernel, it may
-// wait: for page faults, for the locks of an address space. What it waits for one tenant is a
-// hundredth of the time; beyond that, what needs the tenant's memory waits until it is so again.
-// That is:
+// Tenants with slow memory. Where the engine accesses memory through the kernel, it may wait for
+// page faults or for the locks of an address space. It waits at most 1 % of the time for one
+// tenant. Beyond that, operations that need the tenant's memory are delayed until its share allows
+// them again:
 //
-// - Messages of the tenant, and of others in this daemon to it, do not begin, and hold nothing
-//   meanwhile; those that have begun wait where they are. (Datagrams and messages of unreliable
-//   connections to the tenant are dropped and counted.) To other hosts nothing goes that has
-//   payload or asks for it.
-// - Requests of peers of other hosts are refused by an RNR NAK that says when to send them again
-//   (UC and UD: dropped and counted). What comes that the tenant reads is dropped and counted.
+// - Messages of the tenant, and of others in this daemon to it, do not begin, and hold nothing in
+//   the meantime. Those that have begun wait where they are. (Datagrams and messages of unreliable
+//   connections to the tenant are dropped and counted.) The tenant sends nothing to other hosts
+//   that carries payload or requests it.
+// - Requests of peers on other hosts get an RNR NAK with the time after which to send them again
+//   (UC and UD: dropped and counted). Responses to the tenant's reads are dropped and counted.
 #pragma once
 
 #include <cstdint>
@@ -24,36 +24,39 @@ class SlowMemory {
   SlowMemory(const StepClock& clock, std::uint32_t queue_pairs)
       : clock_(clock), gates_(clock, queue_pairs) {}
 
-  /// Before the first queue pair of the tenant. Allocates.
+  /// Adds a tenant. REQUIRES: it has no queue pair yet. Allocates.
   void add(Tenant& tenant);
-  /// The tenant is going. Calls `wake(slot)` for queue pairs of others that have waited for it.
+  /// Removes a tenant. Calls `wake(slot)` for queue pairs of others that waited for it.
   template <class Wake>
   void remove(Tenant& tenant, Wake&& wake) {
     gates_.forget(gate_of(tenant), wake);
   }
-  /// The engine has waited so long for memory of the tenant.
+  /// Charges the tenant for the time that the engine waited for its memory.
   void waited(Tenant& tenant, Duration time);
 
-  /// Has there been such a tenant? If not, nothing of what follows needs to be asked.
+  /// True if the engine has ever waited for a tenant's memory. If not, the functions below need not
+  /// be called.
   bool any() const { return any_; }
-  /// Is the tenant's memory out of reach for now?
+  /// True if operations on the tenant's memory are delayed now.
   bool is_slow(const Tenant& tenant) const;
-  /// Does the queue pair have to wait for memory of `owner`? Its turn comes when it is over.
+  /// True if the queue pair must wait for memory of `owner`. release() reports when its turn comes.
   bool holds(const QueuePair& qp, Tenant& owner);
-  /// How long the peer is to wait with a packet for the queue pair; zero: it may come.
+  /// Returns how long the peer must wait before it sends a packet for the queue pair. Zero: the
+  /// packet is accepted.
   Duration request_wait(const QueuePair& qp) const;
   bool waits(const QueuePair& qp) const { return gates_.waits(qp.slot); }
-  /// The queue pair waits no more.
+  /// Ends the wait of the queue pair.
   void leave(const QueuePair& qp) { gates_.leave(qp.slot); }
 
-  /// Calls `wake(slot)` for queue pairs whose turns have come. To be called in each poll step.
+  /// Calls `wake(slot)` for each queue pair that has its turn now. REQUIRES: called in each poll
+  /// step.
   template <class Wake>
   void release(Wake&& wake) {
     if (clock_.now < gates_.next()) return;
     gates_.open_due([](const RateGate&) {});
     gates_.pass(wake);
   }
-  /// When the next is released.
+  /// Returns when release() has work next.
   Time next_release() const { return gates_.next(); }
 
  private:

@@ -13,7 +13,7 @@ inline Duration read_clock(clockid_t clock) {
   return std::chrono::seconds(t.tv_sec) + Duration(t.tv_nsec);
 }
 
-/// On the time line of the engine.
+/// Returns the time on the engine's time line.
 inline Time monotonic_time() { return Time(read_clock(CLOCK_MONOTONIC)); }
 
 }  // namespace softhca::engine

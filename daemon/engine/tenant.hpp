@@ -1,5 +1,5 @@
-// A tenant and its levels. What is not in `control` belongs to the engine: only its thread, or a
-// task on it, changes it.
+// A tenant and its levels. All members except `control` belong to the engine: only its thread, or a
+// task on it, changes them.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@
 
 namespace softhca::engine {
 
-/// A level: a part of a tenant's allocation, with a name, for some of its processes and queue pairs
+/// A level: a named part of a tenant's allocation, for some of its processes and queue pairs
 /// (mechanism A3).
 struct Level {
   QosClassId qos_class;
   std::string name;
-  bool is_default = false;  ///< for processes that nothing assigns to another
-  Marking marking;          ///< of its packets, before that of its tenant
-  PathRules rules;          ///< whose queue pairs it has, as the operator says
-  PathRules own_rules;      ///< likewise, as the tenant says
+  bool is_default = false;  ///< for processes that no rule assigns to another
+  Marking marking;          ///< marking of its packets; overrides the tenant's
+  PathRules rules;          ///< the operator's rules for its queue pairs
+  PathRules own_rules;      ///< the tenant's rules for its queue pairs
   RateGate rate;
   PeerGates peer_rates;
   LevelCounters counters;
@@ -41,10 +41,10 @@ struct Level {
 struct Tenant {
   TenantId id;
   std::string name;
-  QosClassId qos_class;  ///< of what no level has
-  /// Empty: the tenant is not divided, and all its sessions draw on what it has as a whole.
+  QosClassId qos_class;  ///< for queue pairs that belong to no level
+  /// Empty: the tenant has no levels, and all its sessions share its allocation.
   std::vector<std::unique_ptr<Level>> levels;
-  /// Null: the class is the tenant's own, or another tenant's.
+  /// Returns the level with this class. Null: the class is the tenant's own, or another tenant's.
   Level* find_level(QosClassId wanted) const {
     for (const auto& level : levels)
       if (level->qos_class == wanted) return level.get();
@@ -56,21 +56,22 @@ struct Tenant {
     bool operator==(const Address&) const = default;
   };
   std::vector<Address> addresses;  ///< the GID table, by index
-  /// Addresses that are no longer in the table, but kept by queue pairs and address handles made
-  /// before.
+  /// Addresses that were removed from the table, but that older queue pairs and address handles
+  /// still use.
   std::vector<Address> former_addresses;
-  /// Does the tenant have an address on the network of `port` (none: inside this daemon alone)?
+  /// True if the tenant has an address on the network of `port` (none: only inside this daemon).
   bool is_on(std::optional<PortId> port) const {
     return std::any_of(addresses.begin(), addresses.end(),
                        [&](const Address& address) { return address.port == port; });
   }
-  /// Is `gid` an address or a former address of the tenant, on `port` if one is named?
+  /// True if `gid` is an address or a former address of the tenant, on `port` if it is given.
   bool has_address(const Gid& gid, std::optional<PortId> port = {}) const {
     return is_in(addresses, gid, port) || is_in(former_addresses, gid, port);
   }
-  /// May a peer name `named` to reach a queue pair whose address is `used`? Only `used` itself,
-  /// unless the two differ because of a change of addresses: a program tells its peer the address
-  /// that it reads and connects by the index it has read, and the change may come in between.
+  /// True if a peer may use `named` to reach a queue pair with the address `used`. That is so if
+  /// both are equal, or if a change of addresses made them differ. A program reads its address,
+  /// tells it to its peer, and connects by the index of that address; the address at that index may
+  /// change in between.
   bool answers_to(const Gid& used, const Gid& named, std::optional<PortId> port) const {
     return used == named ||
            ((is_in(former_addresses, used, port) || is_in(former_addresses, named, port)) &&
@@ -81,21 +82,21 @@ struct Tenant {
       return address.gid == gid && (!port || address.port == port);
     });
   }
-  Marking marking;           ///< of its packets
-  bool yields = false;       ///< leaving: another tenant with one of its addresses beats it
-  bool lends = false;        ///< guarantees that it leaves idle (A10)
-  SrqPolicy receive_policy;  ///< of its shared receive queues
+  Marking marking;           ///< marking of its packets
+  bool yields = false;       ///< leaving: another tenant with the same address has precedence
+  bool lends = false;        ///< whether it lends idle guarantees (A10)
+  SrqPolicy receive_policy;  ///< policy of its shared receive queues
   SrqRules receive_rules;
-  Time next_receive_report{};  ///< what its queues tell unasked waits until then
+  Time next_receive_report{};  ///< no report that the operator did not request before then
   TenantCounters counters;
   RateGate rate;
-  transport::KeptAccount kept;  ///< packets of peers, ahead of their turn
+  transport::KeptAccount kept;  ///< its out-of-order packets from peers
   PeerGates peer_rates;
-  RateGate slow_memory;               ///< closed: see SlowMemory
+  RateGate slow_memory;               ///< closed: its memory is slow, see SlowMemory
   Time memory_suspected_until{};      ///< see MeasuredMemory
   std::uint32_t waiting_packets = 0;  ///< see WaitingPackets
 
-  TenantControl control;  ///< not for the engine
+  TenantControl control;  ///< the engine does not use it
 };
 
 }  // namespace softhca::engine

@@ -1,10 +1,10 @@
-// Reliable connections that are gone but whose peer may not know yet that all it sent arrived.
+// Reliable connections that ended while their peer may not know yet that all it sent has arrived.
 //
-// A program that ends after its last message takes its queue pair away; when the last
-// acknowledgement was lost, its peer would retry without an answer and fail. For a while after its
-// end the adapter therefore goes on acknowledging what the queue pair had executed, and nothing
-// else: the TimeWait of a connection (InfiniBand specification, volume 1, 12.9.8.4) put to the use
-// TCP puts its own to (RFC 9293, 3.4).
+// A program that exits after its last message destroys its queue pair. If the last acknowledgement
+// was lost, the peer would retry without an answer and fail. For some time after its end the
+// adapter therefore still acknowledges what the queue pair had executed, and does nothing else.
+// This is the TimeWait of a connection (InfiniBand specification, volume 1, 12.9.8.4), used as TCP
+// uses its own (RFC 9293, 3.4).
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ namespace softhca::engine {
 struct TimeWait {
   Qpn qpn;
   TenantId tenant;
-  wire::Headers answer;  ///< the acknowledgement of everything executed
+  wire::Headers answer;  ///< acknowledges everything that was executed
   Route route;
   Time until{};
 };
 
-/// The connections that ended last; when the places are taken, the oldest gives up its place early.
-/// A tenant has at most a quarter of the places; then its own oldest makes room.
+/// The connections that ended last. If all places are in use, the oldest entry is replaced early. A
+/// tenant has at most a quarter of the places; beyond that, its own oldest entry is replaced.
 class TimeWaitTable {
  public:
   static constexpr std::size_t kPlaces = 256;
@@ -39,7 +39,8 @@ class TimeWaitTable {
     entries_[place] = entry;
   }
 
-  /// Null when there is none or its time is over. Queue pair number 0 is never found.
+  /// Returns the entry of a queue pair. Null: there is none, or its time is over. Queue pair number
+  /// 0 is never found.
   TimeWait* find(Qpn qpn, Time now) {
     if (qpn == Qpn()) return nullptr;
     for (std::size_t i = 0; i < kPlaces; ++i)
@@ -62,7 +63,7 @@ class TimeWaitTable {
     return place;
   }
 
-  std::vector<Qpn> numbers_;  ///< beside the entries: a search looks at nothing else
+  std::vector<Qpn> numbers_;  ///< apart from the entries: a search reads only these
   std::vector<TimeWait> entries_;
   std::size_t next_ = 0;
 };

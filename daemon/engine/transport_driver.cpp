@@ -12,7 +12,7 @@
 namespace softhca::engine {
 namespace {
 
-constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
+constexpr std::size_t kRunsPerStep = 64;  ///< most queue pairs served in one poll step
 constexpr unsigned kWaitingPacketsPerTurn = 32;
 
 bool is_held(const QueuePair& qp) {
@@ -49,7 +49,7 @@ std::size_t TransportDriver::run_ready() {
   return runs;
 }
 
-/// True: it could go on right away.
+/// Runs the queue pair for one turn. True: it has more work that can continue at once.
 bool TransportDriver::run(QueuePair& qp) {
   if (qp.error.pending) {
     lifecycle_.enter_error(qp);
@@ -73,7 +73,8 @@ bool TransportDriver::run(QueuePair& qp) {
          qp.connection.flow.wake_at() == kNever;
 }
 
-/// Takes in packets that have waited for memory, in order. True: there are more that may go on.
+/// Processes packets that have waited for memory, in order. True: there are more that can be
+/// processed.
 bool TransportDriver::take_waiting(QueuePair& qp) {
   WaitingPackets& waiting = parts_.memory_waits.packets();
   if (!waiting.any(qp.slot)) [[likely]]
@@ -83,21 +84,22 @@ bool TransportDriver::take_waiting(QueuePair& qp) {
     const WaitingPackets::Packet* const packet = waiting.front(qp.slot);
     if (packet == nullptr) return false;
     if (!take(qp, packet->frame, packet->number, true)) return false;
-    // They are all gone if the queue pair has failed.
+    // If the queue pair has failed, all its packets are gone.
     if (waiting.front(qp.slot) == packet) waiting.pop(*qp.tenant, qp.slot);
   }
   return true;
 }
 
-/// Has it to wait with all that it sends? Of a connection to another host only what has payload
-/// waits, not what it answers: see QpEnvironment::send().
+/// True if the queue pair may send nothing now because the tenant's memory is slow. A connection to
+/// another host still acknowledges; only packets with payload, or that request it, wait: see
+/// QpEnvironment::send().
 bool TransportDriver::waits_for_memory(const QueuePair& qp) {
   if (!parts_.slow_memory.any() || qp.state == QpState::kError) return false;
   const bool whole = qp.type == QpType::kUd || (qp.type == QpType::kUc && qp.is_local());
   return whole && parts_.slow_memory.holds(qp, *qp.tenant);
 }
 
-/// Has it to wait with the message at hand, in its middle?
+/// True if the queue pair must wait in the middle of the current message.
 bool TransportDriver::waits_in_message(const QueuePair& qp) {
   if (parts_.memory_waits.waits(qp.slot, MemoryWaits::Side::kSend)) return true;
   if (!parts_.slow_memory.any() || qp.state == QpState::kError) return false;
@@ -135,7 +137,8 @@ bool TransportDriver::transmit_watched(QueuePair& qp, transport::Local& local, Q
   return more;
 }
 
-/// After every call into a state machine: errors take effect, the timer follows the deadline.
+/// To be called after every call into a state machine. Puts the queue pair into the error state if
+/// an error is pending, and arms its timer for its deadline.
 void TransportDriver::settle(QueuePair& qp) {
   if (qp.error.pending) lifecycle_.enter_error(qp);
   if (qp.state == QpState::kError) return;
@@ -144,7 +147,7 @@ void TransportDriver::settle(QueuePair& qp) {
   if (!qp.sq.stalled && is_held(qp)) stall_.stall(qp);
   const Time deadline =
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
-  // Never in the past: it would fire again for each tick since, as many as a late step has.
+  // The time must not be in the past: the timer would fire once for each tick since then.
   const Time due = std::min({deadline, qp.connection.flow.wake_at(), qp.sq.look_at});
   const Duration least = qp.sq.stalled ? QpStall::least_wait(qp) : Duration(1);
   lifecycle_.timers().arm(TimerId(qp.slot), std::max(due, clock_.now + least));
@@ -156,10 +159,11 @@ std::size_t TransportDriver::expire() {
   });
 }
 
-/// Its turn, which follows, arms the timer anew. (A local one sees in its turn that it is due.)
+/// Handles a timer that is due. The turn of the queue pair follows and arms the timer again. (A
+/// local queue pair finds out in its turn that it is due.)
 void TransportDriver::expire(QueuePair& qp) {
-  // What it does not send, or has dropped, is not the peer's silence. Its turn comes with the gate,
-  // or when its memory has been reached.
+  // If this side does not send, or drops packets, the peer's silence does not count. The turn of
+  // the queue pair comes with the gate, or when its memory was accessed.
   if (parts_.memory_waits.packets().any(qp.slot)) return;
   if (parts_.slow_memory.any() && !qp.is_local() && qp.state != QpState::kError &&
       parts_.slow_memory.holds(qp, *qp.tenant))
@@ -190,13 +194,13 @@ void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
   }
 }
 
-/// True: a datagram from inside this daemon is being written to the receive that it has drawn.
+/// True if a datagram from inside this daemon is being written to the receive that it has drawn.
 bool TransportDriver::is_being_written(const QueuePair& qp) const {
   return qp.rq.writer != kNoIndex && parts_.memory_waits.is_sending(qp.rq.writer);
 }
 
-/// False: the memory of the packet is busy, and it is to be taken in again. `number`: of the
-/// packet; `may_wait`: there is room for it meanwhile.
+/// Processes a packet. False: the memory for the packet is busy, and the packet is to be processed
+/// again. `number`: of the packet. `may_wait`: there is room to buffer it.
 bool TransportDriver::take(QueuePair& qp, const wire::ParsedFrame& frame, std::uint64_t number,
                            bool may_wait) {
   QpEnvironment env(parts_, qp, qp.connection.route, &frame);
@@ -213,7 +217,7 @@ bool TransportDriver::take(QueuePair& qp, const wire::ParsedFrame& frame, std::u
   return !parts_.memory_waits.waits(qp.slot, MemoryWaits::Side::kReceive);
 }
 
-/// True: the transport wants a turn.
+/// Passes a packet to the transport. True: the transport needs a turn.
 bool TransportDriver::take_step(QueuePair& qp, QpEnvironment& env, const wire::ParsedFrame& frame,
                                 std::uint64_t number, bool may_wait) {
   std::optional<MemoryWaits::Step> step;

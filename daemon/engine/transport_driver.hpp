@@ -1,5 +1,5 @@
-// Driving the transport state machines: queue pairs with work in their turns, packets for them,
-// their timers.
+// Drives the transport state machines: the turns of queue pairs with work, received packets, and
+// timers.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,12 @@ class TransportDriver {
         stall_(stall),
         datagrams_(datagrams) {}
 
-  /// Runs queue pairs that have work, as much as the budget allows. Returns how many.
+  /// Runs queue pairs that have work, up to the budget. Returns their number.
   std::size_t run_ready();
-  /// A packet for the queue pair, whose transport and peer have been checked.
+  /// Receives a packet for the queue pair. REQUIRES: the transport of the packet and its peer were
+  /// checked.
   void receive(QueuePair& qp, const wire::ParsedFrame& frame);
-  /// Runs queue pairs whose timers are due. Returns how many timers were.
+  /// Runs the queue pairs of all timers that are due. Returns the number of timers.
   std::size_t expire();
 
  private:

@@ -27,16 +27,16 @@ Outcome TvlAssignment::close(TvlId id) {
   return closed;
 }
 
-/// Amounts have changed: whatever waits for some of them looks again.
+/// Lets all commands that wait for credits try again: the amounts have changed.
 void TvlAssignment::refresh() {
   arbitrator_.refresh();
   commands_.look_again();
   find_weights();
 }
 
-/// A tenant weighs in the engine's time as much as the heaviest of its TVLs with queue pairs in the
-/// arbitrator's rounds, and so does a class among those of its tenant; TVLs share the time of their
-/// class by their weights.
+/// Sets the weights for engine time. A tenant has the weight of the heaviest of its TVLs with queue
+/// pairs in the arbitrator's rounds. So does a class among those of its tenant. TVLs share the time
+/// of their class by their weights.
 void TvlAssignment::find_weights() {
   std::vector<std::uint32_t> tenants(tenants_, 1), classes(classes_, 1);
   for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
@@ -55,8 +55,9 @@ void TvlAssignment::find_weights() {
   }
 }
 
-/// A TVL of the queue pair's class, else one of the tenant's that no level has. A queue pair from
-/// before all of these were divided goes on with the default level's.
+/// Returns a TVL for the queue pair: one of its class, else one of the tenant's that belongs to no
+/// level. If the tenant's TVLs were all divided after the queue pair was created, it gets one of
+/// the default level.
 std::optional<TvlId> TvlAssignment::tvl_for(const QueuePair& qp,
                                             schedule::TvlPurpose purpose) const {
   const Tenant& tenant = *qp.tenant;
@@ -72,7 +73,7 @@ std::optional<TvlId> TvlAssignment::tvl_for(const QueuePair& qp,
 void TvlAssignment::join(QueuePair& qp) {
   const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
   const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
-  assert(tvl && dedicated);  // every tenant is configured with both
+  assert(tvl && dedicated);  // every tenant is configured with both kinds
   qp.sq.tvl = *tvl;
   qp.sq.dedicated_tvl = *dedicated;
   tvls_.attach(qp.sq.tvl);
@@ -86,7 +87,7 @@ void TvlAssignment::leave(QueuePair& qp) {
   if (tvls_[qp.sq.tvl].queue_pairs == 0) find_weights();
 }
 
-/// False: there is no other TVL.
+/// Moves the queue pair from a TVL to another one. False: there is no other TVL.
 bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
     TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.sq.tvl : qp.sq.dedicated_tvl;
@@ -97,15 +98,15 @@ bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
     tvls_.attach(*other);
     tvl = *other;
   }
-  if (cpu_.order().contains(qp.slot)) {  // with the TVL that it has no longer
+  if (cpu_.order().contains(qp.slot)) {  // it is queued under the former TVL
     cpu_.remove(qp);
     cpu_.make_ready(qp);
   }
   return true;
 }
 
-/// The queue pairs of the TVL go on with the other TVLs of their level, and so do their commands
-/// that wait for a credit, in their order. The last TVL keeps them.
+/// Moves the queue pairs of the TVL to the other TVLs of their level, with their commands that wait
+/// for a credit, in order. The last TVL keeps its queue pairs.
 void TvlAssignment::empty(TvlId id) {
   bool last = false;
   queue_pairs_.for_each([&](QueuePair& qp) { last |= !replace(qp, id); });

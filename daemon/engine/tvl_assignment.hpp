@@ -1,5 +1,6 @@
-// Which TVLs the commands of a queue pair take (mechanism A12), what happens to them when one of
-// these goes, and how much weight TVLs give their tenants and classes in the engine's time.
+// Assigns TVLs to the commands of a queue pair (mechanism A12), and moves them when a TVL is
+// closed. It derives the weights of tenants and classes in the engine's time from the weights of
+// their TVLs.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,16 @@ class TvlAssignment {
         tenants_(tenants),
         classes_(classes) {}
 
-  /// As TvlTable::add(), change() and close(); commands that wait see the difference.
+  /// As TvlTable::add(), change() and close(). Waiting commands see the change.
   Expected<TvlId> add(const schedule::TvlTerms& config);
   Outcome change(TvlId id, const schedule::TvlTerms& config);
   Outcome close(TvlId id);
-  /// Determines all weights anew: a class may be another tenant's now.
+  /// Determines all weights again: a class may belong to another tenant now.
   void find_weights();
 
-  /// The queue pair takes TVLs. REQUIRES: its tenant has some of both kinds.
+  /// Assigns TVLs to the queue pair. REQUIRES: its tenant has TVLs of both kinds.
   void join(QueuePair& qp);
-  /// The queue pair takes TVLs no longer.
+  /// Ends the queue pair's use of its TVLs.
   void leave(QueuePair& qp);
 
  private:

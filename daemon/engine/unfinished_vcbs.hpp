@@ -1,9 +1,9 @@
-// VCBs of a session that were handed over before their commands were whole.
+// VCBs of a session that were handed over before their commands were complete.
 //
-// A process that writes a command piece by piece (C2) takes less than a microsecond, so such a VCB
-// is looked at in each scan at first. One that is not finished after one to two microseconds rests:
-// its process has lost the processor, or does not mean to finish it. It is looked at again after
-// ever longer times, is no work until then, and keeps nobody awake.
+// A process that writes a command piece by piece (C2) takes less than a microsecond, so each scan
+// checks such a VCB at first. A VCB that is not finished after one to two microseconds rests: its
+// process has lost the processor, or will not finish it. The engine checks it again after
+// increasing intervals. Until then it does not count as work and does not keep the engine awake.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace softhca::engine {
 
-/// Bit i of a set: VCB i of the session. Sets are disjoint.
+/// Bit i of a set stands for VCB i of the session. Sets are disjoint.
 class UnfinishedVcbs {
  public:
   static constexpr Duration kGeneration = std::chrono::microseconds(1);
@@ -21,12 +21,12 @@ class UnfinishedVcbs {
   static constexpr Duration kLastRest = std::chrono::milliseconds(1);
 
   bool any() const { return (young_ | old_ | stale_ | again_ | resting_) != 0; }
-  /// Those that rest: a session with no others may be parked.
+  /// Returns the VCBs that rest: a session with no others may be parked.
   std::uint64_t resting() const { return resting_; }
-  /// Those, and what has been looked at in this scan.
+  /// Returns the VCBs that rest, and those that this scan has checked.
   std::uint64_t not_now() const { return resting_ | seen_; }
 
-  /// A scan begins; `pending` are in the engine's hands.
+  /// Begins a scan. `pending`: the VCBs that were handed over to the engine.
   void begin(std::uint64_t pending, Time now) {
     for (std::uint64_t* set : {&young_, &old_, &stale_, &again_, &resting_}) *set &= pending;
     seen_ = 0;
@@ -37,7 +37,7 @@ class UnfinishedVcbs {
     old_ = young_;
     young_ = 0;
   }
-  /// The scan has come to one, and it was not whole.
+  /// Records that the scan found this VCB incomplete.
   void not_whole(std::uint32_t vcb) {
     const std::uint64_t bit = std::uint64_t{1} << vcb;
     seen_ |= bit;
@@ -51,32 +51,32 @@ class UnfinishedVcbs {
     resting_ |= bit;
     more_rest_ = true;
   }
-  /// Or it was.
+  /// Records that the scan found this VCB complete.
   void whole(std::uint32_t vcb) {
     const std::uint64_t others = ~(std::uint64_t{1} << vcb);
     for (std::uint64_t* set : {&young_, &old_, &stale_, &again_, &seen_}) *set &= others;
   }
-  /// The scan has looked at as many as it may.
+  /// Ends the scan.
   void end(Time now) {
     if (!more_rest_) return;
     more_rest_ = false;
     rest_ = std::clamp(2 * rest_, kFirstRest, kLastRest);
     due_ = now + rest_;
   }
-  /// All that rest are looked at in the next scan.
+  /// Makes the next scan check all VCBs that rest.
   void look_again() {
     again_ |= resting_;
     resting_ = 0;
   }
 
  private:
-  std::uint64_t young_ = 0, old_ = 0;  ///< first seen in this generation, and in the last
-  std::uint64_t stale_ = 0;            ///< older: the next look is the last for now
-  std::uint64_t again_ = 0;            ///< have rested, and are to be looked at
+  std::uint64_t young_ = 0, old_ = 0;  ///< first seen in this generation, and in the one before
+  std::uint64_t stale_ = 0;            ///< older: rests after the next check
+  std::uint64_t again_ = 0;            ///< have rested and are to be checked
   std::uint64_t resting_ = 0;
-  std::uint64_t seen_ = 0;  ///< in this scan
+  std::uint64_t seen_ = 0;  ///< checked in this scan
   Time generation_end_{}, due_{};
-  Duration rest_{};  ///< how long, lately
+  Duration rest_{};  ///< the last interval
   bool more_rest_ = false;
 };
 

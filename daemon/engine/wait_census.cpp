@@ -9,19 +9,20 @@
 namespace softhca::engine {
 namespace {
 
-// Between two censuses, at random so that nothing that comes at intervals hides from them.
+// The interval between two censuses is random, so that periodic events cannot hide between them.
 constexpr std::uint32_t kLeastInterval = 1 << 17;   ///< ns
 constexpr std::uint32_t kSpreadInterval = 1 << 17;  ///< ns, a power of two
-// Looks in one of them, and of these for one session: so few that the rate of short messages is the
+// Checks in a census, and for one session. They are so few that the rate of short messages is the
 // same with and without them.
 constexpr unsigned kLooks = 12;
 constexpr unsigned kLooksOfSession = 4;
 
-// What came since the last step has waited for half of the time since then, but no longer than a
-// step may take: what is longer, the engine was asleep, and woken by what came.
+// Commands posted since the last step have waited for half of the time since then, but at most for
+// the longest duration of a step. If the step took longer, the engine slept and the commands woke
+// it.
 constexpr Duration kLongestStep = std::chrono::microseconds(100);
 
-// A port that refused a packet is asked again in the next turn of the queue pair.
+// The next turn of the queue pair tries a port again that refused a packet.
 constexpr Duration kRefusalHolds = std::chrono::milliseconds(1);
 
 std::uint64_t nanoseconds(Duration duration) {
@@ -54,13 +55,13 @@ void WaitCensus::take(Time previous) {
   }
 }
 
-/// The time since then, ns, which counts from now on; 0 at the first look.
+/// Returns the time since `counted`, in ns, and sets `counted` to now. 0 at the first check.
 std::uint64_t WaitCensus::elapsed(Time& counted) const {
   const Time since = std::exchange(counted, clock_.now);
   return since == Time{} ? 0 : nanoseconds(clock_.now - since);
 }
 
-/// Commands that are still with the process.
+/// Counts commands that are still in the session memory.
 void WaitCensus::look(Session& session, Duration gap) {
   const std::uint64_t time = elapsed(session.poll.counted);
   if (session.parked || session.failed) return;
@@ -74,13 +75,13 @@ void WaitCensus::look(Session& session, Duration gap) {
                       posted * (gap <= kLongestStep ? time : nanoseconds(kLongestStep)) / 2);
 }
 
-/// Commands in its send queue that doorbells stand for, in its kick list, and in the hands of its
-/// transport.
+/// Counts the commands of the queue pair: those in its send queue that doorbells announced, in its
+/// kick list, and in its transport.
 void WaitCensus::look(QueuePair& qp) {
   const std::uint64_t time = elapsed(qp.sq.waits.counted);
   const schedule::QpSlot slot(qp.slot);
   if (!qp.sends()) return;
-  // What the overflow buffer has is one doorbell, of an unknown number of commands.
+  // The overflow buffer stands for one doorbell, with an unknown number of commands.
   const std::uint32_t pending = scheduler_.overflowed(slot) ? 1 : scheduler_.pending(slot);
   if (pending == 0 && qp.sq.commands == 0) return guarantees_.looked(qp, false);
   const std::uint32_t kicked = scheduler_.kicked(slot);
@@ -92,7 +93,7 @@ void WaitCensus::look(QueuePair& qp) {
       progress.outstanding == 0 ? 0
                                 : std::uint64_t{started} * progress.unsent / progress.outstanding);
   WaitCounters& waits = waits_of(qp);
-  std::uint32_t first = scheduler_.next_sequence(slot) - qp.sq.commands;  // the oldest of them
+  std::uint32_t first = scheduler_.next_sequence(slot) - qp.sq.commands;  // its oldest
   const auto add = [&](WaitCause cause, std::uint64_t commands) {
     if (commands == 0) return;
     waits.add(cause, commands * time);
@@ -100,8 +101,8 @@ void WaitCensus::look(QueuePair& qp) {
     first += static_cast<std::uint32_t>(commands);
   };
   add(WaitCause::kAcknowledgement, started - unsent);
-  // The first command that is not sent decides for all behind it. One that is sent alone after a
-  // stall is the first, too.
+  // The first command that is not sent determines the cause for all behind it. So does one that is
+  // sent alone after a stall.
   if (qp.sq.stalled || progress.unsent != 0) {
     const WaitCause cause = in_front(qp, progress.obstacle);
     commands_.samples().seen_started(qp.qos_class, started - unsent, unsent, cause);
@@ -128,7 +129,7 @@ void WaitCensus::look(QueuePair& qp) {
   if (pending != 0) wait_in(WaitSamples::Stage::kSendQueue, in_send_queue(qp, kicked), pending);
 }
 
-/// What a queue pair that is set aside waits for.
+/// Returns what a parked queue pair waits for.
 WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle) {
   switch (aside) {
     case SetAside::kPace:
@@ -145,7 +146,7 @@ WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle)
   return obstacle == transport::SendObstacle::kReceiver ? WaitCause::kReceiver : WaitCause::kOrder;
 }
 
-/// What the first command that is not sent waits for.
+/// Returns what the first command that is not sent waits for.
 WaitCause WaitCensus::in_front(const QueuePair& qp, transport::SendObstacle obstacle) const {
   if (memory_.waits(qp) || accesses_.waits(qp.slot, MemoryWaits::Side::kSend))
     return WaitCause::kMemory;
@@ -189,7 +190,7 @@ WaitCause WaitCensus::in_send_queue(const QueuePair& qp, std::uint32_t kicked) {
   return qp.sq.waits.no_vcb && !busy_ ? WaitCause::kNoVcb : WaitCause::kEngine;
 }
 
-/// Has the class work for the engine now, and always since the last look?
+/// True if the class has work for the engine now and has always had since the last check.
 bool WaitCensus::is_saturated(QosClassId qos_class) {
   ClassLoad& load = classes_[qos_class.value];
   if (load.looked == clock_.now) return load.saturated;
@@ -198,8 +199,8 @@ bool WaitCensus::is_saturated(QosClassId qos_class) {
   return load.saturated;
 }
 
-/// The credit that the TVL lacks, or has lacked since the last look: what comes back within a step
-/// is there again when it ends, and the next step finds it missing anew.
+/// Returns the credit that the TVL lacks, or has lacked since the last check. Credits that return
+/// within a step are free again when it ends, and the next step uses them up again.
 WaitCause WaitCensus::lacked(TvlId tvl) {
   TvlLack& lack = tvls_[tvl.value];
   if (lack.looked == clock_.now) return lack.lacked;

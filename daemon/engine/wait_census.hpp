@@ -1,18 +1,18 @@
-// Where the time of send commands goes: a census of what commands wait for, taken now and then.
+// Where the time of send commands goes: a periodic census of what commands wait for.
 //
-// By Little's law the time that commands spend waiting for something is the number of those that
-// wait for it, summed over time. The number is taken some thousand times a second for a few queue
-// pairs in rotation, at random intervals, and stands for the time since the same queue pair was
-// looked at last. So the path of a command has nothing to write down, and what is known of the
-// state of queue pairs anyhow says what they wait for. The fewer the looks that something is seen
-// in, the less precise is its share.
+// By Little's law the time that commands spend waiting for something is the number of waiting
+// commands, summed over time. The engine takes that number some thousand times a second for a few
+// queue pairs in rotation, at random intervals. Each number stands for the time since the same
+// queue pair was last checked. The path of a command therefore records nothing, and the existing
+// state of queue pairs tells what they wait for. The fewer checks find a cause, the less precise is
+// its share.
 //
-// The census comes first in a poll step, when everything is as it was between the steps. What a
-// step finishes at once has waited for nothing but its beginning.
+// The census comes first in a poll step, when everything is as it was between the steps. Commands
+// that a step finishes at once have waited only for its beginning.
 //
-// A command waits for what the one before it waits for. And where commands of a class that have all
-// they need wait for the engine, and it never runs out of them, those that lack something wait for
-// the engine, too: with more of that they would only wait elsewhere.
+// A command waits for the same cause as the command before it. A shortage is attributed to the
+// engine while the class always has runnable commands: without the shortage, its commands would
+// only wait elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +44,17 @@ class WaitCensus {
         tvls_(tvls.size()),
         classes_(pcbs.max_groups()) {}
 
-  /// At the beginning of a poll step, before anything is done; the last one began at `previous`.
+  /// To be called at the beginning of a poll step, before anything else. The last step began at
+  /// `previous`.
   void begin_step(Time previous) {
     if (clock_.now >= due_) take(previous);
   }
-  /// The tenant is going: what was seen of it does not hold for who has its number next.
+  /// Forgets a tenant that is removed: its records must not count for the next tenant with its
+  /// number.
   void forget(const Tenant& tenant) { guarantees_.forget(tenant); }
 
  private:
-  /// What a TVL has lacked since it was looked at.
+  /// What a TVL has lacked since the last check.
   struct TvlLack {
     std::uint64_t execution_waits = 0;
     std::uint64_t completion_waits = 0;
@@ -60,7 +62,7 @@ class WaitCensus {
     WaitCause lacked = WaitCause::kEngine;
   };
 
-  /// Has a class had work for the engine whenever that was there for it?
+  /// Whether a class always had work for the engine.
   struct ClassLoad {
     std::uint32_t rests = 0;
     Time looked{};
@@ -90,9 +92,9 @@ class WaitCensus {
   std::vector<TvlLack> tvls_;
   std::vector<ClassLoad> classes_;
   Time due_{};
-  Time taken_{};             ///< the last one
-  std::uint64_t spent_ = 0;  ///< engine time at that
-  bool busy_ = false;        ///< between the last two of them, nearly all the time
+  Time taken_{};             ///< time of the last census
+  std::uint64_t spent_ = 0;  ///< engine time at the last census
+  bool busy_ = false;        ///< the engine was busy nearly all the time between the last two
   std::uint32_t random_ = 1;
   std::size_t next_session_ = 0;
 };

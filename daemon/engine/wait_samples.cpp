@@ -6,13 +6,13 @@
 namespace softhca::engine {
 namespace {
 
-// One that lasts longer makes room: it may never end.
+// A command that takes longer gives up its place: it may never end.
 constexpr Duration kPatience = std::chrono::seconds(10);
 
 }  // namespace
 
 void WaitSamples::begin(const QueuePair& qp, std::uint32_t sequence, CommandStage stage) {
-  if (find(qp, sequence) != nullptr) return;  // its doorbell comes again
+  if (find(qp, sequence) != nullptr) return;  // its doorbell was rung again
   auto& all = followed_[qp.qos_class.value].commands;
   Command* const place = std::ranges::min_element(all, {}, [](const Command& command) {
     return command.slot == kNoIndex ? Time{} : command.began;
@@ -79,7 +79,7 @@ void WaitSamples::transmitted(const QueuePair& qp, std::uint32_t sequence) {
 void WaitSamples::completed(const QueuePair& qp, std::uint32_t sequence) {
   Command* const command = find(qp, sequence);
   if (command == nullptr) return;
-  // Its last wait began when it started or was seen; in part it was for being sent.
+  // Its last wait began when it started or was last checked. Part of it was the wait to be sent.
   const Started& usual = followed_[qp.qos_class.value].started;
   const auto time = static_cast<std::uint64_t>((clock_.now - command->looked).count());
   const std::uint64_t all = std::uint64_t{usual.sent} + usual.unsent;

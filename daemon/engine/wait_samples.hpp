@@ -1,13 +1,14 @@
-// How long single commands wait for what. WaitCensus says how long all commands of a class wait for
-// a cause, together; here some are followed, one in 61, from the doorbell or the kick to their end.
+// How long single commands wait, by cause. WaitCensus tells how long all commands of a class
+// together wait for a cause. This class follows single commands, one in 61, from the doorbell or
+// the kick to their end.
 //
-// A command that is followed is looked at where it goes on (fetched, started, complete) and in each
-// census that sees its queue pair; the time since the last look is put down to what it waits for
-// then. Of what no census saw, the last one tells what it was, by what others of its class waited
-// for; where that is several things, in proportion to how many did.
+// A sampled command is checked when it moves on (fetched, started, complete) and in each census
+// that sees its queue pair. The time since the last check is attributed to its cause at that
+// moment. If no census saw the command, the last census of its class gives the cause. If others of
+// the class waited for several causes, the time is divided in proportion to their numbers.
 //
-// Of the same commands the time in each stage is told, by the clock and not by poll steps, from
-// when the program posted it.
+// For the same commands the time in each stage is recorded, from the posting on. It is measured by
+// the clock, not by poll steps.
 #pragma once
 
 #include <array>
@@ -21,62 +22,63 @@ namespace softhca::engine {
 
 class WaitSamples {
  public:
-  /// Commands of a class at once. Others begin when one has ended.
+  /// Most commands of a class that are followed at once.
   static constexpr std::size_t kMost = 4;
 
   WaitSamples(const StepClock& clock, std::size_t classes) : clock_(clock), followed_(classes) {}
 
-  /// A doorbell says that the commands from `first` to before `end` are there.
+  /// Records a doorbell for the commands from `first` to before `end`.
   void posted(const QueuePair& qp, std::uint32_t first, std::uint32_t end) {
     const std::uint32_t left = first % abi::kSampledEvery;
     const std::uint32_t sampled = left == 0 ? first : first + (abi::kSampledEvery - left);
-    // Where the numbers begin again at 0 there is none in between.
+    // Where the numbers wrap to 0, the range has no sampled one.
     if (abi::is_sampled(sampled) && ring_distance(end, sampled) > 0)
       begin(qp, sampled, CommandStage::kCollect);
   }
-  /// The command is in a PCB. REQUIRES: it is sampled.
+  /// Records that the command is in a PCB. REQUIRES: it is sampled.
   void kicked(const QueuePair& qp, std::uint32_t sequence);
-  /// It has its credits. REQUIRES: it is sampled.
+  /// Records that the command has its credits. REQUIRES: it is sampled.
   void started(const QueuePair& qp, std::uint32_t sequence);
-  /// Its first packet has gone. May come again. REQUIRES: it is sampled.
+  /// Records that its first packet was sent. May be called again. REQUIRES: it is sampled.
   void transmitted(const QueuePair& qp, std::uint32_t sequence);
-  /// It has ended well. REQUIRES: it is sampled.
+  /// Records that the command succeeded. REQUIRES: it is sampled.
   void completed(const QueuePair& qp, std::uint32_t sequence);
-  /// Where a command is that has not started.
+  /// The place of a command that has not started.
   enum class Stage : std::uint8_t { kSendQueue, kKickList, kCount };
-  /// Commands of the class wait for that there.
+  /// Records what commands of the class wait for in this stage.
   void seen(QosClassId qos_class, Stage stage, WaitCause cause) {
     followed_[qos_class.value].usual[static_cast<std::size_t>(stage)] = cause;
   }
-  /// Of the commands of the class that have started, so many are sent, and so many wait for that.
+  /// Records for started commands of the class how many are sent, how many are not, and what the
+  /// latter wait for.
   void seen_started(QosClassId qos_class, std::uint32_t sent, std::uint32_t unsent,
                     WaitCause cause) {
     followed_[qos_class.value].started = {sent, unsent, cause};
   }
-  /// The commands from `first` on, so many, wait for that now.
+  /// Records what `commands` commands from `first` on wait for now.
   void seen(const QueuePair& qp, std::uint32_t first, std::uint64_t commands, WaitCause cause);
-  /// Those of the queue pair are gone.
+  /// Forgets the commands of the queue pair.
   void forget(const QueuePair& qp);
 
  private:
   struct Command {
-    std::uint32_t slot = kNoIndex;  ///< of its queue pair; kNoIndex: none is followed
+    std::uint32_t slot = kNoIndex;  ///< of its queue pair; kNoIndex: the place is free
     std::uint32_t sequence = 0;
-    WaitCause cause = WaitCause::kEngine;  ///< by the last census
-    bool is_seen = false;                  ///< by a census, where it is now
+    WaitCause cause = WaitCause::kEngine;  ///< according to the last census
+    bool is_seen = false;                  ///< a census saw it in its current stage
     Time began{};
     Time looked{};
     std::array<std::uint64_t, static_cast<std::size_t>(WaitCause::kCount)> waited{};  ///< ns
     CommandStage stage = CommandStage::kPost;
-    Time entered{};  ///< by the clock
+    Time entered{};  ///< time by the clock
     std::array<std::uint64_t, static_cast<std::size_t>(CommandStage::kCount)> in_stage{};  ///< ns
   };
   struct Started {
     std::uint32_t sent = 0;
     std::uint32_t unsent = 0;
-    WaitCause cause = WaitCause::kEngine;  ///< what those that are not sent wait for
+    WaitCause cause = WaitCause::kEngine;  ///< what unsent commands wait for
   };
-  /// By the last census: where commands of the class are, and what they wait for.
+  /// The followed commands of a class, and what its commands wait for according to the last census.
   struct OfClass {
     std::array<Command, kMost> commands;
     std::array<WaitCause, static_cast<std::size_t>(Stage::kCount)> usual{};
@@ -87,7 +89,7 @@ class WaitSamples {
   Command* find(const QueuePair& qp, std::uint32_t sequence);
   void look(Command& command, WaitCause cause);
   void enter(Command& command, CommandStage stage);
-  /// It goes on from there.
+  /// Records that the command leaves this stage.
   void pass(const QueuePair& qp, Command& command, Stage stage);
   static void record(const QueuePair& qp, Command& command);
 

@@ -33,7 +33,7 @@ void WaitingPackets::add(Tenant& tenant, std::uint32_t slot, const wire::ParsedF
   const std::size_t network = std::min(frame.network.size(), packet.network.size());
   std::copy_n(frame.network.begin(), network, packet.network.begin());
   packet.frame.network = {packet.network.data(), network};
-  packet.frame.datagram = {};  // it has been checked
+  packet.frame.datagram = {};  // the packet was checked before
   Queue& queue = queues_[slot];
   (queue.last != kNoIndex ? packets_[queue.last].next : queue.first) = place;
   queue.last = place;

@@ -32,7 +32,8 @@ void WorkClock::check(Time now) {
   if (now >= next_calibration_) calibrate(monotonic_time());
 }
 
-/// The longer ago the first reading is, the more precise is the quotient.
+/// Determines the frequency of the tick counter. The older the first reading, the more precise is
+/// the quotient.
 void WorkClock::calibrate(Time now) {
   const std::uint64_t ticks = read_ticks() - first_ticks_;
   const auto units = static_cast<unsigned __int128>((now - first_).count()) * kUnitsPerNanosecond;

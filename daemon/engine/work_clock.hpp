@@ -1,6 +1,7 @@
-// How long the engine's thread works on something. Costs that were written down once hold for one
-// machine and for the usual case; what is cheap for most may be dear for one (memory that is read
-// by system calls, a look-up that misses the cache), so tenants share the engine by the clock.
+// Measures how long the engine's thread works on something. Fixed cost figures hold for one machine
+// and the usual case. The same operation may be expensive for one tenant (memory that is read by
+// system calls, a look-up that misses the cache). Tenants therefore share the engine by measured
+// time.
 #pragma once
 
 #if defined(__x86_64__)
@@ -14,21 +15,22 @@
 
 namespace softhca::engine {
 
-/// Time of the thread that calls it. When the processor was taken away meanwhile, that counts for
-/// kCheck at most.
+/// Measures the time of the calling thread. If the thread loses the processor, that counts for at
+/// most kCheck.
 class WorkClock {
  public:
-  /// Waits for a fraction of a millisecond, to learn how fast the processor counts.
+  /// Waits for a fraction of a millisecond, to measure the frequency of the tick counter.
   WorkClock();
-  /// Time is what `given` says, in cost units. It outlives the clock.
+  /// Uses `given` as the time, in cost units. `given` outlives the clock.
   explicit WorkClock(const std::uint64_t& given);
 
-  /// A poll step begins: the time before it was for nobody.
+  /// Begins a poll step. The time before it is charged to no tenant.
   void begin_step(Time now) {
     if (now - checked_ >= kCheck) check(now);
     last_ = read_ticks();
   }
-  /// Processor time since this was called last, or since the step began, in cost units (costs.hpp).
+  /// Returns the processor time since the last call, or since the step began, in cost units
+  /// (costs.hpp).
   std::uint64_t lap() {
     const std::uint64_t now = read_ticks(), ticks = now - last_;
     last_ = now;
@@ -38,17 +40,18 @@ class WorkClock {
     slept = {};
     return units;
   }
-  /// The thread that calls this has slept for so long, for the work at hand: that counts as worked.
+  /// Counts as work the time that the calling thread has slept for the current work.
   static void count_wait(Duration waited) { slept += waited; }
 
  private:
   /// Longer laps are compared with the processor time of the thread, which takes a system call to
-  /// learn. The scheduler of the machine takes the processor away for much longer.
+  /// read. The kernel's scheduler takes the processor away for much longer.
   static constexpr Duration kLong = std::chrono::microseconds(20);
   static constexpr Duration kCheck = std::chrono::microseconds(100);
   static constexpr unsigned kScaleBits = 32;
 
-  /// The counter of the processor takes half as long to read as the clock of the system.
+  /// Returns the tick counter of the processor, which takes half as long to read as the system
+  /// clock.
   std::uint64_t read_ticks() const {
     if (given_ != nullptr) return *given_;
 #if defined(__x86_64__)
@@ -66,9 +69,9 @@ class WorkClock {
 
   const std::uint64_t* given_ = nullptr;
   std::uint64_t last_ = 0;                                ///< ticks
-  std::uint64_t scale_ = std::uint64_t{1} << kScaleBits;  ///< cost units of a tick, of fixed point
-  Time checked_{};                                        ///< when the thread's time was read last
-  Duration thread_time_{};                                ///< what it was then
+  std::uint64_t scale_ = std::uint64_t{1} << kScaleBits;  ///< cost units per tick, fixed point
+  Time checked_{};                                        ///< when the thread's time was last read
+  Duration thread_time_{};                                ///< the thread's time then
   Time first_{};                                          ///< when calibration began
   std::uint64_t first_ticks_ = 0;
   Time next_calibration_ = kNever;

@@ -20,19 +20,20 @@
 namespace softhca::engine {
 namespace {
 
-// Parked processes are listened to this often while the engine is busy with others.
+// Interval between checks for wake-ups of parked processes while the engine is busy with others.
 constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
 // After this time without work, the engine considers sleeping.
 constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
-// How long to sleep at most: with ports that cannot wake us; with ports that can, whose socket may
-// be told of a frame just before the frame is in their ring, so that the engine wakes up too early
-// and finds nothing; and without ports.
+// The longest sleeps: with ports that cannot wake the engine; with ports that can; and without
+// ports. A port's socket may become readable just before the frame is in the port's ring. The
+// engine then wakes up too early and finds nothing.
 constexpr Duration kNap = std::chrono::microseconds(500);
 constexpr Duration kLongestPortSleep = std::chrono::milliseconds(20);
 constexpr Duration kLongestSleep = std::chrono::seconds(1);
 // A task for a process waits at most this long for its tenant's turn. Its caller is the thread that
-// serves all tenants' requests: when a tenant of small weight made it wait until it was within its
-// share, another tenant's request took 0.4 s while a process with 200 queue pairs ended.
+// serves all tenants' requests, so a longer wait delays other tenants' requests. Without this
+// limit, the end of a process with 200 queue pairs, of a tenant of small weight, delayed another
+// tenant's request by 0.4 s.
 constexpr Duration kLongestTaskWait = std::chrono::microseconds(200);
 
 bool listen_to(int epoll, int fd, void* who, std::uint32_t how = 0) {
@@ -49,9 +50,9 @@ void drain(int eventfd) {
 
 }  // namespace
 
-/// The system call is made directly: it takes nanoseconds, where epoll_wait has milliseconds.
-/// Before Linux 5.11, in sandboxes that do not know it, and under qemu-user there is the latter
-/// alone.
+/// The system call is made directly: it takes nanoseconds, while epoll_wait takes milliseconds.
+/// Only the latter is available before Linux 5.11, in sandboxes that do not know the call, and
+/// under qemu-user.
 long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout) {
   const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
                        .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
@@ -127,8 +128,8 @@ bool Worker::run_task(Time now) {
   return true;
 }
 
-/// Each write to the wake eventfd is an edge. It is never read: the process may have made it
-/// blocking, as both share its flags, and may read it first.
+/// Each write to the wake eventfd is an edge. The engine never reads it: the process may have made
+/// it blocking, as both share its flags, and may read it first.
 void Worker::watch(Session& session) {
   listen_to(epoll_.get(), session.wake_fd, &session, EPOLLET);
 }
@@ -172,7 +173,8 @@ void Worker::idle(Time now) {
   if (!park_idle_sessions(now) || engine_.has_runnable()) return;
   const Duration sleep = time_to_sleep(now);
   if (sleep < std::chrono::microseconds(5)) return;
-  asleep_.exchange(true);  // who came before that has woken nobody, and is seen now
+  // A caller that came before this point has not woken the engine; is_called() finds its work.
+  asleep_.exchange(true);
   if (!is_called()) {
     for (const auto& binding : engine_.ports()) binding->port->prepare_sleep();
     sleeps_.add();
@@ -185,7 +187,7 @@ bool Worker::is_called() const {
   return engine_.has_runnable() || request_.load() != nullptr || stopping_.load();
 }
 
-/// True: every session is parked.
+/// Parks sessions that are idle for long enough. True: every session is parked.
 bool Worker::park_idle_sessions(Time now) {
   bool all = true;
   for (Session* session : engine_.ingress().sessions()) {

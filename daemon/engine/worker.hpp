@@ -1,9 +1,10 @@
-// The thread of an engine, which reads the clock for it and sleeps when nothing is to be done.
+// The thread of an engine. It reads the clock for the engine and sleeps when the engine has no
+// work.
 //
-// While there is work it polls. Without any it yields its core after every step, since programs
-// may share it; processes idle for a while are parked; and when all are parked and nothing is
-// due it sleeps until a process writes its wake eventfd, a frame comes, a timer is due or another
-// thread has a task for it.
+// While there is work it polls. Without work it yields its core after every step, since programs
+// may share the core. It parks processes that are idle for a while. When all are parked and nothing
+// is due, it sleeps until a process writes its wake eventfd, a frame arrives, a timer is due or
+// another thread has a task for it.
 #pragma once
 
 #include <sys/epoll.h>
@@ -26,11 +27,12 @@
 
 namespace softhca::engine {
 
-/// Waits by epoll_pwait2(2), or else by whole milliseconds. Returns how many events there are now.
+/// Waits with epoll_pwait2(2), or else with a resolution of milliseconds. Returns the number of
+/// events.
 long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout);
 
 struct WorkerOptions {
-  bool adaptive = true;  ///< false: polls forever, never parks or sleeps
+  bool adaptive = true;  ///< false: always polls, never parks or sleeps
   Duration park_after = std::chrono::microseconds(200);
   std::optional<std::uint32_t> cpu;  ///< core to pin to
   std::function<long(int, std::span<epoll_event>, Duration)> wait = wait_for_events;
@@ -46,39 +48,42 @@ class Worker {
         notifier_(engine.completion_events().sink(), engine.cpu().classes()) {}
   ~Worker() { stop(); }
 
-  /// REQUIRES: the engine's ports are added. Errors: out of descriptors or threads, no such core.
+  /// Starts the thread. REQUIRES: the engine's ports are added. Errors: out of descriptors or
+  /// threads, no such core.
   Outcome start();
   void stop();
 
-  /// Runs `task` on the engine's thread between two poll steps and returns when it is done. To be
-  /// called on any thread but the engine's own. Before start() and after stop(), when there is
-  /// none, the task runs on the caller's.
+  /// Runs `task` on the engine's thread between two poll steps and returns when it is done. May be
+  /// called on any thread except the engine's own. Before start() and after stop() there is no
+  /// engine thread, and the task runs on the caller's.
   void run(const Task& task) { run({task, nullptr}); }
-  /// As run(), for a process: the task waits while the tenant has had more of the engine than its
-  /// share, but not for long, since the caller serves other tenants too; and it counts as the
+  /// Does the same for a process. The task waits while the tenant has had more than its share of
+  /// the engine, but not for long, since the caller also serves other tenants. It counts as the
   /// tenant's work. REQUIRES: the session is installed when it begins.
   void run_for(const Session& session, const Task& task) { run({task, &session}); }
 
-  /// Something waits for the engine that it may not be looking for. May be called on any thread.
+  /// Wakes the engine if it sleeps: there may be work that it does not poll for. May be called on
+  /// any thread.
   void wake();
 
-  /// On any thread but the engine's: waits for the end of a completion event that is under way into
-  /// this channel, if one is. No other comes of queues that were removed before.
+  /// Waits for the end of a completion event in progress to this channel, if there is one. No
+  /// further event comes from queues that were removed before. May be called on any thread except
+  /// the engine's.
   void await_event(int channel_fd) const { notifier_.await(channel_fd); }
 
-  /// From a task: how eagerly to look for work from now on.
+  /// Sets how the engine idles from now on. To be called from a task.
   void set_idle(bool adaptive, Duration park_after) {
     options_.adaptive = adaptive;
     options_.park_after = park_after;
   }
 
-  /// From a task: the session's wake eventfd is to be listened to, or no longer.
+  /// Starts or stops listening to the session's wake eventfd. To be called from a task.
   void watch(Session& session);
   void unwatch(Session& session);
 
   const Counter& polls() const { return polls_; }
   const Counter& sleeps() const { return sleeps_; }
-  /// Nanoseconds in poll steps that had something to do.
+  /// Returns the nanoseconds spent in poll steps that had work.
   const Counter& busy() const { return busy_; }
 
  private:
@@ -101,20 +106,20 @@ class Worker {
   EventNotifier notifier_;
   UniqueFd epoll_;
   UniqueFd wake_;
-  bool naps_ = false;  ///< a port cannot wake us: sleep only briefly
+  bool naps_ = false;  ///< a port cannot wake the engine: it sleeps only briefly
   std::thread thread_;
   std::atomic<bool> stopping_{false};
-  /// True: whoever has something for the engine must wake it. Both sides exchange it, so that one
-  /// sees the other.
+  /// True: a thread with work for the engine must wake it. Both sides exchange it, so that one sees
+  /// the other.
   std::atomic<bool> asleep_{false};
 
   std::mutex callers_;
   std::atomic<const Request*> request_{nullptr};
-  std::optional<Time> task_waits_since_;  ///< for its tenant's turn
+  std::optional<Time> task_waits_since_;  ///< since when the task waits for its tenant's turn
 
   Time last_work_{};
   Time last_wakeup_look_{};
-  std::uint64_t wakeups_seen_ = 0;  ///< engine time spent at that look
+  std::uint64_t wakeups_seen_ = 0;  ///< engine time at the last check for wake-ups
   Counter polls_;
   Counter sleeps_;
   Counter busy_;

@@ -1,4 +1,5 @@
-// What the connection service of a tenant counts. Written by the control thread, read by any.
+// Counters of the connection service of a tenant. The control thread writes them; any thread reads
+// them.
 #pragma once
 
 #include <array>
@@ -11,16 +12,16 @@
 namespace softhca::management {
 
 struct ConnectionCounters {
-  /// Codes of REJ (IBA 12.6.7.2) up to the last; greater ones count as 0.
+  /// Codes of REJ (IBA 12.6.7.2) up to the last; greater codes count as 0.
   static constexpr std::size_t kRejectReasons = 36;
-  static constexpr std::size_t kRefusals = 9;  ///< as many as rdma_cm::Refusal has
+  static constexpr std::size_t kRefusals = 9;  ///< the number of values of rdma_cm::Refusal
 
   Counter established_active, established_passive;
   Counter unreachable;
   std::array<Counter, kRejectReasons> rejects_sent, rejects_received;
   std::array<Counter, kRefusals> refused;
-  Histogram establish_ns;  ///< from the program's connect, or the peer's request
-  // Counters of the connection manager, as last read.
+  Histogram establish_ns;  ///< from the program's connect, or from the peer's request
+  // Counters of the connection manager, as of the last read.
   Counter mads_received, mads_sent, retries, duplicates, malformed, stale, timeouts;
   Gauge connections, half_open, listeners, identifiers, event_channels;
 };

@@ -1,4 +1,4 @@
-// The connections that a tenant may have, and has, for operators and metrics.
+// Limits and numbers of a tenant's connections, for operators and metrics.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace softhca::management {
 
 struct ConnectionFigures {
   struct Limit {
-    rdma_cm::Refusal refusal;  ///< for what is beyond it
+    rdma_cm::Refusal refusal;  ///< of a request over the limit
     const char* key;           ///< in the configuration
     std::uint32_t limit = 0;
-    std::optional<std::uint32_t> in_use;  ///< none: the limit is not on a number of things
+    std::optional<std::uint32_t> in_use;  ///< empty: the limit is not on a number of things
     std::uint64_t refused = 0;
   };
   std::string tenant;

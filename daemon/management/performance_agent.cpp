@@ -12,7 +12,7 @@ using wire::MadMethod;
 using wire::MadStatus;
 
 constexpr std::uint8_t kClassVersion = 1;
-/// Where the attribute begins; 40 reserved bytes are before it (16.1.2).
+/// Offset of the attribute, after 40 reserved bytes (16.1.2).
 constexpr std::size_t kAttributeOffset = 64;
 constexpr std::size_t kPortSelect = 1;
 constexpr std::uint8_t kAllPorts = 0xff;
@@ -26,10 +26,10 @@ constexpr std::uint16_t kAllPortSelect = 1 << 8;
 constexpr std::uint16_t kExtendedWidth = 1 << 9;
 constexpr std::uint16_t kTransmitWait = 1 << 12;
 constexpr std::uint16_t kQueuePair1Dropped = 1 << 15;
-/// Answers come within 4.096 us * 2^18, about a second.
+/// Responses come within 4.096 us * 2^18, about a second.
 constexpr std::uint32_t kResponseTime = 18;
 
-/// A counter's place in an attribute.
+/// Position of a counter in an attribute.
 struct Field {
   std::size_t offset;
   std::size_t bytes;
@@ -37,7 +37,7 @@ struct Field {
   std::uint64_t unit = 1;  ///< bytes are counted in words of 4
 };
 
-/// The counters left out stay 0: they count what an InfiniBand link does (16.1.3.5).
+/// The omitted counters stay 0: they count events of an InfiniBand link (16.1.3.5).
 constexpr Field kCounters[] = {
     {7, 1, &PortCounters::link_downed},
     {8, 2, &PortCounters::receive_errors},
@@ -64,7 +64,7 @@ constexpr Field kExtendedCounters[] = {
     {56, 8, &PortCounters::transmitted_multicast}, {64, 8, &PortCounters::received_multicast},
 };
 
-/// Big-endian; a counter that is too small for the value stops at its largest (16.1.3.5).
+/// Stores big-endian. A counter too small for the value stops at its maximum (16.1.3.5).
 void store_saturated(std::byte* to, std::size_t bytes, std::uint64_t value) {
   if (bytes < 8) value = std::min(value, (std::uint64_t{1} << (8 * bytes)) - 1);
   for (std::size_t i = bytes; i-- > 0; value >>= 8) to[i] = static_cast<std::byte>(value & 0xff);
@@ -75,7 +75,7 @@ void store(std::byte* attribute, std::span<const Field> fields, const PortCounte
     store_saturated(attribute + f.offset, f.bytes, counters.*f.counter / f.unit);
 }
 
-/// No traps, no redirection (13.4.8.1).
+/// Stores ClassPortInfo without traps and redirection (13.4.8.1).
 void store_class_port_info(std::byte* attribute) {
   attribute[0] = std::byte{wire::kMadBaseVersion};
   attribute[1] = std::byte{kClassVersion};
@@ -90,7 +90,7 @@ void store_port_counters(std::byte* attribute, const PortCounters& counters) {
       static_cast<std::byte>(std::min(counters.buffer_overruns, kMostOverrunErrors));
 }
 
-/// Checks as in 13.4.7, in the order of its codes.
+/// Makes the checks of 13.4.7, in the order of its codes.
 std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std::uint8_t port) {
   if (header.class_version != kClassVersion) return MadStatus::kBadVersion;
   if (header.method != MadMethod::kGet && header.method != MadMethod::kSet)
@@ -103,7 +103,8 @@ std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std
   return header.attribute_modifier == 0 && port_fits ? MadStatus::kOk : MadStatus::kInvalidField;
 }
 
-/// Notices and responses get no answer: two agents would talk forever.
+/// True if the method gets a response. Notices and responses get none: two agents would answer each
+/// other forever.
 bool is_answered(MadMethod method) {
   return !wire::is_response(method) && method != MadMethod::kSendMessage &&
          method != MadMethod::kTrap && method != MadMethod::kTrapRepress;

@@ -38,7 +38,7 @@ Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t 
                std::uint64_t swap, std::uint64_t& original) {
   if (!region.contains(offset, sizeof(Word))) return Verdict::kLocalProtection;
   const Region::Run run = region.run_at(offset);
-  // In shared memory the address here counts: where a process maps it is its own affair.
+  // For shared memory the alignment of the address here counts, wherever the process maps it.
   const std::uint64_t place =
       run.mapped != nullptr ? reinterpret_cast<std::uintptr_t>(run.mapped) : run.addr;
   if (run.length < sizeof(Word) || place % sizeof(Word) != 0) return Verdict::kLocalProtection;

@@ -10,8 +10,8 @@
 
 namespace softhca::memory {
 
-/// The kernel's generator cannot fail once the machine has booted; a read that a signal cut short
-/// is repeated.
+/// getrandom() cannot fail once the machine has booted; a call that a signal interrupted is
+/// repeated.
 std::uint32_t random_bits() {
   std::uint32_t bits = 0;
   while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
@@ -19,7 +19,7 @@ std::uint32_t random_bits() {
   return bits;
 }
 
-/// Its program may use the memory for something else as soon as the key has ended.
+/// Waits for accesses under way: the program may reuse the memory as soon as the key has ended.
 void KeyTable::settle(const Region& region) {
   if (region.process() != nullptr) region.process()->settle();
 }
@@ -33,7 +33,7 @@ KeyTable::KeyTable(std::uint32_t capacity)
 Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
   if (free_.empty())
     return Error{"memory keys: all " + std::to_string(capacity_) + " are in use", ENOMEM};
-  // A random slot, so that the index part of a key tells nothing about which others exist.
+  // The slot is random, so that the index part of a key reveals nothing about other keys.
   std::uint32_t& chosen = free_[random_bits() % free_.size()];
   const std::uint32_t index = chosen;
   chosen = free_.back();

@@ -18,8 +18,9 @@
 namespace softhca::memory {
 namespace {
 
-/// Is it the memory of a process? That is a file of procfs for its owner alone to read and write,
-/// of which there are no others for a user. Its name may be made up, by mounting another there.
+/// True if the descriptor refers to the memory of a process. A mount can fake its name, so the file
+/// system and the mode are checked too. No other file of procfs that a user can open has this mode:
+/// readable and writable for its owner only.
 bool is_memory(int fd) {
   struct statfs system;
   struct stat st;
@@ -45,7 +46,7 @@ void skip_bytes(std::span<iovec>& vector, std::size_t bytes) {
   vector.front().iov_len -= bytes;
 }
 
-/// The process has sent it before it registers what is reached by it.
+/// Receives the descriptor. The process sent it before it registered the memory that needs it.
 bool OfferedMemory::receive() {
   if (!socket_) return false;
   std::byte record{};
@@ -70,7 +71,7 @@ Verdict OfferedMemory::transfer(Call call, std::span<iovec> local, std::span<iov
   skip_bytes(remote, 0);
   if (!local.empty() && !remote.empty() && !memory_ && !receive()) return Verdict::kLocalProtection;
   while (!local.empty() && !remote.empty()) {
-    // As much of `local` as there is in the first range of `remote`.
+    // Use the entries of `local` that fit the first range of `remote`.
     const std::size_t range = remote.front().iov_len;
     std::size_t count = 0;
     std::size_t bytes = 0;
@@ -83,8 +84,8 @@ Verdict OfferedMemory::transfer(Call call, std::span<iovec> local, std::span<iov
     local[count - 1].iov_len += beyond;
     if (again) continue;
     if (moved <= 0) return Verdict::kLocalProtection;
-    // A short count: a fault further on, or more than the kernel moves in one call. The next call
-    // tells.
+    // A short count: either a later fault, or more than the kernel moves in one call. The next call
+    // shows which.
     skip_bytes(local, static_cast<std::size_t>(moved));
     skip_bytes(remote, static_cast<std::size_t>(moved));
   }

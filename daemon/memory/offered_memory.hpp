@@ -1,5 +1,5 @@
-// The memory that a process offers: it opens /proc/self/mem and passes the descriptor, so nobody
-// needs rights over the process to reach it.
+// The memory that a process offers: the process opens /proc/self/mem and passes the descriptor, so
+// the daemon needs no rights over the process.
 #pragma once
 
 #include <sys/types.h>
@@ -12,13 +12,13 @@
 
 namespace softhca::memory {
 
-/// Bound to the address space that the process had when it opened the file, not to the process:
-/// what it executes later, perhaps with more rights than it had then, is never reached. Whoever
-/// calls it may be kept waiting by the process for as long as that likes: by a page fault, by its
-/// locks, by a descriptor of another kind.
+/// The descriptor belongs to the address space that the process had when it opened the file, not to
+/// the process. It never reaches what the process executes later, perhaps with more rights. The
+/// process can delay a caller for as long as it likes: with a page fault, with its locks, or with a
+/// descriptor of another kind.
 class OfferedMemory final : public ProcessMemory {
  public:
-  /// `socket`: its other end is the process's, which sends one record with the descriptor.
+  /// `socket`: the process holds the other end and sends one record with the descriptor.
   explicit OfferedMemory(UniqueFd socket) : socket_(std::move(socket)) {}
 
   Verdict read(std::span<iovec> local, std::span<iovec> remote) override;
@@ -31,7 +31,7 @@ class OfferedMemory final : public ProcessMemory {
   Verdict transfer(Call call, std::span<iovec> local, std::span<iovec> remote);
 
   UniqueFd socket_;
-  UniqueFd memory_;  ///< /proc/<pid>/mem; none: not received yet, or it was something else
+  UniqueFd memory_;  ///< /proc/<pid>/mem; empty: not received yet, or not such a file
 };
 
 }  // namespace softhca::memory

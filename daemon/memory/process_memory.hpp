@@ -1,5 +1,5 @@
-// Reaching the memory of a tenant's process through the kernel: works on any memory, costs a system
-// call. For memory that could not be shared.
+// Access to the memory of a tenant's process through the kernel. It works on any memory but costs a
+// system call. Used for memory that could not be shared.
 #pragma once
 
 #include <sys/uio.h>
@@ -19,24 +19,25 @@ class ProcessMemory {
   ProcessMemory(const ProcessMemory&) = delete;
   ProcessMemory& operator=(const ProcessMemory&) = delete;
 
-  /// Moves bytes between `local` (ours) and `remote` (the process's addresses), both of the same
-  /// total length, at most IOV_MAX entries each; the entries are used up. kLocalProtection: part
-  /// of the range is not mapped, or the address space is gone or out of reach; what came before the
-  /// fault may have been moved. kBusy: nothing has happened yet, and the caller is to ask for the
-  /// same again; only where the caller has said that it can (engine::MemoryWaits::Step).
+  /// Moves bytes between `local` (the daemon's) and `remote` (addresses of the process). Both have
+  /// the same total length and at most IOV_MAX entries; the call modifies the entries. Returns
+  /// kLocalProtection if part of the range is not mapped, or if the address space is gone or
+  /// inaccessible; bytes before the fault may have been moved. Returns kBusy if nothing has
+  /// happened yet and the caller must make the same call again; only to callers that announced that
+  /// they can (engine::MemoryWaits::Step).
   virtual Verdict read(std::span<iovec> local, std::span<iovec> remote) = 0;
   virtual Verdict write(std::span<iovec> local, std::span<iovec> remote) = 0;
-  /// Runs an atomic on the 8 bytes at `addr`, as memory::atomic(); atomic towards other calls.
+  /// Runs an atomic on the 8 bytes at `addr`, like memory::atomic(); atomic towards other calls.
   virtual Verdict atomic(std::uint64_t addr, AtomicOp op, std::uint64_t compare_add,
                          std::uint64_t swap, std::uint64_t& original);
-  /// Returns once nothing that was asked for before writes to the memory any more.
+  /// Returns when no earlier call can write to the memory any more.
   virtual void settle() {}
 
  protected:
   ProcessMemory() = default;
 };
 
-/// Drops the first `bytes` bytes of a vector, and entries that are empty then.
+/// Drops the first `bytes` bytes of a vector, and the entries that this leaves empty.
 void skip_bytes(std::span<iovec>& vector, std::size_t bytes);
 
 }  // namespace softhca::memory

@@ -10,7 +10,7 @@ namespace {
 
 Error invalid(const char* why) { return {std::string("memory region: ") + why, EINVAL}; }
 
-/// Null when the extents are ascending, adjoining and cover the region, else what is wrong.
+/// Returns null if the extents are ascending, adjoining and cover the region, else the error.
 const char* wrong_extents(const RegionSpec& spec) {
   std::uint64_t next = spec.addr;
   std::uint64_t left = spec.length;
@@ -25,7 +25,8 @@ const char* wrong_extents(const RegionSpec& spec) {
   return left == 0 ? nullptr : "extents do not cover the region";
 }
 
-/// Joins neighbours that are reached in one stretch, so that fewer accesses are split.
+/// Joins neighbours that are contiguous in the daemon or both reached through the process, so that
+/// fewer accesses are split.
 void join_neighbours(std::vector<Extent>& extents) {
   std::vector<Extent> joined;
   for (const Extent& extent : extents) {

@@ -1,5 +1,5 @@
-// A memory region: a stretch of a tenant's address space that keys name, with what may be done to
-// it, and how the daemon reaches it.
+// A memory region: a range of a tenant's address space that keys refer to, the access that it
+// allows, and how the daemon reaches it.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace softhca::memory {
 
-/// Protection domain. Unique in the adapter, not only in a session: it is what keeps one tenant's
-/// queue pairs off another's regions.
+/// Protection domain. Unique in the adapter, not only in a session: it keeps the queue pairs of one
+/// tenant away from the regions of another.
 using PdId = Id<struct PdTag, std::uint32_t>;
 
 /// Values of enum ibv_access_flags. Local reading is always allowed.
@@ -32,40 +32,40 @@ enum Access : std::uint32_t {
   kFlushGlobal = 1 << 8,
 };
 
-/// Part of a region. `mapped` is where its first byte lies in the daemon, null when the bytes are
-/// reached through the process.
+/// Part of a region. `mapped` is the address of its first byte in the daemon, or null if the daemon
+/// reaches the bytes through the process.
 struct Extent {
   std::uint64_t addr;    ///< in the process
   std::uint64_t length;  ///< bytes, > 0
   std::byte* mapped;
 };
 
-/// Everything about a region but its key.
+/// All attributes of a region except its key.
 struct RegionSpec {
   TenantId tenant;
   PdId pd;
-  std::uint32_t access = 0;     ///< Access
-  std::uint64_t addr = 0;       ///< of the first byte, in the process
-  std::uint64_t length = 0;     ///< bytes
-  std::uint64_t iova = 0;       ///< by which keys refer to the first byte; 0 when zero-based
+  std::uint32_t access = 0;  ///< Access
+  std::uint64_t addr = 0;    ///< of the first byte, in the process
+  std::uint64_t length = 0;  ///< bytes
+  std::uint64_t iova = 0;    ///< address of the first byte for users of the keys; 0 if zero-based
   std::vector<Extent> extents;  ///< ascending, adjoining, covering exactly [addr, addr + length)
-  std::shared_ptr<ProcessMemory> process;              ///< needed by extents that are not mapped
-  std::vector<std::shared_ptr<SharedBuffer>> buffers;  ///< kept alive: those `mapped` points into
+  std::shared_ptr<ProcessMemory> process;              ///< for extents that are not mapped
+  std::vector<std::shared_ptr<SharedBuffer>> buffers;  ///< what `mapped` points into, kept alive
 };
 
 class Region {
  public:
-  /// A run of bytes reached in one way.
+  /// A run of bytes that are reached in the same way.
   struct Run {
-    std::byte* mapped;     ///< or null
+    std::byte* mapped;     ///< null: reached through the process
     std::uint64_t addr;    ///< in the process, if there is one
     std::uint64_t length;  ///< bytes
   };
 
-  /// Errors: EINVAL when the extents or the addresses do not fit together, or when the flags allow
-  /// remote writing or atomics without local writing.
+  /// Errors: EINVAL if the extents or the addresses are inconsistent, or if the flags allow remote
+  /// writes or atomics without local writes.
   static Expected<std::unique_ptr<Region>> make(RegionSpec spec);
-  /// A region without memory, for local use at any address: reading gives zeros, what is written is
+  /// Makes a region without memory, for local use at any address: reads give zeros, writes are
   /// dropped.
   static std::unique_ptr<Region> make_null(TenantId tenant, PdId pd);
 
@@ -75,28 +75,29 @@ class Region {
   PdId pd() const { return pd_; }
   TenantId tenant() const { return spec_.tenant; }
   std::uint32_t key() const { return key_; }
-  /// Differs from that of every other region there ever was.
+  /// Returns a number that no other region has or had.
   std::uint64_t serial() const { return serial_; }
   const RegionSpec& spec() const { return spec_; }
   ProcessMemory* process() const { return spec_.process.get(); }
   bool is_null() const { return length_ != 0 && spec_.extents.empty(); }
 
-  /// Offset of `addr` (as keys refer to it) in the region; beyond length() when it is outside.
+  /// Returns the offset of `addr` (as users of the keys give it) in the region. It exceeds length()
+  /// if `addr` is outside.
   std::uint64_t offset_of(std::uint64_t addr) const { return addr - iova_; }
 
   bool contains(std::uint64_t offset, std::uint64_t bytes) const {
     return offset <= length_ && bytes <= length_ - offset;
   }
 
-  /// Where [offset, offset + bytes) lies when it is contiguous in memory mapped here, else null
-  /// (also when out of bounds). The fast path.
+  /// Returns the address of [offset, offset + bytes) if it is contiguous in memory mapped here,
+  /// else null (also when out of bounds). The fast path.
   std::byte* direct(std::uint64_t offset, std::uint64_t bytes) const {
     const std::uint64_t in_main = offset - main_offset_;
     if (in_main <= main_length_ && bytes <= main_length_ - in_main) return main_mapped_ + in_main;
     return direct_elsewhere(offset, bytes);
   }
 
-  /// The longest run that starts at `offset`. REQUIRES: offset < length().
+  /// Returns the longest run that starts at `offset`. REQUIRES: offset < length().
   Run run_at(std::uint64_t offset) const;
 
  private:
@@ -104,11 +105,11 @@ class Region {
   explicit Region(RegionSpec spec);
   std::byte* direct_elsewhere(std::uint64_t offset, std::uint64_t bytes) const;
 
-  // What every access reads, in one cache line.
+  // The fields that every access reads, in one cache line.
   std::uint64_t iova_;
   std::uint64_t length_;
-  std::uint64_t main_offset_ = 0;  ///< the largest mapped extent: start in the region,
-  std::uint64_t main_length_ = 0;  ///< bytes,
+  std::uint64_t main_offset_ = 0;  ///< start in the region of the largest mapped extent
+  std::uint64_t main_length_ = 0;  ///< its bytes
   std::byte* main_mapped_ = nullptr;
   PdId pd_;
   std::uint32_t access_;
@@ -118,8 +119,9 @@ class Region {
   RegionSpec spec_;
 };
 
-/// May a user of domain `pd` do `needed` (Access bits) to [addr, addr + bytes) of the region?
-/// kOk or kLocalProtection. 0 bytes: only domain and flags count.
+/// Checks whether a user of domain `pd` may access [addr, addr + bytes) of the region as `needed`
+/// (Access bits). Returns kOk or kLocalProtection. With 0 bytes, only the domain and the flags
+/// count.
 inline Verdict check(const Region& region, std::uint64_t addr, std::uint64_t bytes,
                      std::uint32_t needed, PdId pd) {
   const bool allowed = region.pd() == pd && (region.access() & needed) == needed;
@@ -129,7 +131,7 @@ inline Verdict check(const Region& region, std::uint64_t addr, std::uint64_t byt
   return Verdict::kOk;
 }
 
-/// The same finding as a remote peer is told it.
+/// Returns the verdict as a remote peer is notified of it.
 inline Verdict as_remote(Verdict verdict) {
   return verdict == Verdict::kOk || verdict == Verdict::kBusy ? verdict : Verdict::kRemoteAccess;
 }

@@ -8,21 +8,22 @@ namespace {
 
 /// A run of bytes on one side of a transfer.
 struct Run {
-  std::byte* mapped = nullptr;  ///< or null: at `addr` of `process`
+  std::byte* mapped = nullptr;  ///< null: at `addr` of `process`
   ProcessMemory* process = nullptr;
   std::uint64_t addr = 0;
   std::uint64_t length = 0;
 
-  /// True: the run is of a region without memory.
+  /// True if the run belongs to a region without memory.
   bool is_null() const { return mapped == nullptr && process == nullptr; }
 };
 
-/// Goes through the bytes of a list, run by run.
+/// Iterates over the bytes of a list, run by run.
 class ListWalk {
  public:
   ListWalk(ScatterView list, std::uint64_t offset) : list_(list), inside_(offset) {}
 
-  /// The run at the present position, never empty; false at the end of the list.
+  /// Gets the run at the current position, which is never empty. Returns false at the end of the
+  /// list.
   bool run(Run& out) {
     while (!list_.empty() && inside_ >= list_.front().length) {
       inside_ -= list_.front().length;
@@ -43,7 +44,7 @@ class ListWalk {
   std::uint64_t inside_;  ///< bytes from the start of the first entry of list_
 };
 
-/// The same for memory of our own.
+/// The same for memory of the daemon itself.
 class SpanWalk {
  public:
   explicit SpanWalk(std::span<std::byte> bytes) : bytes_(bytes) {}
@@ -57,7 +58,7 @@ class SpanWalk {
   std::span<std::byte> bytes_;
 };
 
-/// Collects moves between memory mapped here and one process, in one direction, so that a list of
+/// Batches moves between memory mapped here and one process, in one direction, so that a list of
 /// many entries costs one system call.
 class ProcessBatch {
  public:
@@ -76,7 +77,7 @@ class ProcessBatch {
     return Verdict::kOk;
   }
 
-  /// The direction of the moves made last or, after a failure, of those that failed.
+  /// Returns the direction of the last moves or, after a failure, of the moves that failed.
   Direction direction() const { return direction_; }
 
   Verdict flush() {
@@ -98,10 +99,10 @@ class ProcessBatch {
 
 using Direction = ProcessBatch::Direction;
 
-/// Both ends lie in processes: the kernel copies only to or from our own memory.
+/// Copies between two processes. The kernel copies only to or from the daemon's own memory.
 Verdict bounce(const Run& to, const Run& from, std::uint64_t bytes, ProcessBatch& batch) {
-  // Fits the second level cache. On the stack: thread-local storage would come off the small stacks
-  // that libraries give their threads.
+  // Fits the second level cache. It is on the stack because thread-local storage would be taken
+  // from the small stacks that libraries give their threads.
   std::array<std::byte, 32 << 10> buffer;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes - done, buffer.size());
@@ -123,7 +124,7 @@ Verdict clear(const Run& to, std::uint64_t bytes, ProcessBatch& batch) {
     return Verdict::kOk;
   }
   static constexpr std::array<std::byte, 16 << 10> kZeros{};
-  // Only read from: it is the local side of writes to the process.
+  // The cast is safe: writes to the process only read from it.
   auto* const zeros = const_cast<std::byte*>(kZeros.data());
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes - done, kZeros.size());
@@ -177,7 +178,7 @@ Verdict gather_runs(ScatterView from, std::uint64_t offset, std::span<std::byte>
 }
 
 Verdict scatter_runs(ScatterView to, std::uint64_t offset, std::span<const std::byte> from) {
-  // Only read from: the source side of a transfer is never written.
+  // The cast is safe: a transfer never writes its source.
   const std::span source{const_cast<std::byte*>(from.data()), from.size()};
   return transfer(ListWalk(to, offset), SpanWalk(source), from.size());
 }

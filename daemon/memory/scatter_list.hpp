@@ -1,9 +1,9 @@
-// Scatter/gather lists, their keys resolved, and moving bytes to, from and between them. Every
-// function copies once, whichever way the two sides are reached; only between two stretches of
-// process memory it copies twice (bounce buffer). Returns kOk or kLocalProtection (out of bounds,
-// not mapped, process gone); bytes before a fault may have been moved. kBusy: as ProcessMemory.
-// Overlapping source and destination are harmless; the result is that of memmove within one extent,
-// else unspecified.
+// Scatter/gather lists with their keys resolved, and moving bytes to, from and between them. Each
+// function copies once, however the two sides are reached; only between two ranges of process
+// memory it copies twice (bounce buffer). The functions return kOk or kLocalProtection (out of
+// bounds, not mapped, process gone); bytes before a fault may have been moved. kBusy: as
+// ProcessMemory. Source and destination may overlap: within one extent the result is that of
+// memmove, otherwise it is unspecified.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@ struct ScatterEntry {
   std::uint64_t offset;
   std::uint64_t length;
 
-  /// Where [from, from + bytes) of the entry lies when it is contiguous and mapped here, else null.
+  /// Returns the address of [from, from + bytes) of the entry if it is contiguous and mapped here,
+  /// else null.
   std::byte* direct(std::uint64_t from, std::uint64_t bytes) const {
     if (from > length || bytes > length - from) return nullptr;
     return region->direct(offset + from, bytes);
@@ -39,12 +40,12 @@ struct ScatterList {
   ScatterView view() const { return {entries.data(), count}; }
 };
 
-/// Resolves what of a list of keyed entries (each with addr, length, lkey) makes up bytes
-/// [offset, offset + length) of the message into `out`, whose bytes are then numbered from 0.
-/// What is outside that range is not looked at: as with adapters, a receive may be longer than its
-/// region where the message is not. kLocalProtection: a key unknown, of another domain, too narrow
-/// or without `needed` (Access). kLocalLength: the list is shorter than offset + length.
-/// REQUIRES: at most kMaxEntries entries.
+/// Resolves the part of a list of keyed entries (each with addr, length, lkey) that holds bytes
+/// [offset, offset + length) of the message. Bytes of `out` are numbered from 0. Entries outside
+/// the part are not checked: as with adapters, a receive may exceed its region where the message
+/// does not. Returns kLocalProtection if a key is unknown, of another domain, too narrow or without
+/// `needed` (Access), and kLocalLength if the list is shorter than offset + length. REQUIRES: at
+/// most kMaxEntries entries.
 template <class Entry>
 Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t offset,
                 std::uint64_t length, std::uint32_t needed, PdId pd, ScatterList& out) {
@@ -67,16 +68,17 @@ Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t
   return length == 0 ? Verdict::kOk : Verdict::kLocalLength;
 }
 
-/// Before each access below: programs that watch their memory see what is written in the order in
-/// which it is written, a flag after the data that it announces, as with an adapter; and so for
-/// what is read. A processor of x86 does that by itself, and this is nothing there.
+/// Orders memory accesses; called before each access below. A program that polls its memory sees
+/// writes in the order in which they are made, a flag after the data that it announces, as with an
+/// adapter; the same holds for reads. x86 processors keep this order themselves, so this costs
+/// nothing there.
 inline void keep_order() { std::atomic_thread_fence(std::memory_order_acq_rel); }
 
-/// The general ways of gather() and scatter() below.
+/// General cases of gather() and scatter() below.
 Verdict gather_runs(ScatterView from, std::uint64_t offset, std::span<std::byte> into);
 Verdict scatter_runs(ScatterView to, std::uint64_t offset, std::span<const std::byte> from);
 
-/// Fills `into` from the bytes of the list that start at `offset`.
+/// Fills `into` with the bytes of the list that start at `offset`.
 inline Verdict gather(ScatterView from, std::uint64_t offset, std::span<std::byte> into) {
   keep_order();
   if (from.size() == 1) {
@@ -104,13 +106,13 @@ inline Verdict scatter(ScatterView to, std::uint64_t offset, std::span<const std
   return scatter_runs(to, offset, from);
 }
 
-/// Moves `length` bytes between two lists: a local transfer. Not bounded; callers of the engine
-/// move a chunk at a time. `to_blame`, where given, is set when the move fails: true if writing
-/// failed.
+/// Moves `length` bytes between two lists: a local transfer. The time is not bounded; the engine
+/// moves one chunk at a time. If the move fails and `to_blame` is not null, it is set to true if
+/// the write failed, else to false.
 Verdict copy(ScatterView to, std::uint64_t to_offset, ScatterView from, std::uint64_t from_offset,
              std::uint64_t length, bool* to_blame = nullptr);
 
-// --- the same on one region; offsets count from its first byte
+// --- the same for one region; offsets count from its first byte
 
 inline Verdict read(Region& region, std::uint64_t offset, std::span<std::byte> into) {
   const ScatterEntry whole{&region, 0, region.length()};
@@ -127,11 +129,11 @@ inline Verdict copy(Region& to, std::uint64_t to_offset, Region& from, std::uint
   return copy({&dst, 1}, to_offset, {&src, 1}, from_offset, length);
 }
 
-/// Runs an atomic on the 8 bytes at `offset`, host byte order; `original` gets the value before. A
-/// store writes `swap`, all of it at once.
-/// Atomic towards everybody in mapped memory; in process memory only towards the other requests of
-/// this engine (IBV_ATOMIC_HCA). kLocalProtection also when the bytes are not 8-byte aligned
-/// where they are reached. REQUIRES: not a null region.
+/// Runs an atomic on the 8 bytes at `offset`, in host byte order; `original` gets the value before.
+/// A store writes all of `swap` at once. In mapped memory the operation is atomic towards all other
+/// accesses; in process memory only towards the other requests of this engine (IBV_ATOMIC_HCA).
+/// Returns kLocalProtection also if the bytes are not 8-byte aligned where they are reached.
+/// REQUIRES: not a null region.
 Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
                std::uint64_t swap, std::uint64_t& original);
 

@@ -5,7 +5,7 @@
 
 namespace softhca::memory {
 
-/// Each use keeps the buffer alive; the last to end makes it idle.
+/// Deleter of a use. Each use keeps the buffer alive; the last one to end makes it idle.
 struct SharedBufferPool::EndOfUse {
   std::shared_ptr<SharedBuffer> buffer;
   void operator()(SharedBuffer*) const {

@@ -1,5 +1,5 @@
-// Memory of tenants that lies in memfds the daemon made (kAllocShared): the process maps it in
-// place of its own pages, the daemon reaches it without system calls. Set-up path only.
+// Memory of tenants in memfds that the daemon created (kAllocShared). The process maps a memfd in
+// place of its own pages, and the daemon reaches it without system calls. Set-up path only.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ namespace softhca::memory {
 
 class SharedBufferPool;
 
-/// Kept alive by the regions on it (shared_ptr) and by its pool. Not to be destroyed on the
-/// engine's thread, which would unmap the memory.
+/// Kept alive by the regions that use it (shared_ptr) and by its pool. Do not destroy it on the
+/// engine's thread: that would unmap the memory there.
 class SharedBuffer {
  public:
-  /// `account` stands for whatever the owner wants to end with the buffer, `descriptor` for what
-  /// ends with its descriptor. `unmap` takes the memory at the end, if it is not empty.
+  /// `account` is released with the buffer, and `descriptor` with its descriptor. If `unmap` is not
+  /// empty, it gets the memory at the end.
   explicit SharedBuffer(SealedMemory memory, std::shared_ptr<void> account = nullptr,
                         std::shared_ptr<void> descriptor = nullptr, Unmap unmap = {})
       : account_(std::move(account)),
@@ -39,21 +39,21 @@ class SharedBuffer {
   std::size_t bytes() const { return memory_.bytes(); }
   std::uint64_t inode() const { return memory_.inode(); }
 
-  /// Where [offset, offset + length) is mapped here; null when it is not wholly inside.
+  /// Returns the address of [offset, offset + length) here, or null if it is not wholly inside.
   std::byte* at(std::uint64_t offset, std::uint64_t length) const {
     if (offset > bytes() || length > bytes() - offset) return nullptr;
     return memory_.base() + offset;
   }
   bool is_sealed() const { return memory_.fd() < 0; }
-  /// From the first region on, a tenant cannot take pages away: the descriptor to be sealed
-  /// (SealedMemory::seal_holes), with what is to end with it. REQUIRES: not is_sealed(), which it
-  /// counts as from now on.
+  /// Hands over the descriptor that is to be sealed (SealedMemory::seal_holes), and the object to
+  /// be released with it. Called for the first region: from then on the tenant must not be able to
+  /// remove pages. Afterwards is_sealed() is true. REQUIRES: not is_sealed().
   std::pair<UniqueFd, std::shared_ptr<void>> to_seal() {
     return {memory_.take_fd(), std::move(descriptor_)};
   }
 
-  /// Prepares what the process has filled of [offset, offset + length), so that accesses to it take
-  /// no page faults (SealedMemory::map_present). REQUIRES: at() not null.
+  /// Prepares the pages of [offset, offset + length) that the process has filled, so that accesses
+  /// to them take no page faults (SealedMemory::map_present). REQUIRES: at() is not null.
   void map_present(std::uint64_t offset, std::uint64_t length) const {
     memory_.map_present(offset, length);
   }
@@ -65,20 +65,20 @@ class SharedBuffer {
   Unmap unmap_;
   SealedMemory memory_;                      ///< unmapped before the account ends
   std::uint32_t handle_ = 0;                 ///< in the pool
-  std::size_t uses_ = 0;                     ///< that acquire() gave and that have not ended
-  SharedBufferPool* pool_ = nullptr;         ///< null: it has forgotten the buffer
-  std::list<SharedBuffer*>::iterator idle_;  ///< its place there, where it is idle
+  std::size_t uses_ = 0;                     ///< results of acquire() that still exist
+  SharedBufferPool* pool_ = nullptr;         ///< null: the pool has dropped the buffer
+  std::list<SharedBuffer*>::iterator idle_;  ///< its place in the pool's list while it is idle
 };
 
-/// The shared buffers of one session. A buffer whose regions are gone is idle: it is kept for the
-/// next registration of the same memory until somebody needs what it takes. Handles of buffers
-/// given up are unknown from then on; the process shares that memory anew. Other pools may have
-/// handles of a buffer: their regions use it as well, and it is idle when it has none at all. One
-/// thread for all pools.
+/// The shared buffers of one session. A buffer without regions is idle: the pool keeps it for the
+/// next registration of the same memory, until the session needs its bytes. The handle of a buffer
+/// that was given up becomes unknown; the process then shares that memory again. Other pools may
+/// have handles of a buffer, and their regions use it as well. It becomes idle when no region uses
+/// it. All pools belong to one thread.
 class SharedBufferPool {
  public:
-  /// `budget`: bytes of all buffers of the session together. `unmap` takes the memory of buffers
-  /// that end; empty: they unmap it themselves. `lock`: as SealedMemory::create() takes it.
+  /// `budget`: bytes of all buffers of the session together. `unmap` gets the memory of buffers
+  /// that end; if it is empty, they unmap it themselves. `lock`: as for SealedMemory::create().
   explicit SharedBufferPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {})
       : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)) {}
   ~SharedBufferPool();
@@ -87,27 +87,28 @@ class SharedBufferPool {
 
   struct Created {
     std::uint32_t handle;
-    int fd;  ///< to be sent; the buffer's, open until to_seal()
+    int fd;  ///< to be sent; the buffer owns it and keeps it open until to_seal()
     std::uint64_t inode;
   };
-  /// `account` ends with the buffer, `descriptor` with its descriptor. Errors: ENOMEM (budget),
-  /// EINVAL (0 bytes), or what memfd_create and mmap say.
+  /// `account` is released with the buffer, and `descriptor` with its descriptor. Errors: ENOMEM
+  /// (budget), EINVAL (0 bytes), or those of memfd_create and mmap.
   Expected<Created> create(std::size_t bytes, std::shared_ptr<void> account = nullptr,
                            std::shared_ptr<void> descriptor = nullptr);
 
-  /// Null when the handle is unknown.
+  /// Returns null if the handle is unknown.
   std::shared_ptr<SharedBuffer> find(std::uint32_t handle) const;
-  /// A use of the buffer, to be kept by a region; null when the handle is unknown.
+  /// Returns a use of the buffer, which a region keeps; null if the handle is unknown.
   std::shared_ptr<SharedBuffer> acquire(std::uint32_t handle);
 
-  /// A handle here for a buffer of another pool, always the same one; it does not keep the buffer,
-  /// and is unknown when the buffer has gone. Of a buffer of this pool: its handle.
+  /// Returns the handle in this pool of a buffer of another pool, always the same one. The handle
+  /// does not keep the buffer alive, and becomes unknown when the buffer is gone. For a buffer of
+  /// this pool, returns its own handle.
   std::uint32_t join(const std::shared_ptr<SharedBuffer>& buffer);
 
-  /// kFreeShared: forgets the buffer; its memory goes with its last region, if it is of this pool.
-  /// False: unknown handle.
+  /// kFreeShared: drops the handle. If the buffer is of this pool, its memory is released with its
+  /// last region. Returns false if the handle is unknown.
   bool free(std::uint32_t handle);
-  /// As free(), for any handle there is. False: there is none.
+  /// Same as free(), for any one handle. Returns false if there are none.
   bool free_any();
 
   /// Gives up the buffer that has been idle for longest, with its account. REQUIRES: idle_count()
@@ -134,11 +135,11 @@ class SharedBufferPool {
   std::size_t idle_bytes_ = 0;
   std::uint32_t next_handle_ = 1;
   std::unordered_map<std::uint32_t, std::shared_ptr<SharedBuffer>> buffers_;
-  std::list<SharedBuffer*> idle_;  ///< the longest unused first
-  // Those of other pools; the ones that have gone are forgotten now and then.
+  std::list<SharedBuffer*> idle_;  ///< longest idle first
+  // Buffers of other pools. Entries of buffers that are gone are removed from time to time.
   std::unordered_map<std::uint32_t, Joined> joined_;
   std::map<Joined, std::uint32_t, std::owner_less<Joined>> joined_handles_;
-  std::size_t forget_at_ = 16;  ///< when there are so many
+  std::size_t forget_at_ = 16;  ///< removes those entries at this size of joined_
 };
 
 }  // namespace softhca::memory

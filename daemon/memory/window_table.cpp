@@ -57,7 +57,7 @@ bool WindowTable::erase(std::uint32_t key) {
 
 Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std::uint64_t addr,
              std::uint64_t length, std::uint32_t access, std::uint32_t key, Qpn qpn) {
-  // A window of type 2 is invalidated before it is bound again (o10-37.2.11).
+  // A window of type 2 must be invalidated before it is bound again (o10-37.2.11).
   if (window.of_queue_pair && window.bound) return Verdict::kWindowBind;
   if (length == 0) {
     window.key = key;

@@ -1,5 +1,5 @@
 // The parts of a scrape; collector.cpp puts them together. docs/metrics.md has a row for each
-// metric; a system test compares.
+// metric; a system test checks this.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace softhca::metrics {
 
-// --- collect_tenant.cpp: what a tenant does
+// --- collect_tenant.cpp: the work of a tenant
 void add_work(Families& out, const engine::Tenant& tenant);
 void add_process_memory(Families& out, const engine::Tenant& tenant);
 void add_commands(Families& out, const engine::Tenant& tenant);
@@ -21,19 +21,19 @@ void add_receive(Families& out, const engine::Tenant& tenant);
 void add_waits(Families& out, const engine::Tenant& tenant);
 void add_levels(Families& out, const engine::Tenant& tenant);
 
-// --- collect_pools.cpp: what there is, and who has it
+// --- collect_pools.cpp: pools, and their use by tenants
 void add_pools(Families& out, const Source& source);
 void add_objects(Families& out, const Source& source, const engine::Tenant& tenant);
 void add_quotas(Families& out, const Source& source, const engine::Tenant& tenant);
 void add_limits(Families& out, const engine::Tenant& tenant);
 void add_lanes(Families& out, const Source& source);
-/// Doorbells of the tenant, or of one of its levels.
+/// Adds the doorbells of the tenant or, if `level` is not null, of one of its levels.
 void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
                    const engine::Level* level);
 
 // --- collect_connections.cpp
 void add_connections(Families& out, const engine::Tenant& tenant);
-/// Connections of all tenants: limits, and what their guarantees carry.
+/// Adds the limits of connections of all tenants, and how many connections their guarantees carry.
 void add_connection_limits(Families& out, const Source& source);
 void add_general_services(Families& out, const Source& source);
 
@@ -44,8 +44,8 @@ void add_daemon(Families& out, const Source& source);
 void add_port(Families& out, const engine::PortBinding& binding);
 void add_peers(Families& out, const engine::PeerAuthentication* authentication);
 
-/// "level" is its name, or "" for what the levels of the tenant share, or what is not divided into
-/// levels.
+/// Returns the labels of a tenant and a level. If `level` is null, the label "level" is "": the
+/// value is shared by the tenant's levels, or it is not divided into levels.
 inline Labels labels_of(const engine::Tenant& tenant, const engine::Level* level) {
   return {{"tenant", tenant.name}, {"level", level == nullptr ? "" : level->name}};
 }

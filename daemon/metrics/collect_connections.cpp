@@ -1,4 +1,4 @@
-// Connections by rdma_cm, and the general services agent they go through.
+// Connections by rdma_cm, and the general services agent that carries their messages.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -39,7 +39,7 @@ using Rejects = std::array<Counter, ConnectionCounters::kRejectReasons>;
 
 void add_rejects(Families& out, const char* name, const char* help, const std::string& tenant,
                  const Rejects& rejects) {
-  // Each counter is read once, as it may change meanwhile.
+  // Reads each counter once, as it may change meanwhile.
   std::array<double, ConnectionCounters::kRejectReasons> values;
   std::transform(rejects.begin(), rejects.end(), values.begin(), number);
   for (const Reason& reason : kReasons) {
@@ -50,14 +50,14 @@ void add_rejects(Families& out, const char* name, const char* help, const std::s
               std::accumulate(values.begin(), values.end(), 0.0));
 }
 
-/// The name of the tenant that a client belongs to; empty: it is gone.
+/// Returns the name of the tenant that a client belongs to. Empty: the tenant is gone.
 std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
   for (const auto& tenant : source.tenants)
     if (tenant->id == engine::tenant_of(key)) return tenant->name;
   return "";
 }
 
-/// PCBs and credits that are the queue pair's alone.
+/// Adds the PCBs and credits that only the queue pair can take.
 void add_allocation(Families& out, const Source& source, const engine::Tenant& tenant,
                     const Labels& labels) {
   out.gauge("softhca_gsa_pcbs", "PCBs that only the queue pair can take.", labels,
@@ -76,7 +76,7 @@ void add_allocation(Families& out, const Source& source, const engine::Tenant& t
   out.gauge(kName, kHelp, with(labels, "kind", "completion"), completion);
 }
 
-/// Figures of a queue pair: number 1 (general services) or 2 (between programs).
+/// Adds the figures of queue pair 1 (general services) or 2 (between programs).
 void add_services(Families& out, const Source& source, const GeneralServices& services,
                   const Labels& labels) {
   const engine::DatagramServiceCounters& c = services.counters;
@@ -105,8 +105,8 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
       pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]);
 }
 
-/// The classes that the daemon itself is the client of, by their numbers; "" for those of programs,
-/// which a tenant chooses freely.
+/// Returns the number of a management class that the daemon itself is a client of. "" for classes
+/// of programs, which a tenant chooses freely.
 std::string class_label(std::uint32_t selector) {
   for (const auto own :
        {wire::ManagementClass::kCommunication, wire::ManagementClass::kPerformance})
@@ -115,7 +115,7 @@ std::string class_label(std::uint32_t selector) {
   return "";
 }
 
-/// What clients with the same labels have together.
+/// Sums over the clients with the same labels.
 struct ClientSums {
   double quota = 0, asked = 0, in_use = 0, received = 0, raised = 0;
   std::array<double, management::gsa::kDiscards> discarded{};
@@ -130,7 +130,7 @@ struct ClientSums {
   }
 };
 
-/// `of_class`: the clients are those of management classes.
+/// `of_class`: the clients are registered for management classes.
 void add_clients(Families& out, const Source& source, const GeneralServices& services,
                  const Labels& queue_pair, bool of_class) {
   std::map<std::pair<std::string, std::string>, ClientSums> sums;  // by tenant and class

@@ -1,4 +1,4 @@
-// The daemon as a whole: what it is, when it began, its configuration, its engine.
+// Metrics of the daemon as a whole: build, start time, configuration, engine.
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {

@@ -1,4 +1,4 @@
-// What there is in the pools, and who has it.
+// The pools, and their use by tenants.
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {
@@ -20,7 +20,7 @@ const engine::Tenant* find_tenant(const Source& source, TenantId id) {
   return nullptr;
 }
 
-/// A pool that is divided into guarantees and a shared rest. `own`: what the daemon has in it for
+/// Adds a pool that is divided into guarantees and a shared rest. `own`: the part of the daemon
 /// itself, beyond what the operator divides.
 void add_pool(Families& out, const char* name, const QuotaPool& pool, std::uint32_t own = 0) {
   const Labels labels{{"pool", name}};

@@ -1,4 +1,4 @@
-// What passes a port, and what it knows of its neighbours and peers.
+// Traffic of a port, and the neighbours and peers that the port knows.
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {

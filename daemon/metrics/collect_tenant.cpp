@@ -1,4 +1,4 @@
-// What a tenant does.
+// The work of a tenant.
 #include <utility>
 
 #include "daemon/engine/costs.hpp"
@@ -9,7 +9,8 @@ namespace {
 
 using transport::Count;
 
-/// Names operators know from node_exporter and mlx5, where they have one.
+/// A transport counter. Its metric has the name of node_exporter or mlx5 if one of these has such a
+/// metric.
 struct TransportMetric {
   Count count;
   const char* name;
@@ -67,7 +68,7 @@ constexpr DropMetric kTenantDrops[] = {
     {Count::kRateDropped, "rate"},     {Count::kBadAccess, "access"},
 };
 
-/// Waits of a level or, null, of what no level has.
+/// Adds the waits of a level or, if `level` is null, of commands without a level.
 void add_waits(Families& out, const engine::Tenant& tenant, const engine::Level* level) {
   const engine::WaitCounters& waits =
       level == nullptr ? tenant.counters.waits : level->counters.waits;
@@ -100,7 +101,8 @@ void add_waits(Families& out, const engine::Tenant& tenant, const engine::Level*
                 waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
 }
 
-/// Rates of what peers send to a tenant or, not null, a level of it, and read from it.
+/// Adds the rates of what peers send to, and read from, a tenant or, if `level` is not null, one of
+/// its levels.
 void add_peer_rates(Families& out, const engine::Tenant& tenant, const engine::Level* level) {
   const bool whole = level == nullptr;
   const engine::PeerGates& gates = whole ? tenant.peer_rates : level->peer_rates;
@@ -154,7 +156,7 @@ void add_transport(Families& out, const engine::Tenant& tenant) {
               labels, number(tenant.kept.given_up));
 }
 
-/// Commands by the way they came, and went.
+/// Adds the commands by the way they arrived, and those that went back to their send queue.
 void add_commands(Families& out, const engine::Tenant& tenant) {
   const engine::TenantCounters& c = tenant.counters;
   const Labels labels{{"tenant", tenant.name}};
@@ -301,7 +303,7 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
         c.congestion.questions.value());
 }
 
-/// Provisioning of shared receive queues (mechanism D).
+/// Adds the provisioning of shared receive queues (mechanism D).
 void add_receive(Families& out, const engine::Tenant& tenant) {
   const auto& c = tenant.counters.receive;
   const auto one = [&](const char* name, const char* help, const Counter& counter) {
@@ -336,7 +338,7 @@ void add_waits(Families& out, const engine::Tenant& tenant) {
   for (const auto& level : tenant.levels) add_waits(out, tenant, level.get());
 }
 
-/// Counters of each level; the tenant's counters count the same.
+/// Adds the counters of each level. The tenant's counters count the same events.
 void add_levels(Families& out, const engine::Tenant& tenant) {
   for (const auto& level : tenant.levels) {
     const Labels labels = labels_of(tenant, level.get());

@@ -1,4 +1,4 @@
-// From the counters of the engine to metric families.
+// Converts the engine's counters to metric families.
 #pragma once
 
 #include <prometheus/metric_family.h>

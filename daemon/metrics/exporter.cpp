@@ -26,19 +26,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One thread answers all. A client that sends half a request, or does not read the reply, holds its
-// connection until its time is over, or until others need the place.
-constexpr std::size_t kMostConnections = 64;  // of each listener
+// One thread serves all connections. A client that sends half a request, or does not read the
+// reply, keeps its connection until its time limit, or until a new connection needs the slot.
+constexpr std::size_t kMostConnections = 64;  // per listener
 constexpr int kAcceptsAtOnce = 16;
-constexpr std::chrono::seconds kForRequest(2);  // from the accept to the last header
-constexpr std::chrono::seconds kForReply(10);   // from there to the end of the reply
+constexpr std::chrono::seconds kForRequest(2);  // from accept to the last header
+constexpr std::chrono::seconds kForReply(10);   // from the last header to the end of the reply
 constexpr std::chrono::milliseconds kLook(250);
 constexpr int kBacklog = 128;
 
 Expected<UniqueFd> listen_at(const resource::ListenAddress& where) {
   const KernelAddress address = kernel_address(where.gid, where.port);
   UniqueFd fd(::socket(family_of(where.gid), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;  // connections that ended do not keep the address
+  const int on = 1;  // connections in TIME-WAIT do not block the address
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!fd || ::bind(fd.get(), address.get(), address.length) != 0 ||
       ::listen(fd.get(), kBacklog) != 0)
@@ -57,7 +57,7 @@ MHD_Result reply(MHD_Connection* connection, unsigned status, std::string text, 
   return queued;
 }
 
-/// The first line of the file.
+/// Returns the first line of the file.
 Expected<std::string> read_token(const std::string& file) {
   std::string token;
   errno = 0;
@@ -70,7 +70,7 @@ Expected<std::string> read_token(const std::string& file) {
   return token;
 }
 
-/// Takes as long whatever differs.
+/// Compares in a time that does not depend on where the texts differ.
 bool is_same(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return false;
   unsigned difference = 0;
@@ -91,7 +91,8 @@ struct Exporter::Endpoint {
   }
   bool start();
 
-  /// `authorization`: the header of a request, or null.
+  /// True if the request has the right bearer token, or needs none. `authorization`: the header of
+  /// the request, or null.
   bool lets_in(const char* authorization);
   static MHD_Result answer(void* endpoint, MHD_Connection* connection, const char* url,
                            const char* method, const char* version, const char* upload,
@@ -104,8 +105,8 @@ struct Exporter::Endpoint {
   // --- the thread
   struct Open {
     std::size_t listener = 0;
-    Clock::time_point since;   ///< accepted, or the last header came
-    bool has_request = false;  ///< whole, and the reply has not ended
+    Clock::time_point since;   ///< time of accept, or of the last header
+    bool has_request = false;  ///< the request is complete, and the reply has not ended
     bool shut_down = false;
 
     bool overdue(Clock::time_point now) const {
@@ -122,7 +123,8 @@ struct Exporter::Endpoint {
   const std::string address;
   std::mutex changing;  ///< guards credentials_file
   std::string credentials_file;
-  std::array<UniqueFd, 2> listeners;  ///< the address and the Unix socket, those there are
+  /// At the address and at the Unix socket; either may be empty.
+  std::array<UniqueFd, 2> listeners;
   UniqueFd stop{::eventfd(0, EFD_CLOEXEC)};
   MHD_Daemon* server = nullptr;
   std::map<int, Open> open;  ///< by descriptor
@@ -130,7 +132,8 @@ struct Exporter::Endpoint {
 };
 
 bool Exporter::Endpoint::start() {
-  // This thread accepts, so the server's own limit is never met.
+  // The endpoint's thread accepts and limits the connections, so the server never reaches its own
+  // limit.
   constexpr unsigned kLimit = 4 * (kMostConnections + kAcceptsAtOnce);
   server =
       MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, nullptr, nullptr, answer, this,
@@ -171,17 +174,20 @@ void Exporter::Endpoint::accept(std::size_t listener) {
     const int fd =
         ::accept4(listeners[listener].get(), address_of, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-      // Without descriptors the listener stays readable: others' connections must not wait for it.
+      // The daemon has no free descriptor, and the listener stays readable. A short sleep avoids a
+      // busy loop, and does not delay open connections for long.
       if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kLook / 10);
       return;
     }
     make_room(listener);
     open[fd] = {.listener = listener, .since = Clock::now()};
-    if (MHD_add_connection(server, fd, address_of, length) != MHD_YES) open.erase(fd);  // closed
+    // The server closed it.
+    if (MHD_add_connection(server, fd, address_of, length) != MHD_YES) open.erase(fd);
   }
 }
 
-/// The oldest connection without a whole request makes way, or else the oldest.
+/// Shuts down a connection if the listener has too many: the oldest without a complete request, or
+/// else the oldest.
 void Exporter::Endpoint::make_room(std::size_t listener) {
   std::size_t connections = 0;
   std::map<int, Open>::value_type* oldest = nullptr;

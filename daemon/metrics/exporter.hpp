@@ -1,4 +1,4 @@
-// The Prometheus endpoint: every scrape reads the counters as they stand.
+// The Prometheus endpoint. Every scrape reads the current counters.
 #pragma once
 
 #include <chrono>
@@ -18,48 +18,50 @@
 
 namespace softhca::metrics {
 
-/// What is shown of the general services agent, or of the queue pair for programs.
+/// The exported data of the general services agent, or of the queue pair for programs.
 struct GeneralServices {
   const engine::DatagramServiceCounters& counters;
-  const engine::Tenant& tenant;  ///< what it is to the engine
+  const engine::Tenant& tenant;  ///< the engine's tenant for the queue pair
   const management::gsa::PoolCounters& pool;
-  std::function<std::vector<management::gsa::ClientView>()> clients;  ///< on any thread
+  std::function<std::vector<management::gsa::ClientView>()> clients;  ///< callable on any thread
 };
 
-/// What the daemon was built of.
+/// The versions that the daemon was built from.
 struct BuildInfo {
   const char* version = "";
   const char* compiler = "";
   const char* dpdk = "";
 };
 
-/// What is exported. All of it outlives the exporter.
+/// The exported data. All of it outlives the exporter.
 struct Source {
   const engine::Engine& engine;
   const engine::Worker& worker;
   const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
   const QuotaPool& vcbs;
-  const resource::Accounts& totals;  ///< of what tenants take as they ask for it
+  const resource::Accounts& totals;  ///< of objects that tenants take on request
   const std::vector<management::ConnectionFigures>& connections;
-  std::mutex& tenants_changing;  ///< held to change `tenants` or `connections`
+  std::mutex& tenants_changing;  ///< guards `tenants` and `connections`
   GeneralServices general_services;
   GeneralServices shared_datagrams;
   const resource::ReloadCounters& reloads;
   const engine::Faults& faults;
   BuildInfo build;
-  std::chrono::system_clock::time_point started;  ///< the daemon
-  /// Its table changes as `tenants` does. Null: nothing of it is shown.
+  std::chrono::system_clock::time_point started;  ///< start of the daemon
+  /// `tenants_changing` guards its table. Null: no peers are exported.
   const engine::PeerAuthentication* authentication = nullptr;
-  const Counter* dropped_log_lines = nullptr;  ///< null: none are
+  const Counter* dropped_log_lines = nullptr;  ///< null: not exported
 };
 
 class Exporter {
  public:
-  /// Listens at `address` ("127.0.0.1:9465"); an empty one is none. Null: nothing to listen at.
-  /// `credentials_file`: whose first line a client has to give as bearer token (RFC 6750, section
-  /// 2.1), read at each request; empty: none is needed. Errors: the address is taken or not ours,
-  /// or the file has no such line. `unix_listener`: a listening Unix stream socket that is served
-  /// as well, with places of its own; it may be shared with another exporter. Empty: none.
+  /// Listens at `address` ("127.0.0.1:9465"; empty: at no address). Returns null if there is
+  /// nothing to listen at.
+  /// `credentials_file`: a client has to send the first line of this file as bearer token (RFC
+  /// 6750, section 2.1). The exporter reads the file at each request. Empty: no token is needed.
+  /// `unix_listener`: a listening Unix stream socket that the exporter serves as well, with
+  /// connection slots of its own. Another exporter may share it. Empty: none.
+  /// Errors: the address is in use or not a local one, or the file has no such line.
   static Expected<std::unique_ptr<Exporter>> start(const std::string& address,
                                                    const std::string& credentials_file,
                                                    const Source& source,
@@ -67,7 +69,7 @@ class Exporter {
   ~Exporter();
 
   const std::string& address() const;
-  /// From the next request on.
+  /// Takes effect at the next request.
   void set_credentials_file(std::string file);
 
  private:
@@ -76,7 +78,7 @@ class Exporter {
   std::unique_ptr<Endpoint> endpoint_;
 };
 
-/// Error: the file, if one is named, cannot be read, or its first line is empty.
+/// Returns an error if a file is named, and cannot be read or has an empty first line.
 Outcome check_credentials(const std::string& file);
 
 }  // namespace softhca::metrics

@@ -25,7 +25,8 @@ class Families {
   void gauge(const char* name, const char* help, const Labels& labels, double value) {
     add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
   }
-  /// With a bucket for each power of four from `first` to `last`; values are multiplied by `unit`.
+  /// Adds a histogram. The bucket limits go from `first` to `last` by factors of four. Values are
+  /// multiplied by `unit`.
   template <unsigned step_bits>
   void histogram(const char* name, const char* help, const Labels& labels,
                  const LogHistogram<step_bits>& histogram, std::uint64_t first, std::uint64_t last,
@@ -37,7 +38,7 @@ class Families {
     out.bucket.push_back({out.sample_count, std::numeric_limits<double>::infinity()});
     out.sample_sum = static_cast<double>(histogram.sum()) * unit;
   }
-  /// Median, 99 % and 99.9 %, since the start; values are multiplied by `unit`.
+  /// Adds a summary with median, 99 % and 99.9 % since the start. Values are multiplied by `unit`.
   void summary(const char* name, const char* help, const Labels& labels, const Histogram& histogram,
                double unit);
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
@@ -47,7 +48,7 @@ class Families {
                                 const Labels& labels);
 
   std::vector<prometheus::MetricFamily> families_;
-  std::unordered_map<std::string_view, std::size_t> places_;  ///< by name, which is static text
+  std::unordered_map<std::string_view, std::size_t> places_;  ///< by name; names are static texts
 };
 
 }  // namespace softhca::metrics

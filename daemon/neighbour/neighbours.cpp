@@ -19,17 +19,19 @@ constexpr Duration kRetryTime = seconds(1);       // RFC 4861 10, RETRANS_TIMER;
 constexpr std::uint8_t kUnicastProbes = 3;        // RFC 4861 10, MAX_UNICAST_SOLICIT
 constexpr Duration kUnansweredKept = seconds(5);  // after the last use
 constexpr Duration kAnsweredKept = seconds(600);  // after the last use
-/// A first request is easily lost while links and bridges wake up; a connection should not wait a
-/// second for it.
+/// Links and bridges that wake up often lose a first request, and a connection should not wait a
+/// second for the next.
 constexpr std::array<Duration, 3> kFirstRetries = {milliseconds(20), milliseconds(100),
                                                    milliseconds(300)};
-/// A tenant that sends to a thousand addresses must not make us flood the network, or keep others
-/// from asking: these requests are divided among those who ask.
+/// A tenant that sends to a thousand addresses must not flood the network, nor keep other tenants
+/// from sending requests. The tenants that send requests share these.
 constexpr std::uint32_t kRequestsPerWindow = 32;
 constexpr Duration kWindow = milliseconds(100);
-/// A user whose neighbours that have not answered take this part of a full table gets no more.
+/// A user gets no more entries of a full table if its neighbours without an answer have this part
+/// of it.
 constexpr std::uint32_t kUnansweredPart = 8;
-/// A neighbour that was asked for so often makes way for another of the same user: some 0.4 s.
+/// A neighbour with so many unanswered requests, after some 0.4 s, makes way for another of the
+/// same user.
 constexpr std::uint8_t kTriesInPeace = 4;
 constexpr Duration kLookAgain = milliseconds(20);
 
@@ -72,7 +74,7 @@ Neighbours::Entry* Neighbours::find(const Gid& address) {
   return const_cast<Entry*>(std::as_const(*this).find(address));
 }
 
-/// Null: the table is full, and too many of the user's neighbours have not answered.
+/// Adds an entry. Null: the table is full, and too many of the user's neighbours have not answered.
 Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id) {
   if (!make_way(id, now)) {
     counters_.refused.add();
@@ -90,7 +92,7 @@ Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id)
   return &entry;
 }
 
-/// Counts an entry of its user in (1) or out (-1).
+/// Adds an entry to its user's counts (1) or removes it from them (-1).
 void Neighbours::count(const Entry& entry, int change) {
   User& user = users_[entry.user];
   user.entries += static_cast<std::uint32_t>(change);
@@ -109,9 +111,9 @@ void Neighbours::erase(Entry& entry) {
   --size_;
 }
 
-/// True: the user may have another neighbour that has not answered; when the table is full and the
-/// user has many, in place of the one asked for most often. Those asked for lately stay: a user
-/// with many neighbours would otherwise forget each before its answer comes.
+/// True if the user may have another neighbour without an answer. If the table is full and the user
+/// has many of them, this evicts the one with the most requests. Neighbours with few requests stay:
+/// otherwise a user with many neighbours would evict each before its answer arrives.
 bool Neighbours::make_way(TenantId id, Time now) {
   User& user = users_[id];
   if (free_ != kNone || user.unanswered < options_.capacity / kUnansweredPart) return true;
@@ -131,8 +133,8 @@ bool Neighbours::make_way(TenantId id, Time now) {
   return true;
 }
 
-/// Forgets an entry of the user that has most: the one out of use for longest, and one without an
-/// answer before one that works.
+/// Evicts an entry of the user that has most of them: one without an answer if there is any, and of
+/// these the one unused for longest.
 void Neighbours::make_room(TenantId id) {
   TenantId from = id;
   for (const auto& [other, user] : users_)
@@ -167,8 +169,9 @@ const LocalAddress* Neighbours::local(const Gid& address) const {
   return at == addresses_.end() ? nullptr : &*at;
 }
 
-/// On whose behalf to ask for `target`: the address most like it. Same network first, then any of
-/// the family; some hosts do not answer a stranger.
+/// Returns the source address for requests about `target`: the one with the most leading bits in
+/// common, on the same network if possible, else of the same family. Some hosts ignore requests
+/// from another network.
 const LocalAddress* Neighbours::source_for(const Gid& target) const {
   const LocalAddress* best = nullptr;
   std::size_t best_bits = 0;
@@ -196,19 +199,20 @@ void Neighbours::announce() {
   for (const LocalAddress& a : addresses_) {
     if (!a.answer) continue;
     const wire::Station self{options_.mac, options_.vlan, a.address};
-    // RFC 5227 3 (an ARP request for oneself); RFC 4861 7.2.6 (an unsolicited advertisement, which
-    // is what a request without a sender gets).
+    // An ARP request for the own address (RFC 5227 3), or an unsolicited advertisement (RFC 4861
+    // 7.2.6), which build_advertisement() makes for a solicitation without sender.
     send(a.address.is_ipv4() ? wire::build_arp_request(self, a.address, buffer_)
                              : wire::build_advertisement(self, {.target = a.address}, buffer_));
   }
 }
 
-// ---- asking
+// ---- requests
 
 void Neighbours::send(std::size_t length) { send_({buffer_.data(), length}); }
 
-/// May the user ask? The first may take all that others leave, and the others still get their part:
-/// n users ask at most (1 + 1/2 + ... + 1/n) times as often as one.
+/// True if the user may send a request. The first user may take all that others leave, and the
+/// others still get their share. n users send at most (1 + 1/2 + ... + 1/n) times as many requests
+/// as one.
 bool Neighbours::may_ask(User& user, Time now) {
   if (now >= window_end_) {
     window_end_ = now + kWindow;
@@ -227,8 +231,8 @@ bool Neighbours::may_ask(User& user, Time now) {
   return true;
 }
 
-/// Sends the request and sets the time of the next. While the neighbour is being checked it goes
-/// to its link address alone.
+/// Sends the request and sets the time of the next one. In state kProbe the request goes only to
+/// the known link address.
 void Neighbours::ask(Entry& entry, Time now) {
   const LocalAddress* source = source_for(entry.address);
   if (source == nullptr) {
@@ -251,7 +255,7 @@ void Neighbours::ask(Entry& entry, Time now) {
   if (entry.tries < UINT8_MAX) ++entry.tries;
 }
 
-/// What needs no entry.
+/// Returns a link address that needs no entry.
 std::optional<MacAddress> Neighbours::given(const Gid& next_hop) const {
   if (options_.by_kernel) return MacAddress{};
   if (next_hop.is_multicast()) return wire::multicast_mac(next_hop);
@@ -278,8 +282,8 @@ std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now, Ten
   }
   entry->used = now;
   if (entry->state == State::kIncomplete) {
-    // A user that asks for many neighbours that are not there must not decide when another's is
-    // asked for.
+    // The request is sent at once for the new user: another user with many absent neighbours must
+    // not delay it.
     if (entry->tries == 0 && entry->user != user) {
       count(*entry, -1);
       entry->user = user;
@@ -329,8 +333,8 @@ void Neighbours::step(Entry& entry, Time now) {
   ask(entry, now);
 }
 
-/// When the rate limit strikes, the next round begins with the first entry it struck: otherwise
-/// those at the front would ask for the second time before those behind have asked at all.
+/// If the rate limit suppresses a request, the next run begins with that entry. Otherwise the
+/// entries at the front would repeat their requests before those behind have sent any.
 void Neighbours::run(Time now) {
   if (now < deadline_) return;
   deadline_ = kNever;
@@ -349,10 +353,11 @@ void Neighbours::run(Time now) {
   }
 }
 
-// ---- hearing
+// ---- received frames
 
-/// Takes a link address over. An answer to a request proves that the neighbour hears us too; what
-/// it says unasked does not (RFC 4861 7.2.5), and is checked at the next use.
+/// Sets the link address. An answer to a request proves that the neighbour also receives the
+/// daemon's frames. An unsolicited message does not (RFC 4861 7.2.5), so the next use checks the
+/// neighbour.
 void Neighbours::confirm(Entry& entry, const MacAddress& mac, bool solicited, Time now) {
   const bool changed = entry.state == State::kIncomplete || entry.mac != mac;
   if (entry.state == State::kIncomplete) --users_[entry.user].unanswered;
@@ -380,7 +385,8 @@ bool Neighbours::receive(std::span<const std::byte> frame, Time now) {
   return false;
 }
 
-/// RFC 826, "Packet Reception", without the creation of entries for those who ask us.
+/// Handles an ARP message by RFC 826, "Packet Reception", but adds no entry for the sender of a
+/// request.
 void Neighbours::receive_arp(const wire::ArpMessage& m, Time now) {
   using Operation = wire::ArpMessage::Operation;
   if (m.sender_mac == options_.mac) return;
@@ -404,7 +410,7 @@ void Neighbours::receive_neighbour(const wire::NeighbourMessage& m, Time now) {
     receive_solicitation(m, now);
 }
 
-/// RFC 4861 7.2.3 and 7.2.4.
+/// Handles a solicitation by RFC 4861 7.2.3 and 7.2.4.
 void Neighbours::receive_solicitation(const wire::NeighbourMessage& m, Time now) {
   const LocalAddress* asked = local(m.target);
   if (asked == nullptr) return;
@@ -415,7 +421,7 @@ void Neighbours::receive_solicitation(const wire::NeighbourMessage& m, Time now)
   counters_.answers.add();
 }
 
-/// RFC 4861 7.2.5.
+/// Handles an advertisement by RFC 4861 7.2.5.
 void Neighbours::receive_advertisement(const wire::NeighbourMessage& m, Time now) {
   if (local(m.target) != nullptr) {
     counters_.conflicts.add();

@@ -1,5 +1,5 @@
-// The neighbours of a port: which link address an IP address has (RFC 826, RFC 4861), and answers
-// for the addresses that are ours. Pure: no clock, no port; frames leave by a callback.
+// The neighbours of a port: maps IP addresses to link addresses (RFC 826, RFC 4861), and answers
+// for the daemon's addresses. Uses no clock and no port; a callback sends frames.
 #pragma once
 
 #include <array>
@@ -26,28 +26,29 @@ struct LocalAddress {
   bool answer = true;              ///< false: the kernel owns the address and answers itself
 };
 
-/// Counters of a table; may be read on any thread.
+/// Counters of a table. Any thread may read them.
 struct NeighbourCounters {
   Counter requests;    ///< ARP requests and neighbour solicitations sent
-  Counter suppressed;  ///< requests put off to keep to the rate limit
+  Counter suppressed;  ///< requests delayed by the rate limit
   Counter answers;     ///< ARP replies and neighbour advertisements sent
-  Counter learned;     ///< a link address became known or changed
-  Counter lost;        ///< a neighbour in use stopped answering
-  Counter evicted;     ///< forgotten to make room for another
-  Counter refused;     ///< not asked for: full, and too many of the user's have not answered
-  Counter conflicts;   ///< somebody else claimed an address of ours
+  Counter learned;     ///< link addresses that became known or changed
+  Counter lost;        ///< neighbours in use that stopped answering
+  Counter evicted;     ///< entries removed to make room for another
+  Counter refused;     ///< not requested: table full, and too many of the user's are unanswered
+  Counter conflicts;   ///< another host claimed an address of the daemon
 };
 
-/// Only resolve() makes entries, never what others send, so that strangers cannot fill the table. A
-/// user who makes up addresses to send to cannot fill it either: each has its part of the table,
-/// and of the requests.
+/// Only resolve() adds entries; received frames add none, so that other hosts cannot fill the
+/// table. A user that sends to random addresses cannot fill it either, as each user has its share
+/// of the table and of the requests.
 class Neighbours {
  public:
   struct Options {
     MacAddress mac;
     std::optional<std::uint16_t> vlan;
     std::uint32_t capacity = 1024;
-    /// Who sends the packets finds the way, too: each next hop is known, and has no link address.
+    /// The kernel sends the packets and finds their path. Each next hop is known, without a link
+    /// address.
     bool by_kernel = false;
   };
   /// Sends one frame of at most wire::kMaxResolutionFrame bytes. May drop it.
@@ -56,36 +57,37 @@ class Neighbours {
   Neighbours(const Options& options, Sender send);
 
   // --- set-up
-  /// Replaces an address that is there already.
+  /// Adds an address, or replaces it.
   void add_address(const LocalAddress& address);
   void remove_address(const Gid& address);
-  /// Where packets for other networks of the gateway's family go; a zero GID: nowhere.
+  /// Sets the next hop of packets to other networks, by address family; zero GID: none.
   void set_gateway(const Gid& ipv4_gateway, const Gid& ipv6_gateway);
-  /// Neighbours whose link addresses are given, in place of those given before. They take no room
-  /// in the table, are not asked for, and what others say of them counts for nothing.
+  /// Sets the neighbours with configured link addresses, and replaces earlier ones. They take no
+  /// room in the table, need no requests, and received frames do not change them.
   void set_static(std::map<Gid, MacAddress> neighbours) { static_ = std::move(neighbours); }
-  /// Allocates what is kept of a user of resolve(), which would otherwise do so on first use.
+  /// Allocates the state of a user of resolve(), which would otherwise do so on first use.
   void add_user(TenantId user) { users_.try_emplace(user); }
-  /// Tells all neighbours of the addresses we answer for (after a start, when the link comes up).
+  /// Announces the addresses for which the daemon answers, after a start or when the link comes up.
   void announce();
 
   // --- data path
-  /// The address to resolve for packets to `destination`: itself when it is a group or on a network
-  /// of ours, else the gateway of its family; nothing when there is none.
+  /// Returns the address to resolve for packets to `destination`: the destination itself if it is a
+  /// group or on a network of the port, else the gateway of its family; nothing if there is none.
   std::optional<Gid> next_hop(const Gid& destination) const;
-  /// The link address, when it is known; otherwise asks for it, at once and again until there is an
-  /// answer or nobody calls any more. Groups map without asking. Known addresses in use are checked
-  /// every 30 s, without an interruption as long as the neighbour answers. `user`: whose packets
-  /// they are.
+  /// Returns the link address if it is known. Otherwise sends a request, at once and again until an
+  /// answer arrives or resolve() is no longer called. Groups need no request. Known addresses in
+  /// use are checked every 30 s, without interruption while the neighbour answers. `user`: the
+  /// tenant that sends the packets.
   std::optional<MacAddress> resolve(const Gid& next_hop, Time now, TenantId user = {});
-  /// What resolve() would find without asking. Changes nothing.
+  /// Returns the link address if it is known, without a request or any other change.
   std::optional<MacAddress> known(const Gid& next_hop) const;
 
-  /// Takes a frame in: answers and learns. False when it is neither ARP nor neighbour discovery.
+  /// Handles a received frame: answers it and learns from it. False: it is neither ARP nor
+  /// neighbour discovery.
   bool receive(std::span<const std::byte> frame, Time now);
 
   // --- time
-  /// Repeats requests and forgets what is out of use. Cheap before next_deadline().
+  /// Repeats requests and forgets unused entries. Cheap before next_deadline().
   void run(Time now);
   Time next_deadline() const { return deadline_; }
 
@@ -93,7 +95,7 @@ class Neighbours {
   std::uint32_t size() const { return size_; }
 
  private:
-  /// RFC 4861 7.3.2; DELAY is left out, probes start at the first use.
+  /// States of RFC 4861 7.3.2, without DELAY: probes start at the first use.
   enum class State : std::uint8_t { kFree, kIncomplete, kReachable, kStale, kProbe };
 
   struct Entry {
@@ -102,16 +104,16 @@ class Neighbours {
     State state = State::kFree;
     std::uint8_t tries = 0;  ///< requests sent in this state
     std::uint32_t next = 0;  ///< of the same bucket, or of the free list
-    TenantId user;           ///< for whom it was made
+    TenantId user;           ///< user that caused it
     Time used;               ///< last resolve()
     Time due;                ///< end of reachability, or next request
   };
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct User {
     std::uint32_t entries = 0;
-    std::uint32_t unanswered = 0;  ///< of these
-    Time full_until{};             ///< none of its unanswered entries makes way before then
-    Time window_end{};             ///< of the rate limit, when it asked last
+    std::uint32_t unanswered = 0;  ///< of the entries
+    Time full_until{};             ///< no unanswered entry is evicted before then
+    Time window_end{};             ///< of the rate limit, at its last request
     std::uint32_t requests = 0;    ///< in that window
   };
   using Users = std::map<TenantId, User>;
@@ -148,14 +150,14 @@ class Neighbours {
   Gid gateway4_, gateway6_;
 
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> buckets_;  ///< first entry of each, a power of two of them
+  std::vector<std::uint32_t> buckets_;  ///< first entry of each bucket; 2^n buckets
   std::uint32_t free_ = kNone;
   std::uint32_t size_ = 0;
   Time deadline_ = kNever;
-  std::size_t next_to_run_ = 0;  ///< entry that run() begins with
+  std::size_t next_to_run_ = 0;  ///< entry with which run() begins
   Users users_;
   Time window_end_{};               ///< of the rate limit
-  std::uint32_t window_users_ = 0;  ///< users that have asked in it
+  std::uint32_t window_users_ = 0;  ///< users with requests in it
   NeighbourCounters counters_;
 };
 

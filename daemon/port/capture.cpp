@@ -26,9 +26,9 @@ constexpr std::uint32_t kOptionFlags = 2 | 4 << 16;
 /// length.
 constexpr std::uint32_t kPacketOverhead = 11 * 4;
 
-/// A file of ours or of root's, emptied; a new one is for our user alone, as it will hold what all
-/// tenants send. Follows no link: in a folder that is open to others, these may have made one. -1:
-/// errno says why.
+/// Opens a file and empties it. The file must belong to this user or to root. A new one is for this
+/// user alone, because it will hold packets of all tenants. Does not follow links: in a folder that
+/// other users can write, they may have made one. -1: errno has the reason.
 int open_emptied(const std::string& path) {
   UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));

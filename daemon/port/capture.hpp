@@ -1,4 +1,4 @@
-// Writes what passes through a port to a pcapng file, both directions, for tshark and Wireshark.
+// Writes the packets of a port, in both directions, to a pcapng file for tshark and Wireshark.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,18 @@ namespace softhca::port {
 
 enum class Direction : std::uint8_t { kInbound = 1, kOutbound = 2 };  // as in pcapng's epb_flags
 
-/// Since 1970-01-01 00:00 UTC, which is what readers of captures show.
+/// Since 1970-01-01 00:00 UTC, as readers of captures expect.
 using WallTime = std::chrono::nanoseconds;
 using WallClock = std::function<WallTime()>;
 
 /// A pcapng file with one Ethernet interface and nanosecond time stamps.
 class CaptureFile {
  public:
-  /// Creates or replaces the file. Frames after the first `most_frames` are not written.
+  /// Creates or empties the file. Drops frames after the first `most_frames`.
   static Expected<std::unique_ptr<CaptureFile>> create(const std::string& path,
                                                        std::uint64_t most_frames);
   void write(std::span<const std::byte> frame, Direction direction, WallTime when);
-  /// Puts what was written into the file, so that it can be read while the capture goes on.
+  /// Writes buffered frames to the file, so that it can be read while the capture goes on.
   void flush();
 
  private:
@@ -41,8 +41,8 @@ class CaptureFile {
   bool unflushed_ = false;
 };
 
-/// A debugging aid: it writes to a file from the thread that drives the port, and stamps each frame
-/// with the time when it passes. Frames of one receive() have one time stamp.
+/// A debugging aid: it writes to a file from the thread that drives the port. It stamps each frame
+/// with the time at which it passes; frames of one receive() have the same time.
 class CapturePort final : public Port {
  public:
   CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<CaptureFile> file, WallClock clock)

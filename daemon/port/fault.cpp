@@ -29,8 +29,8 @@ void flip_covered_bit(std::span<std::byte> datagram, std::mt19937_64& random) {
 FaultStage::FaultStage(const FaultRates& rates, std::uint64_t seed, std::uint32_t max_held)
     : rates_(rates), random_(seed), max_held_(max_held) {}
 
-/// Draws a number even for probability 0 or 1, so that changing one rate leaves the others' luck
-/// as it was.
+/// True with the given probability. Draws a number even for probability 0 or 1, so that a change of
+/// one rate does not change the draws of the others.
 bool FaultStage::happens(double probability) {
   return static_cast<double>(random_() >> 11) * 0x1p-53 < probability;
 }

@@ -1,5 +1,5 @@
-// A port with a bad cable: loses, duplicates, reorders, delays and corrupts frames of the port it
-// wraps, from a seed, the same way each time.
+// A lossy link: loses, duplicates, reorders, delays and corrupts frames of the port that it wraps.
+// The same seed gives the same faults.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace softhca::port {
 
-/// Flips a bit of a packet that its ICRC covers, or a bit of the ICRC. `datagram`: from the
-/// transport header on, longer than the part of it that is not covered.
+/// Flips a bit that the ICRC of a packet covers, or a bit of the ICRC. `datagram`: starts at the
+/// transport header. REQUIRES: it is longer than its uncovered part.
 void flip_covered_bit(std::span<std::byte> datagram, std::mt19937_64& random);
 
-/// What happens to a frame, each with its own probability in [0, 1], decided in this order; a lost
-/// frame suffers nothing else.
+/// Faults of a frame, each with its own probability in [0, 1], drawn in this order. A lost frame
+/// has no other fault.
 struct FaultRates {
   double loss = 0;
-  double duplication = 0;  ///< comes twice
-  double corruption = 0;   ///< one bit is flipped where the ICRC looks, so a receiver must notice
-  double reordering = 0;   ///< held until one to four later frames have passed, or `delay_steps`
+  double duplication = 0;  ///< delivered twice
+  double corruption = 0;   ///< one bit that the ICRC covers is flipped, so a receiver must notice
+  double reordering = 0;   ///< held until one to four later frames pass, or for `delay_steps`
   double delay = 0;        ///< held for one to `delay_steps` steps
-  double marking = 0;      ///< of ECN-capable packets, as by a switch that is congested
+  double marking = 0;      ///< ECN mark on ECN-capable packets, as by a congested switch
   std::uint32_t delay_steps = 16;  ///< in calls of receive() (transmit side: of flush())
 };
 
@@ -33,13 +33,13 @@ struct FaultOptions {
   std::uint64_t seed = 1;
   FaultRates receive;
   FaultRates transmit;
-  bool roce_only = true;  ///< leave ARP, neighbour discovery and everything else alone
-  /// Frames held back or copied at one time, per side; beyond it frames pass unharmed.
+  bool roce_only = true;  ///< no faults for ARP, neighbour discovery and other frames
+  /// Most frames held or copied at one time, per side. Beyond that, frames pass unchanged.
   std::uint32_t max_held = 256;
 };
 
-/// One direction: decides the fate of each frame and holds back those that are late. Knows
-/// nothing of where frames come from or go to.
+/// Faults of one direction: decides the fate of each frame and holds late frames. It does not know
+/// where frames come from or go to.
 class FaultStage {
  public:
   FaultStage(const FaultRates& rates, std::uint64_t seed, std::uint32_t max_held);
@@ -49,18 +49,18 @@ class FaultStage {
     bool duplicate = false;
     bool hold = false;
   };
-  /// Decides, counts, and flips the bit if it is to be corrupted. `roce` is the offset of the
-  /// transport headers, 0 for a frame without.
+  /// Decides the fate of a frame, and flips the bit of a frame to be corrupted. `roce` is the
+  /// offset of the transport headers, 0 for a frame without.
   Fate decide(Frame& frame, std::size_t roce);
-  /// Keeps a frame whose fate was `hold`.
+  /// Holds a frame with the fate `hold`.
   void hold(const Frame& frame);
-  /// A frame passes: those held for the sake of order come nearer to their turn.
+  /// Counts a frame that passes, as reordered frames are held until some frames have passed.
   void passed();
-  /// A step of time passes.
+  /// Counts a step of time.
   void step() { ++now_; }
-  /// The next held frame whose turn has come, or a null one.
+  /// Returns and forgets a held frame that is due, or a null frame.
   Frame next_due();
-  /// Any held frame, due or not, or a null one (for the end).
+  /// Returns and forgets any held frame, due or not, or a null frame. Used at the end.
   Frame next_held();
 
  private:
@@ -78,7 +78,7 @@ class FaultStage {
   std::uint32_t max_held_;
   std::uint64_t now_ = 0;
   std::uint64_t frames_ = 0;
-  bool late_by_order_ = false;  ///< of the frame last decided on
+  bool late_by_order_ = false;  ///< of the frame decided last
   std::deque<Held> held_;
 };
 
@@ -98,7 +98,8 @@ class FaultPort final : public Port {
   std::uint32_t mtu() const override { return inner_->mtu(); }
   bool link_up() const override { return inner_->link_up(); }
   PortCounters counters() const override { return inner_->counters(); }
-  /// No descriptor while faults can hold frames back: nothing would announce their turn.
+  /// Returns no descriptor while faults may hold frames, because it would not signal when they are
+  /// due.
   int wait_fd() const override { return holds_frames_ ? -1 : inner_->wait_fd(); }
   void prepare_sleep() override { inner_->prepare_sleep(); }
 
@@ -111,8 +112,8 @@ class FaultPort final : public Port {
   bool roce_only_;
   bool holds_frames_;
   FaultStage rx_, tx_;
-  std::deque<Frame> ready_;        ///< received, in the order to be handed out
-  std::vector<std::byte> copies_;  ///< storage of duplicates on the receive side
+  std::deque<Frame> ready_;        ///< received, in the order of delivery
+  std::vector<std::byte> copies_;  ///< buffers of duplicates on the receive side
   std::vector<std::byte*> free_copies_;
 };
 

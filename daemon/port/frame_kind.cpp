@@ -12,7 +12,7 @@ constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 
-/// The EtherType, and where what it announces begins; 0 if nothing can be there.
+/// The EtherType, and the offset of the network header; 0 if the frame is too short for one.
 struct Network {
   std::uint16_t type = 0;
   std::size_t at = 0;
@@ -33,7 +33,7 @@ Network network_of(std::span<const std::byte> frame) {
   return {};
 }
 
-/// Offset of the UDP header, 0 if none can be there.
+/// Returns the offset of the UDP header, or 0 if the frame has none.
 std::size_t udp_offset(std::span<const std::byte> frame) {
   const auto [type, at] = network_of(frame);
   if (type == kEtherTypeIpv4 && frame[at + 9] == std::byte{kProtocolUdp})
@@ -56,7 +56,7 @@ bool mark_congested(std::span<std::byte> frame) {
   constexpr unsigned kCongested = 3;
   const auto [type, at] = network_of(frame);
   if (at == 0) return false;
-  // The two bits stand at the end of the first word's traffic class.
+  // The ECN bits are the last two of the traffic class, which is in the first word.
   const unsigned shift = type == kEtherTypeIpv4 ? 0 : 4;
   const auto before = load_be<std::uint16_t>(&frame[at]);
   const unsigned bits = before >> shift & kCongested;
@@ -64,7 +64,7 @@ bool mark_congested(std::span<std::byte> frame) {
   const auto after = static_cast<std::uint16_t>(before | kCongested << shift);
   store_be(&frame[at], after);
   if (type == kEtherTypeIpv6) return true;
-  // The checksum follows the word that changed (RFC 1624, equation 3).
+  // Updates the checksum for the changed word (RFC 1624, equation 3).
   std::uint32_t sum = static_cast<std::uint16_t>(~load_be<std::uint16_t>(&frame[at + 10]));
   sum += static_cast<std::uint16_t>(~before) + std::uint32_t{after};
   sum = (sum & 0xffff) + (sum >> 16);

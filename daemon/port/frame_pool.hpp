@@ -1,4 +1,4 @@
-// Frames to allocate of a port on a socket: free, with whoever fills them, or on their way out.
+// Frames that a port on a socket allocates: free, in use by the caller, or queued for transmission.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace softhca::port {
 
 class FramePool {
  public:
-  /// Holds the largest RoCE frame (path MTU 4096 and all headers, 4210 bytes).
+  /// Room for the largest RoCE frame (path MTU 4096 and all headers, 4210 bytes).
   static constexpr std::uint32_t kLongestFrame = 4608;
 
   FramePool() : storage_(std::make_unique_for_overwrite<std::byte[]>(kFrames * kRoom)) {
@@ -22,7 +22,7 @@ class FramePool {
   }
 
   bool empty() const { return free_.empty(); }
-  /// REQUIRES: not empty().
+  /// Takes a free frame. REQUIRES: not empty().
   Frame take() {
     std::byte* data = free_.back();
     free_.pop_back();
@@ -30,7 +30,7 @@ class FramePool {
   }
   bool owns(const Frame& frame) const { return frame.token == this; }
   void give_back(const Frame& frame) { free_.push_back(frame.data); }
-  /// It is free after the next flush.
+  /// Keeps a frame until flushed(), which frees it.
   void keep(const Frame& frame) { sent_.push_back(frame.data); }
   void flushed() {
     free_.insert(free_.end(), sent_.begin(), sent_.end());

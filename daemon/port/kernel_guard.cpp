@@ -24,7 +24,7 @@
 namespace softhca::port {
 namespace {
 
-/// Closes at the end of a scope.
+/// Closes a descriptor at the end of a scope.
 struct Descriptor {
   int fd;
   explicit Descriptor(int f) : fd(f) {}
@@ -60,8 +60,8 @@ std::uint8_t prefix_of(const sockaddr& mask) {
   return static_cast<std::uint8_t>(bits);
 }
 
-/// The kernel would otherwise cut trains for the socket, to drop them packet by packet. Older
-/// kernels do.
+/// Enables trains on a guard socket. Otherwise the kernel would cut trains for the socket, only to
+/// drop their packets one by one, as older kernels do.
 void take_trains(int fd) {
   const int on = 1;
   (void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);

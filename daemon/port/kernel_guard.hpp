@@ -1,4 +1,5 @@
-// What the kernel knows of an interface, and how to keep it from answering in our place.
+// Reads the kernel's view of an interface, and keeps the kernel from answering in place of the
+// daemon.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +24,18 @@ struct InterfaceState {
   std::vector<InterfaceAddress> addresses;  ///< IPv4 and IPv6, link-local ones too
 };
 
-/// Looks an interface of this network namespace up. Error: it does not exist.
+/// Reads an interface of this network namespace. Error: it does not exist.
 Expected<InterfaceState> read_interface(const std::string& name);
 
-/// The addresses the kernel owns on the interface. For those it answers ARP and neighbour
-/// discovery itself.
+/// Returns the addresses that the kernel owns on the interface. For those the kernel answers ARP
+/// and neighbour discovery itself.
 Expected<std::vector<InterfaceAddress>> interface_addresses(const std::string& name);
 
-/// Is the interface up and does it have a carrier? One system call or two.
+/// True if the interface is up and has a carrier. Costs one or two system calls.
 bool interface_running(const std::string& name);
 
-/// Holds UDP port 4791 of an address the kernel owns, so that the kernel does not answer RoCE
-/// packets with "port unreachable". A filter drops everything before it is queued.
+/// Holds UDP port 4791 of an address that the kernel owns, so that the kernel does not answer RoCE
+/// packets with "port unreachable". A filter drops all packets before they are queued.
 class UdpGuard {
  public:
   explicit UdpGuard(int fd) : fd_(fd) {}
@@ -47,22 +48,22 @@ class UdpGuard {
   int fd_;
 };
 
-/// `interface` is needed for link-local addresses only, which belong to one.
-/// Error: the address is not the kernel's, or another RoCE implementation holds the port.
+/// Makes a guard. Only link-local addresses need `interface`, because they belong to one. Error:
+/// the kernel does not own the address, or another RoCE implementation holds the port.
 Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface = {});
 
-/// The interface on which the kernel has the address; the loopback interface for those of its
-/// network. Error: none has it, or more than one.
+/// Returns the interface on which the kernel has the address, or the loopback interface for
+/// addresses of its network. Error: none has it, or more than one.
 Expected<std::string> interface_with(const Gid& address);
 
-/// Binds a UDP socket to an address, and to a port of the kernel's choice for 0. `interface_index`:
-/// see kernel_address(). Error: as guard_roce_port().
+/// Binds a UDP socket to an address and a port; port 0: the kernel chooses one. `interface_index`:
+/// as for kernel_address(). Error: as for guard_roce_port().
 Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interface_index);
 
-/// From now on the socket is given nothing. To be called before it is bound.
+/// Makes the kernel drop all packets for the socket. REQUIRES: the socket is not bound yet.
 bool drop_everything(int fd);
 
-/// "192.0.2.1" or "fe80::1".
+/// Returns "192.0.2.1" or "fe80::1".
 std::string address_text(const Gid& address);
 
 }  // namespace softhca::port

@@ -1,5 +1,5 @@
-// Two ports joined by rings in memory, for tests and simulations: what one sends, the other
-// receives. Each end may be driven by a thread of its own.
+// Two ports joined by rings in memory, for tests and simulations: each receives what the other
+// sends. A thread of its own may drive each end.
 #pragma once
 
 #include <array>
@@ -13,23 +13,23 @@
 
 namespace softhca::port {
 
-/// One direction of the link: buffers of the sender, which the receiver hands back.
+/// One direction of the link. Its buffers belong to the sender, and the receiver returns them.
 class MemoryLane {
  public:
   MemoryLane(std::uint32_t buffers, std::uint32_t buffer_size);
 
   // Sender's thread only.
   Frame take();
-  void put_back(const Frame& frame);  ///< taken, but not sent
-  void push(const Frame& frame);      ///< shows it to the receiver
+  void put_back(const Frame& frame);  ///< was taken, but not sent
+  void push(const Frame& frame);      ///< makes it visible to the receiver
   // Receiver's thread only.
   Frame pop();
-  void give_back(const Frame& frame);  ///< received, and done with
+  void give_back(const Frame& frame);  ///< was received, and is no longer used
 
   bool owns(const Frame& frame) const { return frame.token == this; }
 
  private:
-  /// Single producer, single consumer. Never overflows: it has room for every buffer there is.
+  /// Single producer, single consumer. Never overflows, because it has room for all buffers.
   struct Ring {
     explicit Ring(std::uint32_t buffers);
     bool pop(Frame& frame);
@@ -42,7 +42,7 @@ class MemoryLane {
 
   std::uint32_t buffer_size_;
   std::vector<std::byte> storage_;
-  std::vector<std::byte*> spare_;  ///< sender's own
+  std::vector<std::byte*> spare_;  ///< used by the sender alone
   Ring sent_;
   Ring returned_;
 };
@@ -64,7 +64,7 @@ class MemoryPort final : public Port {
   std::size_t receive(std::span<Frame> out) override;
   void release(std::span<const Frame> frames) override;
   Frame allocate() override { return out_->take(); }
-  /// Held until flush(), so that an engine that forgets to flush is found out.
+  /// Held until flush(), so that tests detect an engine that forgets to flush.
   void transmit(const Frame& frame) override;
   void flush() override;
 
@@ -73,7 +73,8 @@ class MemoryPort final : public Port {
   bool link_up() const override { return up_; }
   PortCounters counters() const override { return counters_; }
 
-  /// While the link is down at this end, what this end sends is dropped and counted.
+  /// Sets the link of this end. While it is down, frames that this end sends are dropped and
+  /// counted.
   void set_link(bool up) { up_ = up; }
 
  private:

@@ -32,7 +32,7 @@ std::size_t MessageBuffers::receive(int fd, std::span<Frame> out) {
   }
   const int got =
       recvmmsg(fd, messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
-  // An error other than "none" (the interface went down) is reported once.
+  // The kernel reports an error other than "none" (the interface went down) once.
   if (got <= 0) return 0;
   std::size_t kept = 0;
   bool trains = false;
@@ -57,7 +57,7 @@ std::size_t MessageBuffers::receive(int fd, std::span<Frame> out) {
   return kept;
 }
 
-/// A train of one packet is none.
+/// Counts a frame or a train. A train of one packet counts as a single packet.
 void MessageBuffers::count(Frame& frame) {
   std::uint64_t packets = 1;
   const std::size_t head = roce_offset(frame.bytes());

@@ -12,7 +12,8 @@ constexpr std::uint32_t kProtocolIcmp6 = 58;
 
 }  // namespace
 
-/// Jumps count instructions to skip; the labels of the comments are their targets.
+/// Returns the filter. The comments number the instructions and name the targets of jumps, which
+/// count the instructions to skip.
 RoceFilter roce_filter(std::uint32_t bytes) {
   return {{
       BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),                     // 0: EtherType

@@ -1,4 +1,4 @@
-// Which frames of a kernel interface a RoCE port cares for.
+// A filter for the frames of a kernel interface that a RoCE port needs.
 #pragma once
 
 #include <linux/filter.h>
@@ -10,11 +10,11 @@ namespace softhca::port {
 
 using RoceFilter = std::array<sock_filter, 17>;
 
-/// Classic BPF that takes `bytes` of each RoCE (UDP port 4791), ARP and ICMPv6 frame and nothing of
-/// any other. The kernel has taken VLAN tags off the frames by then.
+/// Returns a classic BPF program that takes `bytes` of each RoCE (UDP port 4791), ARP and ICMPv6
+/// frame and drops all others. It runs after the kernel has removed VLAN tags.
 RoceFilter roce_filter(std::uint32_t bytes);
 
-/// True: `fd` gets no other frames from now on.
+/// Attaches the filter to a socket. True: `fd` receives no other frames from now on.
 bool attach(int fd, const RoceFilter& filter);
 
 }  // namespace softhca::port

@@ -1,4 +1,5 @@
-// The protocol numbers by which RoCEv2 is recognized. (wire has them, too; a port does without it.)
+// The protocol numbers that identify RoCEv2. (wire has them, too, but a port does not depend on
+// it.)
 #pragma once
 
 #include <cstddef>

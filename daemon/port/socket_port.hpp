@@ -1,4 +1,4 @@
-// What ports on sockets of the kernel have in common.
+// Common part of the ports on kernel sockets.
 #pragma once
 
 #include <cassert>
@@ -16,7 +16,7 @@
 
 namespace softhca::port {
 
-/// Where a port is.
+/// Location of a port.
 struct SocketPlace {
   UniqueFd fd;  ///< the socket that receives
   std::string interface;
@@ -24,15 +24,14 @@ struct SocketPlace {
   std::uint32_t mtu = 0;
 };
 
-/// `mtu`: of the interface, or what the operator has said instead. No port carries more than its
-/// frames hold.
+/// Returns the MTU of a port: `mtu`, which is that of the interface or the operator's, but at most
+/// what fits in the port's frames.
 inline std::uint32_t carried_mtu(std::uint32_t mtu) {
   constexpr std::uint32_t kMost = FramePool::kLongestFrame - kEthernetOverhead;
   return mtu < kMost ? mtu : kMost;
 }
 
-/// `In`: MessageBuffers. `Out`: what is to be sent, until it is flushed; it takes frames and
-/// trains.
+/// `In`: MessageBuffers. `Out`: a queue of frames and trains to send, until flush().
 template <class In, class Out>
 class SocketPort : public Port, public TrainSender {
  public:
@@ -73,7 +72,7 @@ class SocketPort : public Port, public TrainSender {
     out_.add(train);
   }
 
-  /// The interface's; zero where it has none.
+  /// Returns that of the interface, or zero if the interface has none.
   MacAddress mac() const override { return place_.mac; }
   std::uint32_t mtu() const override { return place_.mtu; }
   bool link_up() const override { return interface_running(place_.interface); }
@@ -90,7 +89,7 @@ class SocketPort : public Port, public TrainSender {
             .tx_trains = out.trains.value(),
             .trains_refused = out.refused.value()};
   }
-  /// The socket itself: readable while frames wait.
+  /// Returns the socket, which is readable while frames wait.
   int wait_fd() const override { return place_.fd.get(); }
 
  protected:

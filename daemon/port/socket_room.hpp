@@ -1,4 +1,4 @@
-// Buffers of sockets in the kernel: how large they are, and how much of them is taken.
+// Buffers of sockets in the kernel: their size and their use.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,24 @@
 
 namespace softhca::port {
 
-/// What waits in a socket while the engine does something else: some windows of queue pairs. The
-/// kernel counts what it allocated for a frame, up to twice its length.
+/// Receive buffer, for frames that wait while the engine does something else. It holds the
+/// congestion windows of several queue pairs. The kernel counts the memory that it allocated for a
+/// frame, up to twice its length.
 inline constexpr int kReceiveBytes = 32 << 20;
-/// What waits in the queueing discipline and in the device, of which half is for what is in the
-/// making when the port is found full: some milliseconds of a slow card, and not more, since it
-/// stands before all who send later.
+/// Send buffer, for frames in the queueing discipline and in the device. Half of it is for packets
+/// under construction when the port is found full. It is limited to some milliseconds of a slow
+/// card, because later packets queue behind it.
 inline constexpr int kSendBytes = 2 << 20;
 
-/// Sets both, each as large as the kernel allows where the privilege for more than that is missing.
+/// Sets both sizes, or the largest that the kernel allows without the privilege to exceed its
+/// limit.
 void set_socket_buffers(int fd, int receive_bytes, int send_bytes);
 
-/// What was handed to the kernel; may be read by any thread.
+/// Counters of what was passed to the kernel. Any thread may read them.
 struct SendCounters {
   Counter frames, bytes, dropped, trains, refused;
 
-  /// A frame, or a train of so many packets behind one head. Returns its bytes in all.
+  /// Counts a frame, or a train of so many packets with one head. Returns its total bytes.
   std::size_t count_sent(std::uint32_t packets, std::size_t head_length, std::uint32_t behind) {
     const std::size_t all = packets * head_length + behind;
     frames.add(packets);
@@ -34,23 +36,24 @@ struct SendCounters {
   }
 };
 
-/// Whether sockets that send for one port can take more.
+/// Tracks whether the sockets that send for one port can take more.
 class SocketRoom {
  public:
   /// `first`: one of the sockets, all of which have the same send buffer.
   explicit SocketRoom(int first);
 
   void sent(std::size_t bytes) { unasked_ += bytes; }
-  /// A socket has refused to take more.
+  /// Notes that a socket refused a message.
   void refused() { blocked_ = true; }
   bool blocked() const { return blocked_; }
-  /// The kernel holds so much of what was sent before that no more should be made. It is asked when
-  /// much was sent since it was last asked, and then on each call until there is room.
+  /// True if the kernel still holds so much that the engine should make no more packets. Queries
+  /// the kernel after much was sent since the last query, and then at each call until there is
+  /// room.
   bool look(std::span<const int> sockets);
 
  private:
-  std::uint64_t buffer_ = 0;   ///< what the kernel lets us have under way, in bytes
-  std::uint64_t unasked_ = 0;  ///< bytes sent since the kernel was asked how much it holds
+  std::uint64_t buffer_ = 0;   ///< bytes that the kernel accepts in flight
+  std::uint64_t unasked_ = 0;  ///< bytes sent since the last query
   bool blocked_ = false;
 };
 

@@ -8,7 +8,7 @@
 namespace softhca::port {
 namespace {
 
-/// Sum of 16-bit words in network order (RFC 1071).
+/// Returns the sum of 16-bit words in network order (RFC 1071).
 std::uint32_t sum_of(std::span<const std::byte> bytes, std::uint32_t sum) {
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) sum += load_be<std::uint16_t>(&bytes[i]);
   return sum;
@@ -40,7 +40,7 @@ void make_packet_head(std::span<std::byte> head, std::size_t network, std::size_
 std::uint16_t pseudo_header_sum(std::span<const std::byte> head, std::size_t network) {
   const std::byte* udp = head.data() + head.size() - kUdpHeader;
   const std::size_t ip_length = head.size() - kUdpHeader - network;
-  // Both addresses stand at the end of the IP header.
+  // Both addresses are at the end of the IP header.
   const std::size_t addresses = ip_length == kIpv4Header ? 8 : 32;
   const std::uint32_t sum = std::uint32_t{kProtocolUdp} + load_be<std::uint16_t>(udp + 4);
   return folded(sum_of({udp - addresses, addresses}, sum));

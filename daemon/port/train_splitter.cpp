@@ -28,7 +28,7 @@ void TrainSplitter::release(std::span<const Frame> frames) {
   }
 }
 
-/// False: there is nothing more to hand out.
+/// Makes a train current, unless one is. False: there are no more packets.
 bool TrainSplitter::take_next() {
   if (train_) return true;
   if (inner_->receive({&train_, 1}) == 0) return false;
@@ -37,7 +37,8 @@ bool TrainSplitter::take_next() {
   return true;
 }
 
-/// The next packet of the train at hand, or a null one when it is longer than the link carries.
+/// Returns the next packet of the current train, or a null frame if it is longer than the link
+/// carries.
 Frame TrainSplitter::next() {
   const auto head = static_cast<std::uint32_t>(head_);
   const std::uint32_t left = train_.length - head - at_;

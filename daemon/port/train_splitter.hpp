@@ -1,4 +1,4 @@
-// A port without trains, for wrappers that look at single packets.
+// A port without trains, for wrappers that inspect single packets.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace softhca::port {
 
-/// Cuts trains that the wrapped port receives into packets, in buffers of its own, and offers none
-/// to send. Costs a copy of all that is received.
+/// Cuts trains that the wrapped port receives into packets, in its own buffers, and does not send
+/// trains. Costs a copy of all received packets.
 class TrainSplitter final : public Port {
  public:
   explicit TrainSplitter(std::unique_ptr<Port> inner);
@@ -40,9 +40,9 @@ class TrainSplitter final : public Port {
   std::uint32_t room_;  ///< of a buffer
   std::unique_ptr<std::byte[]> storage_;
   std::vector<std::byte*> free_;
-  Frame train_;              ///< at hand, perhaps a single packet
-  std::size_t head_ = 0;     ///< bytes of its headers; 0: it is not RoCE, and whole
-  std::uint32_t at_ = 0;     ///< bytes of it that were handed out, without headers
+  Frame train_;              ///< current train, or a single packet
+  std::size_t head_ = 0;     ///< bytes of its headers; 0: not RoCE, so it is not cut
+  std::uint32_t at_ = 0;     ///< payload bytes already delivered
   std::uint32_t index_ = 0;  ///< of the next packet
 };
 

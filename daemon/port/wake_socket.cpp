@@ -24,13 +24,13 @@ Error failure(const char* what) {
           errno};
 }
 
-/// The filter goes on before the socket is bound, so that no other frame slips in.
+/// The filter is attached before the socket is bound, so that the socket gets no other frames.
 bool set_up_packets(int fd, int interface_index) {
   const int least = 1;  // the kernel raises it to its minimum: a few frames
   const int on = 1;
   if (!attach(fd, roce_filter(1))) return false;
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least) < 0) return false;
-  // Older kernels show our own frames too: a needless wake-up, no more.
+  // Older kernels also deliver the port's own frames, which only causes needless wake-ups.
   (void)setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
   return bind_to_interface(fd, interface_index);
 }
@@ -74,7 +74,8 @@ WakeSocket::~WakeSocket() {
 
 void WakeSocket::drain() {
   char byte;
-  // An error other than "empty" (the interface went down) is reported once and cleared by reading.
+  // The kernel reports an error other than "empty" (the interface went down) once, and the read
+  // clears it.
   while (recv(packets_, &byte, 1, MSG_DONTWAIT | MSG_TRUNC) >= 0 || errno == ENETDOWN) {
   }
   eventfd_t count;

@@ -1,5 +1,6 @@
-// Wakes a sleeping engine when a frame it cares for arrives on a kernel interface. The packet ring
-// of net_af_packet has no descriptor we could wait on, so a second packet socket listens beside it.
+// Wakes a sleeping engine when a RoCE, ARP or ICMPv6 frame arrives on a kernel interface. The
+// packet ring of net_af_packet has no descriptor to wait on, so a second packet socket listens
+// beside it.
 #pragma once
 
 #include "daemon/base/expected.hpp"
@@ -7,20 +8,20 @@
 namespace softhca::port {
 
 /// A packet socket that takes one byte of each RoCE (UDP port 4791), ARP and ICMPv6 frame, and an
-/// event descriptor, behind one descriptor to wait on. While frames are not read (the engine is
-/// awake) its small buffer is full and the kernel drops at once.
-/// Also asks the interface for all multicast frames: neighbour solicitations for addresses the
-/// kernel does not own come that way.
+/// event descriptor, joined in one descriptor to wait on. While the engine is awake and reads no
+/// frames, the small buffer is full and the kernel drops frames at once. Also makes the interface
+/// receive all multicast frames: neighbour solicitations for addresses that the kernel does not own
+/// arrive by multicast.
 class WakeSocket {
  public:
-  /// Error: no such interface, or no CAP_NET_RAW.
+  /// Opens the socket. Error: no such interface, or no CAP_NET_RAW.
   static Expected<WakeSocket> open(int interface_index);
   WakeSocket(WakeSocket&& other) noexcept;
   WakeSocket& operator=(WakeSocket&& other) noexcept;
   ~WakeSocket();
 
   int fd() const { return wait_; }
-  /// Forgets what arrived so far.
+  /// Forgets all earlier wake-ups.
   void drain();
   /// Makes fd() readable until the next drain().
   void poke();

@@ -1,10 +1,10 @@
-// Automatic adjustment of one guarantee (mechanism A10): what its holder has left idle for a while
-// is lent to the shared rest, except for some that it keeps in hand. It comes back when the holder
-// asks for it (QuotaPool::take), not here. Pure: time comes in.
+// Automatic adjustment of one guarantee (mechanism A10): lends to the shared part what the holder
+// has left idle for a while, except for a reserve. The guarantee comes back when the holder asks
+// for it (QuotaPool::take), not here. Pure: the caller passes the time.
 //
-// A holder whose demand is steady, or varies within the time watched, never has to recall anything:
-// the most it had in use in that time stays in force. A holder that recalls is watched anew, so
-// that a guarantee goes and comes back at most once in that time.
+// A holder with steady demand, or demand that varies within the observed time, never has to recall:
+// its peak use in that time stays in force. After a recall the observation starts again, so a
+// guarantee is lent and recalled at most once in that time.
 #pragma once
 
 #include <algorithm>
@@ -19,22 +19,23 @@
 namespace softhca {
 
 struct AdjustmentPolicy {
-  Duration idle = std::chrono::seconds(10);  ///< what was not in use for this long is lent
-  double keep = 0.1;  ///< of a guarantee: stays in force beyond the most in use lately; with
-                      ///< this a holder goes on while borrowers take their time
+  Duration idle = std::chrono::seconds(10);  ///< things not in use for this long are lent
+  /// Fraction of the guarantee that stays in force above the recent peak. The holder uses this
+  /// reserve until the borrowers give back what it recalls.
+  double keep = 0.1;
 };
 
 /// What may be lent of a guarantee now.
 enum class Lending : std::uint8_t {
-  kNone,  ///< and what is lent is recalled
-  kIdle,  ///< what has not been in use for as long as the policy says
-  kAll,   ///< at once: nobody is there who could use it
+  kNone,  ///< nothing; recalls what is lent
+  kIdle,  ///< what has not been in use for AdjustmentPolicy::idle
+  kAll,   ///< all but the reserve, at once: the holder has no programs that could use it
 };
 
 class IdleWatch {
  public:
-  /// To be called kParts times in `policy.idle`, or more often. For a level, `parent` is its
-  /// tenant's quota. True: what is in force of the guarantee has changed.
+  /// Adjusts what is lent. Call it at least kParts times in `policy.idle`. For a level, `parent` is
+  /// the quota of its tenant. Returns true if the part of the guarantee in force has changed.
   bool look(QuotaPool& pool, Quota& q, Quota* parent, Lending lending,
             const AdjustmentPolicy& policy, Time now) {
     if (lending == Lending::kNone || q.recalling) {
@@ -53,7 +54,7 @@ class IdleWatch {
  private:
   static constexpr std::size_t kParts = 4;
 
-  /// True: the whole time that is to be watched has passed.
+  /// Records the use. Returns true if the whole time to be observed has passed.
   bool watch(Quota& q, const AdjustmentPolicy& policy, Time now) {
     const bool recalled = recalls_ != q.recalls.value();
     if (seen_ == 0 || recalled) {
@@ -83,10 +84,10 @@ class IdleWatch {
     return true;
   }
 
-  std::array<std::uint32_t, kParts> most_{};  ///< in use at once in the latest parts of the time
+  std::array<std::uint32_t, kParts> most_{};  ///< peak use in each of the latest parts of the time
   std::size_t part_ = 0;
-  std::size_t seen_ = 0;  ///< parts begun since it is watched; 0: it is not
-  Time since_{};          ///< of the part at hand
+  std::size_t seen_ = 0;  ///< parts begun since the observation started; 0: not observed
+  Time since_{};          ///< start of the current part
   std::uint64_t recalls_ = 0;
 };
 

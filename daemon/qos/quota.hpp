@@ -1,19 +1,20 @@
-// Dividing a number of alike things (VCBs, PCBs, credits) into guarantees and a shared rest
-// (mechanisms A1 to A4, A8). Things of a pool are interchangeable, so nothing has to remember where
-// it was drawn from: of what a holder has in use, the first `guaranteed` are its own and the
-// surplus is drawn from what is shared. What it gives back therefore goes to the shared part as
-// long as it holds more than its guarantee, and others can have it at once.
+// Divides a number of identical things (VCBs, PCBs, credits) into guarantees and a shared part
+// (mechanisms A1 to A4, A8). The things are interchangeable, so the pool does not record where each
+// was drawn from. The first `guaranteed` things that a holder uses are its own; the surplus is
+// drawn from the shared part. A holder with a surplus therefore gives back to the shared part,
+// where other holders can have the thing at once.
 //
-// There may be two levels. A holder whose parent is given has its surplus from the parent: to the
-// pool the parent is a holder too, its guarantee the part that its own holders share, its use what
-// they drew beyond their own. So a thing is looked for in the holder's own part, then the parent's,
-// then the pool's (A4). A holder is always used with the same parent, or always without.
+// There may be two levels. A holder with a parent draws its surplus from the parent. To the pool,
+// the parent is a holder too: its guarantee is the part that its own holders share, and its use is
+// what they drew beyond their own guarantees. A take therefore tries the holder's own part, then
+// the parent's, then the pool's (A4). A holder is always used with the same parent, or always
+// without one.
 //
-// Lending (A10): what a holder leaves idle of its guarantee may count as shared for a while. When
-// it asks for more than the rest of its guarantee, all it has lent is recalled at once: until that
-// is back nobody else draws from the shared rest, and whatever comes back there goes to those who
-// have recalled. What is recalled is in force again only as far as it is free, so nobody else's
-// guarantee waits for it.
+// Lending (A10): the part of a guarantee that its holder leaves idle may count as shared for a
+// while. When the holder asks for more than the part still in force, everything it has lent is
+// recalled at once. Until all of that is back, no other holder draws from the shared part, and what
+// comes back there goes to the holders that recall. A recalled thing is in force again only when it
+// is free, so no other holder has to wait for its guarantee.
 #pragma once
 
 #include <algorithm>
@@ -24,24 +25,24 @@
 
 namespace softhca {
 
-/// One holder's account in a QuotaPool. Written by the owner of the pool only; what follows from
-/// several numbers reads each of them once, since others may look meanwhile.
+/// One holder's account in a QuotaPool. Only the thread that owns the pool writes it. Other threads
+/// may read it meanwhile, so a function that combines several numbers reads each of them once.
 struct Quota {
-  Gauge guaranteed;  ///< with what is lent of it
+  Gauge guaranteed;  ///< including the part that is lent
   Gauge in_use;
   Gauge high_water;  ///< most in use at once
-  /// The part of the surplus that was the holder's own until its guarantee shrank, and is to come
-  /// back (A8).
+  /// Surplus that was within the guarantee until the guarantee shrank, and that is to come back
+  /// (A8).
   Gauge draining;
-  Gauge not_lent;          ///< guaranteed - lent: what is asked on the data path
-  Gauge lent;              ///< of the guarantee: counts as shared until it is recalled
-  Gauge peak;              ///< most in use at once since this was last set
-  Counter recalls;         ///< of what was lent
-  Counter recall_waits;    ///< times it was asked for and none of it was free
+  Gauge not_lent;          ///< guaranteed - lent, which the data path reads
+  Gauge lent;              ///< part of the guarantee that counts as shared until it is recalled
+  Gauge peak;              ///< most in use at once since the peak was last reset
+  Counter recalls;         ///< times the holder recalled what it had lent
+  Counter recall_waits;    ///< times a recall found none of it free
   bool may_share = true;   ///< false: the guarantee is also a hard cap
-  bool recalling = false;  ///< what is lent is on its way back
+  bool recalling = false;  ///< true while a recall is not complete
 
-  /// The part of the guarantee that is not lent.
+  /// Returns the part of the guarantee that is not lent.
   std::uint32_t in_force() const { return not_lent.value(); }
   bool below_guarantee() const { return in_use.value() < in_force(); }
   std::uint32_t own_in_use() const { return std::min(in_use.value(), in_force()); }
@@ -61,30 +62,30 @@ class QuotaPool {
   }
 
   std::uint32_t total() const { return total_.value(); }
-  /// Things that nobody uses, guaranteed or not.
+  /// Returns how many things are not in use, guaranteed or not.
   std::uint32_t free() const { return free_.value(); }
   std::uint32_t in_use() const { return beyond(total(), free()); }
-  /// The most in use at once, by all holders together.
+  /// Returns the most that all holders together had in use at once.
   std::uint32_t high_water() const { return beyond(total(), least_free_.value()); }
-  /// Things guaranteed to nobody.
+  /// Returns how many things are guaranteed to no holder.
   std::uint32_t unallocated() const { return unallocated_.value(); }
-  /// Things guaranteed to holders that leave them idle, and lent.
+  /// Returns how many guaranteed things are lent because their holders leave them idle.
   std::uint32_t lent() const { return lent_.value(); }
-  /// Lent things that their holders have asked for, and that are not back.
+  /// Returns how many lent things their holders have recalled and not got back.
   std::uint32_t recalled() const { return recalled_.value(); }
-  /// The size of the shared rest.
+  /// Returns the size of the shared part.
   std::uint32_t shared() const { return unallocated() + lent(); }
   std::uint32_t shared_in_use() const { return shared_in_use_.value(); }
   std::uint32_t shared_free() const { return beyond(shared(), shared_in_use()); }
-  /// Free things of the shared rest that are not recalled.
+  /// Returns how many things of the shared part are free and not recalled.
   std::uint32_t borrowable() const { return beyond(shared_free(), recalled()); }
-  /// Things drawn beyond all guarantees and the shared rest: guarantees were given while what they
-  /// are made of was in use. Until it is 0 nobody draws from the shared rest, and a holder below
-  /// its guarantee may have to wait for the next one that is given back.
+  /// Returns how many things are drawn beyond all guarantees and the shared part: guarantees were
+  /// given while the things behind them were in use. Until it is 0, no holder draws from the shared
+  /// part, and a holder below its guarantee may have to wait until one is given back.
   std::uint32_t overdrawn() const { return beyond(shared_in_use(), shared()); }
 
-  /// Changes a guarantee; nobody loses what is in use. A decrease is taken from what is lent first.
-  /// False, and nothing changes: the increase exceeds unallocated().
+  /// Changes a guarantee; no holder loses what it has in use. A decrease is taken first from what
+  /// is lent. Returns false, without any change, if the increase exceeds unallocated().
   bool set_guarantee(Quota& q, std::uint32_t guaranteed) {
     const std::uint32_t before = q.guaranteed.value();
     if (guaranteed > before && guaranteed - before > unallocated()) return false;
@@ -94,8 +95,8 @@ class QuotaPool {
     return true;
   }
 
-  /// As set_guarantee() above, for a holder with a parent: the difference comes from the parent's
-  /// guarantee, or goes to it. The parent gives what it has lent last. False: the increase exceeds
+  /// Same as above, for a holder with a parent: the parent's guarantee changes by the opposite
+  /// amount. An increase takes what the parent has lent last. Returns false if the increase exceeds
   /// the parent's guarantee.
   bool set_guarantee(Quota& q, Quota& parent, std::uint32_t guaranteed) {
     const std::uint32_t before = q.guaranteed.value();
@@ -112,24 +113,24 @@ class QuotaPool {
     return true;
   }
 
-  /// Lends `n` of what is idle. REQUIRES: so many of its guarantee are in force and not in use.
+  /// Lends `n` idle things. REQUIRES: the holder has that many in force and not in use.
   void lend(Quota& q, std::uint32_t n) {
     assert(!q.recalling && n <= q.in_force() - q.own_in_use());
     resize(q, q.guaranteed.value(), q.lent.value() + n, q.in_use.value());
   }
-  /// Asks for what is lent back, and puts what is free of it in force; the rest comes with later
-  /// calls of this or take(). True: there is more in force than before.
+  /// Recalls the lent part and puts in force as much as is free. Later calls of this function or of
+  /// take() bring back the rest. Returns true if more is in force than before.
   bool recall(Quota& q) { return recall(q, nullptr); }
   bool recall(Quota& q, Quota& parent) { return recall(q, &parent); }
 
-  /// Adds to the total, unallocated.
+  /// Adds to the total; the new things are unallocated.
   void grow(std::uint32_t n) {
     total_.add(n);
     unallocated_.add(n);
     free_.add(n);
     least_free_.add(n);
   }
-  /// Takes from the total. REQUIRES: so many are unallocated and free.
+  /// Takes from the total. REQUIRES: that many things are unallocated and free.
   void shrink(std::uint32_t n) {
     assert(n <= unallocated() && n <= free());
     total_.subtract(n);
@@ -138,9 +139,9 @@ class QuotaPool {
     least_free_.subtract(std::min(n, least_free_.value()));
   }
 
-  /// Invariant: free() + overdrawn() equals shared_free() plus what all holders have left of their
-  /// guarantees in force, so unless something is overdrawn a holder below its guarantee always gets
-  /// one.
+  /// True if take() would succeed, without a recall. Invariant: free() + overdrawn() equals
+  /// shared_free() plus the unused guarantees in force of all holders. So a holder below its
+  /// guarantee always gets a thing unless something is overdrawn.
   bool available(const Quota& q) const {
     if (q.below_guarantee()) return free() > 0;
     return q.lent.value() != 0 ? shared_free() > 0 : q.may_share && borrowable() > 0;
@@ -149,21 +150,21 @@ class QuotaPool {
     if (q.below_guarantee()) return free() > 0;
     return q.lent.value() == 0 && q.may_share && available(parent);
   }
-  /// As available(), for a holder that is about to take: it recalls what it has lent.
+  /// Same as available(), for a holder that is about to take: recalls what it has lent.
   bool request(Quota& q) {
     if (!q.below_guarantee() && q.lent.value() != 0) recall(q);
     return available(q);
   }
 
-  /// Takes one: of the holder's own first, what it has lent last, else a shared one. False: there
-  /// is neither.
+  /// Takes one of the holder's own things, then one that it has lent, else a shared one. Returns
+  /// false if none is available.
   bool take(Quota& q) {
     if (!draw(q)) return false;
     take_free();
     return true;
   }
-  /// Takes one: of the holder's own first, else of the parent's, else of the shared rest. False:
-  /// there is none.
+  /// Takes one of the holder's own things, else one of the parent's, else a shared one. Returns
+  /// false if none is available.
   bool take(Quota& q, Quota& parent) {
     if (!q.below_guarantee() && q.lent.value() != 0) recall(q, parent);
     if (q.below_guarantee() ? free() == 0 : q.lent.value() != 0 || !q.may_share || !draw(parent))
@@ -173,7 +174,7 @@ class QuotaPool {
     return true;
   }
 
-  /// REQUIRES: q has something in use.
+  /// Gives back one. REQUIRES: q has something in use.
   void put(Quota& q) {
     give_back(q);
     free_.add();
@@ -184,8 +185,8 @@ class QuotaPool {
   }
 
  private:
-  /// By how much `n` exceeds `m`, at least 0. Its arguments are values read once: their owner may
-  /// change them meanwhile.
+  /// Returns n - m, or 0 if m is larger. The arguments are values that were read once: the owner
+  /// may change the originals meanwhile.
   static std::uint32_t beyond(std::uint32_t n, std::uint32_t m) { return n - std::min(n, m); }
 
   void take_free() {
@@ -194,7 +195,7 @@ class QuotaPool {
     if (left < least_free_.value()) least_free_.set(left);
   }
 
-  /// The peak is never above the high-water mark.
+  /// Keeps the peak at or below the high-water mark.
   static void raise_peak(Quota& q, std::uint32_t in_use) {
     if (in_use <= q.peak.value()) return;
     q.peak.set(in_use);
@@ -214,7 +215,7 @@ class QuotaPool {
     return true;
   }
 
-  /// True: what was given back was of the surplus.
+  /// Counts one less in use. Returns true if it was part of the surplus.
   static bool uncount(Quota& q) {
     const std::uint32_t in_use = q.in_use.value();
     assert(in_use > 0);
@@ -228,8 +229,8 @@ class QuotaPool {
     if (uncount(q)) shared_in_use_.subtract();
   }
 
-  /// While less is free than all want back, each gets one at a time. What a holder has drawn beyond
-  /// the guarantee in force is there already.
+  /// If less is free than all holders recall, each gets one at a time. What a holder itself has
+  /// drawn beyond its guarantee in force is already back.
   bool recall(Quota& q, Quota* parent) {
     if (q.lent.value() == 0) return false;
     if (!q.recalling) {
@@ -256,7 +257,7 @@ class QuotaPool {
     return true;
   }
 
-  /// Surplus that a change creates is draining; surplus that a change covers no longer is.
+  /// Surplus that a change creates is draining; surplus that a change covers stops draining.
   void set(Quota& q, std::uint32_t guaranteed, std::uint32_t lent, std::uint32_t in_use) {
     const std::uint32_t before = q.shared_in_use();
     lent_.set(lent_.value() - q.lent.value() + lent);

@@ -1,5 +1,5 @@
-// What each level gives when a total that is divided among levels shrinks (mechanism A8). Set-up
-// and control only: allocates.
+// Computes what each level gives when a total that is divided among levels shrinks (mechanism A8).
+// Set-up and control only: allocates.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace softhca {
 
 struct Division {
-  std::uint32_t shared = 0;           ///< what no level has
-  std::vector<std::uint32_t> levels;  ///< what each has of its own
+  std::uint32_t shared = 0;           ///< not assigned to any level
+  std::vector<std::uint32_t> levels;  ///< own part of each level
 };
 
-/// Takes `decrease` from the shared part, then from the default level, then from the others in
-/// proportion to what they have, the remainder from the first of them.
-/// REQUIRES: decrease is at most the sum of all.
+/// Takes `decrease` from the shared part, then from the default level, then from the other levels
+/// in proportion to what they have. The first of these give the rounding remainder. REQUIRES:
+/// decrease is at most the sum of all.
 inline Division after_decrease(std::uint32_t shared, std::span<const std::uint32_t> levels,
                                std::optional<std::size_t> default_level, std::uint32_t decrease) {
   Division out{shared, {levels.begin(), levels.end()}};

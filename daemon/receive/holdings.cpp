@@ -6,8 +6,8 @@
 namespace softhca::receive {
 namespace {
 
-// A consumer may choose its addresses so that they share a bucket: no search goes further than
-// this, and the oldest is taken instead, which is the consumer's own loss.
+// Most entries that a search visits. A consumer may choose addresses that share a bucket; after a
+// longer search the oldest buffer is given back instead, which harms only that consumer.
 constexpr unsigned kLongestSearch = 8;
 
 }  // namespace
@@ -16,7 +16,8 @@ Holdings::Holdings(std::uint32_t capacity) : entries_(capacity), buckets_(std::b
   for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(entries_.data(), i);
 }
 
-/// Buffers lie at regular distances: the multiplication spreads them over the upper bits.
+/// Returns the bucket of an address. Buffers lie at regular distances, so the multiplication
+/// spreads them over the upper bits.
 Holdings::Bucket& Holdings::bucket_of(std::uint64_t address) {
   const std::uint64_t mixed = address * 0x9e3779b97f4a7c15u;
   return buckets_[(mixed >> 32) & (buckets_.size() - 1)];

@@ -1,10 +1,10 @@
-// Buffers of a shared receive queue whose completion has been written and which the consumer has
-// not posted again, each with who drew it (mechanism D2).
+// Buffers of a shared receive queue that are completed and that the consumer has not posted again,
+// each with the queue pair that drew it (mechanism D2).
 //
-// Which of them a post gives back: the oldest one of the same memory (first address of its scatter
-// list); when there is none, since the consumer takes its buffers from a larger stock, the oldest
-// of all. So every post gives back one at most, and a consumer that keeps one sender's
-// messages while it reposts another's does not mix the two up.
+// A post gives back the oldest buffer of the same memory (first address of its scatter list). If
+// none matches, because the consumer has more memory than the queue holds, it gives back the oldest
+// of all. So every post gives back at most one. A consumer that keeps the messages of one sender
+// while it reposts those of another does not confuse the two.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ namespace softhca::receive {
 
 class Holdings {
  public:
-  /// Allocates. `capacity`: at most so many at once, at least 1.
+  /// Allocates. `capacity`: most buffers at once, at least 1.
   explicit Holdings(std::uint32_t capacity);
 
   static std::size_t bytes_for(std::uint32_t capacity) {
@@ -28,7 +28,7 @@ class Holdings {
   std::uint32_t count() const { return count_; }
   bool full() const { return count_ == entries_.size(); }
 
-  /// REQUIRES: !full().
+  /// Adds a buffer. REQUIRES: !full().
   void add(std::uint64_t address, std::uint32_t owner);
   /// Gives back a buffer for a post of `address`. Returns its owner. REQUIRES: count() > 0.
   std::uint32_t give_back(std::uint64_t address);

@@ -1,4 +1,4 @@
-// Draws, posts, limits. provisioner_adjust.cpp has what happens with time.
+// Draws, posts and limits. provisioner_adjust.cpp has the changes over time.
 #include "daemon/receive/provisioner.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void Provisioner::set_terms(Member& member, const Terms& terms) {
   if (Account* account = find(member)) apply(*account, member);
 }
 
-/// What holds for the member holds for its account from now on.
+/// Applies the limit, terms and importance of the member to its account.
 void Provisioner::apply(Account& account, const Member& member) {
   change(account, [&] {
     account.own_limit = member.limit != Member::kByPolicy;
@@ -78,7 +78,7 @@ Provisioner::Account* Provisioner::find(const Member& member) {
   return const_cast<Account*>(std::as_const(*this).find(member));
 }
 
-/// Null: every account holds buffers.
+/// Returns null if every account holds buffers.
 Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
   if (free_.empty()) {
     if (idle_.empty()) return nullptr;
@@ -107,7 +107,7 @@ Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
   return &account;
 }
 
-/// REQUIRES: the account holds nothing.
+/// Closes an account. REQUIRES: it holds nothing.
 void Provisioner::close(std::uint32_t i) {
   Account& account = accounts_[i];
   assert(account.held == 0 && !account.drawing);
@@ -143,7 +143,7 @@ Decision Provisioner::decide(Member& member, Qpn qpn, Time now) {
 }
 
 Decision Provisioner::exceed(Account& account) {
-  // What was recouped while it was idle comes back at once.
+  // A limit that was lowered while the queue pair was idle comes back at once.
   if (policy_.statistical && account.limit < account.standard && account.held == account.limit &&
       raise(account, account.standard - account.limit))
     return Decision::kGranted;
@@ -154,7 +154,7 @@ Decision Provisioner::exceed(Account& account) {
   }
   switch (account.on_exceed) {
     case OnExceed::kRaise:
-      // Only what lies above what it holds helps it.
+      // A raise helps only if the limit then exceeds what the account holds.
       return raise(account, account.held - account.limit + 1) && account.held < account.limit
                  ? Decision::kGranted
                  : refuse(account);
@@ -192,9 +192,9 @@ void Provisioner::end_quarantine(Account& account) {
   counters_.quarantined.subtract();
 }
 
-/// One buffer at a time, until an interval has passed and the surplus is given back: beyond half of
-/// its limit, so that it does not come back with the next message; without a limit, beyond half of
-/// an equal share.
+/// Grants one buffer at a time. The quarantine ends when an interval has passed and the surplus is
+/// given back: no more than half of the limit is held, so that the next message does not start a
+/// new quarantine. Without a limit, half of an equal share counts.
 Decision Provisioner::decide_quarantined(Account& account, Time now) {
   const std::uint32_t enough =
       account.standard != 0 ? account.standard / 2 : buffers_ / (2 * std::max(in_use_, 1u));
@@ -214,9 +214,9 @@ Decision Provisioner::refuse(Account& account) {
   return std::exchange(account.exceeding, true) ? Decision::kRefused : Decision::kRefusedFirst;
 }
 
-/// Raises a limit by at most `step`, within what is assigned to nobody. False: there is nothing.
+/// Raises a limit by at most `step`, within the unassigned budget. Returns false if there is none.
 bool Provisioner::raise(Account& account, std::uint32_t step) {
-  // Buffers held on credit are in the sum already.
+  // Buffers held on credit are already in the sum.
   const std::uint32_t covered = account.share() - account.limit;
   step = std::min(step, covered + unassigned());
   if (step == 0) return false;
@@ -244,8 +244,8 @@ void Provisioner::completed(Member& member, std::uint64_t address) {
   Account* account = find(member);
   if (account == nullptr || !account->drawing) return;  // drawn before limits were set
   account->drawing = false;
-  // Only a consumer that posted more than the queue has room for gets there: it loses track of its
-  // oldest, and nobody else does.
+  // Only a consumer that posted more than the queue has room for gets here. It loses the record of
+  // its own oldest buffer; other consumers lose nothing.
   if (holdings_.full()) give_back(holdings_.give_back_oldest());
   holdings_.add(address, member.account);
 }

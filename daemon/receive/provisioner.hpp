@@ -1,16 +1,18 @@
-// How many buffers of one shared receive queue each of its queue pairs may hold (mechanism D).
+// Limits how many buffers of one shared receive queue each of its queue pairs may hold (mechanism
+// D).
 //
-// A buffer is held from the draw for a message until the consumer's post that gives it back
-// (holdings.hpp says which post that is). Only a queue pair that holds buffers, or did so a moment
-// ago, has an Account; there are as many accounts as buffers, so memory grows with the queue
-// and not with the number of queue pairs on it (D7). The others keep a Member, 16 bytes.
+// A queue pair holds a buffer from the draw for a message until the consumer's post that gives it
+// back (`holdings_` decides which post that is). Only a queue pair that holds buffers, or did so
+// recently, has an Account. There are as many accounts as buffers, so memory grows with the queue
+// and not with the number of queue pairs on it (D7). The others have only a Member.
 //
-// Limits are assigned out of a budget of buffers * overcommit. A limit counts with max(limit,
-// buffers held), so that what is given on credit counts, too. An account that has no limit counts
-// with nothing. The sum may pass the budget only by what the static table or a live set_limit()
-// says, and by the one buffer that every queue pair may hold; raising never does so.
+// Limits are assigned out of a budget of buffers * overcommit. An account with a limit counts as
+// max(limit, buffers held), so that buffers on credit count too; an account without a limit counts
+// as 0. The sum may exceed the budget only by the limits of the static table or of a live
+// set_limit(), and by the one buffer that every queue pair may hold. Raising a limit never exceeds
+// the budget.
 //
-// D3 needs nothing here: what is ahead of the next expected packet is dropped before it draws.
+// D3 needs no code here: the responder drops a packet beyond the next expected one before it draws.
 //
 // Pure: no clock, no allocation after construction.
 #pragma once
@@ -28,7 +30,7 @@
 
 namespace softhca::receive {
 
-/// What the first rule that fits says of a queue pair; what it does not say is as in the policy.
+/// Settings from the first rule that matches a queue pair. The policy supplies what the rule omits.
 struct Terms {
   static constexpr std::uint32_t kByPolicy = 0xffffffff;
   static constexpr std::uint8_t kByPath = 0xff;
@@ -36,33 +38,34 @@ struct Terms {
   std::uint8_t importance = kByPath;
   std::optional<LimitKind> kind;
   std::optional<OnExceed> on_exceed;
-  std::uint8_t rule = 0;  ///< its number from 1; 0: none fits
+  std::uint8_t rule = 0;  ///< number of the rule, from 1; 0: none matches
 };
 
-/// What a queue pair on a shared receive queue keeps itself. To be zeroed when it joins another.
+/// State that a queue pair on a shared receive queue keeps. Zero it when the queue pair joins
+/// another queue.
 struct Member {
   static constexpr std::uint32_t kByPolicy = Terms::kByPolicy;
   static constexpr std::uint8_t kByPath = Terms::kByPath;
   std::uint32_t account = kNoIndex;
   std::uint32_t generation = 0;
-  std::uint32_t limit = kByPolicy;        ///< its own, or that of its terms; written by set_limit()
-  std::uint32_t rules = 0;                ///< what `terms` was made of; written by the engine
-  Terms terms;                            ///< written by set_terms()
-  std::uint8_t importance = 0;            ///< below kImportances; written by the engine
-  std::uint8_t own_importance = kByPath;  ///< as the operator says, or that of its terms or path
+  std::uint32_t limit = kByPolicy;  ///< own limit or that of its terms; written by set_limit()
+  std::uint32_t rules = 0;          ///< version of the rules behind `terms`; written by the engine
+  Terms terms;                      ///< written by set_terms()
+  std::uint8_t importance = 0;      ///< below kImportances; written by the engine
+  std::uint8_t own_importance = kByPath;  ///< set by the operator, or by its terms or path
 
-  /// True: there may be something to remember of the queue pair.
+  /// True if the provisioner may have state of the queue pair.
   bool is_known() const { return account != kNoIndex || limit != kByPolicy; }
 };
 
 enum class Decision : std::uint8_t {
   kGranted,
-  kGrantedOverSoftLimit,  ///< the first time since it was within its limit
-  kGrantedAgain,          ///< its quarantine is over
+  kGrantedOverSoftLimit,  ///< first draw over the limit since it was within it
+  kGrantedAgain,          ///< its quarantine has ended
   kRefused,
-  kRefusedFirst,    ///< the first time since it was within its limit
-  kQuarantined,     ///< no buffer, and its quarantine begins
-  kDropConnection,  ///< no buffer, and its queue pair has to go to the error state
+  kRefusedFirst,    ///< first refusal since it was within its limit
+  kQuarantined,     ///< no buffer; its quarantine begins
+  kDropConnection,  ///< no buffer; its queue pair must go to the error state
 };
 constexpr bool is_granted(Decision d) {
   return d == Decision::kGranted || d == Decision::kGrantedOverSoftLimit ||
@@ -72,8 +75,8 @@ constexpr bool is_granted(Decision d) {
 struct Offender {
   Qpn qpn;
   std::uint32_t held = 0;
-  std::uint32_t limit = 0;  ///< now; 0: none
-  float score = 0;          ///< draws, each fading with the policy's half-life
+  std::uint32_t limit = 0;  ///< current limit; 0: none
+  float score = 0;          ///< number of draws, each decaying with the policy's half-life
   bool soft = false;        ///< exceeding the limit is only reported
   bool quarantined = false;
 };
@@ -83,10 +86,10 @@ struct Alarm {
   static constexpr std::size_t kMost = 4;
   std::array<Offender, kMost> offenders;  ///< highest score first
   std::size_t count = 0;
-  std::optional<Qpn> drop;        ///< the connection to give up for more important ones (D6)
-  std::optional<Qpn> quarantine;  ///< the one whose quarantine has begun
+  std::optional<Qpn> drop;        ///< connection to drop in favour of more important ones (D6)
+  std::optional<Qpn> quarantine;  ///< queue pair that was quarantined
 
-  /// Puts the queue pair in its place, if it has one.
+  /// Inserts the queue pair by its score, if it is among the highest kMost.
   void add(const Offender& offender);
 };
 
@@ -96,14 +99,15 @@ class Provisioner {
   Provisioner(std::uint32_t buffers, const SrqPolicy& policy, ProvisioningCounters& counters);
 
   const SrqPolicy& policy() const { return policy_; }
-  /// May be called at any time. Holdings stay; limits begin anew from the table.
+  /// Replaces the policy, at any time. The buffers held stay; the limits start again from the
+  /// table.
   void set_policy(const SrqPolicy& policy);
-  /// Sets a limit of its own for one queue pair; 0: none; Member::kByPolicy: that of its terms.
-  /// Ends its quarantine.
+  /// Sets a limit for one queue pair and ends its quarantine. 0: none; Member::kByPolicy: the limit
+  /// of its terms.
   void set_limit(Member& member, std::uint32_t limit);
-  /// Sets what holds for one queue pair by rule.
+  /// Sets the terms that a rule gives one queue pair.
   void set_terms(Member& member, const Terms& terms);
-  /// f(number) for each queue pair that has an account.
+  /// Calls f(queue pair number) for each queue pair that has an account.
   template <class F>
   void for_each_account(F&& f) const {
     for (const List* list : {&idle_, &holding_})
@@ -111,37 +115,38 @@ class Provisioner {
         if (!accounts_[i].orphan) f(accounts_[i].qpn);
   }
 
-  /// May a message of this queue pair draw a buffer? A granted draw is followed by drawn().
+  /// Decides whether a message of this queue pair may draw a buffer. After a granted draw, call
+  /// drawn().
   Decision decide(Member& member, Qpn qpn, Time now);
-  /// REQUIRES: the call before was decide() of this member, and granted.
+  /// Records the draw. REQUIRES: the previous call was decide() of this member, and granted.
   void drawn(Member& member, Time now);
-  /// The completion of the buffer that was drawn last has been written. `address`: where it lies.
+  /// Records that the completion of the last buffer drawn was written. `address` is the buffer's.
   void completed(Member& member, std::uint64_t address);
-  /// The consumer posted a buffer.
+  /// Records that the consumer posted a buffer, which gives back one.
   void posted(std::uint64_t address);
-  /// The queue pair is gone. What it holds stays held until the consumer posts it.
+  /// Removes a queue pair that is gone. Its buffers count as held until the consumer posts them.
   void leave(Member& member);
 
-  /// The queue is gone, with all that is held of it; or `successor`, of which nothing has been
-  /// drawn, goes on with its members.
+  /// Removes the queue's buffers and quarantines from the counters. With `successor`, from which
+  /// nothing has been drawn yet, its members go on there.
   void retire(Provisioner* successor = nullptr) {
     if (successor != nullptr) successor->generation_ = generation_;
     counters_.held.subtract(figures_.held);
     counters_.quarantined.subtract(figures_.quarantined);
   }
 
-  /// The queue has run low: ranks the queue pairs and, if `acts`, chooses the one that has to go or
-  /// to wait. None: it did so a moment ago.
+  /// Ranks the queue pairs of a queue that has run low. If `acts`, chooses the one to drop or to
+  /// quarantine. Returns nothing within kAlarmPause of the previous ranking.
   std::optional<Alarm> alarm(Time now, bool acts);
 
-  /// The score board as an alarm has it, of the queue pairs that drew lately. Takes bounded time,
+  /// Returns the score board of an alarm for the queue pairs that drew lately. Takes bounded time,
   /// however many there are.
   Alarm score_board(Time now) const;
 
   std::uint32_t held_by(const Member& member) const;
-  std::uint32_t limit_of(const Member& member) const;  ///< now; 0: none
+  std::uint32_t limit_of(const Member& member) const;  ///< current limit; 0: none
   bool is_quarantined(const Member& member) const;
-  /// The part of the budget that is assigned to nobody.
+  /// Returns the part of the budget that is not assigned to any account.
   std::uint32_t unassigned() const {
     return budget_ > assigned_ ? static_cast<std::uint32_t>(budget_ - assigned_) : 0;
   }
@@ -152,9 +157,9 @@ class Provisioner {
     std::uint64_t refused = 0;      ///< draws, by limits and quarantine
   };
   const Figures& figures() const { return figures_; }
-  /// Buffers completed and not posted again; without any, a post gives nothing back.
+  /// Returns how many buffers are completed and not posted again. If 0, a post gives nothing back.
   std::uint32_t unreplenished() const { return holdings_.count(); }
-  /// What this object takes, in bytes.
+  /// Returns the size of this object in bytes.
   static std::size_t bytes_for(std::uint32_t buffers);
 
  private:
@@ -163,7 +168,7 @@ class Provisioner {
     std::uint32_t generation = 0;  ///< 0: of no member
     Qpn qpn;
     std::uint32_t held = 0;
-    std::uint32_t limit = 0;     ///< now
+    std::uint32_t limit = 0;     ///< current limit
     std::uint32_t standard = 0;  ///< by the table, or its own
     std::uint32_t peak = 0;      ///< most held since `since`
     float average = 0;           ///< of the peaks
@@ -172,14 +177,14 @@ class Provisioner {
     Time since{};
     std::uint8_t importance = 0;
     bool drawing = false;    ///< a message under way has a buffer
-    bool exceeding = false;  ///< it is over its limit, and that was reported
+    bool exceeding = false;  ///< over its limit, and that was reported
     bool orphan = false;     ///< its queue pair is gone
-    bool own_limit = false;  ///< not that of its terms
+    bool own_limit = false;  ///< not the limit of its terms
     LimitKind kind = LimitKind::kHard;
     OnExceed on_exceed = OnExceed::kDropMessage;
     bool quarantined = false;
 
-    /// Of the budget.
+    /// Returns what counts of the budget.
     std::uint32_t share() const { return limit == 0 ? 0 : std::max(limit, held); }
     float score_at(Time now) const;
     Offender as_offender(Time now) const;
@@ -201,7 +206,7 @@ class Provisioner {
   void end_quarantine(Account& account);
   bool raise(Account& account, std::uint32_t step);
   void give_back(std::uint32_t i);
-  /// Runs `f`, which changes limit or holdings of `account`, and keeps the sum right.
+  /// Runs `f`, which changes the limit or the buffers held of `account`, and updates the sum.
   template <class F>
   void change(Account& account, F&& f) {
     assigned_ -= account.share();
@@ -220,8 +225,8 @@ class Provisioner {
   Holdings holdings_;
   std::vector<Account> accounts_;
   List free_;
-  List idle_;     ///< hold nothing; least lately active first
-  List holding_;  ///< hold something
+  List idle_;     ///< hold no buffers; least recently active first
+  List holding_;  ///< hold buffers
   std::uint32_t in_use_ = 0;
   std::uint32_t generation_ = 0;  ///< of the account opened last
   std::uint32_t buffers_;

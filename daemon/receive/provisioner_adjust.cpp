@@ -1,4 +1,4 @@
-// What happens with time: limits that follow use (D5), the score board with aging (D4).
+// Changes over time: limits that follow use (D5), the score board with decay (D4).
 #include <algorithm>
 #include <cmath>
 
@@ -8,14 +8,14 @@ namespace softhca::receive {
 namespace {
 
 constexpr float kAverageWeight = 0.25f;  ///< of the latest interval
-constexpr float kHeadroom = 1.25f;       ///< of a limit above the average use
+constexpr float kHeadroom = 1.25f;       ///< of a limit, above the average use
 constexpr std::uint32_t kShown = 1024;   ///< accounts of a list ranked for the operator
 constexpr float kForgotten = 0.5f;       ///< score below which an idle queue pair is forgotten
 
 }  // namespace
 
-/// Looks at one account, the one looked at or active longest ago. Each draw looks at one of each
-/// list, so that all have their turn and none costs more than that.
+/// Visits the account at the front of the list, which was visited or active longest ago. Each draw
+/// visits one account of each list, so every account has its turn at a bounded cost per draw.
 void Provisioner::visit(List& list, Time now) {
   const std::uint32_t i = list.front();
   if (i == kNoIndex) return;
@@ -29,8 +29,8 @@ void Provisioner::visit(List& list, Time now) {
   if (!account.quarantined) adjust(account, now);
 }
 
-/// Raises the limit while it is reached, and otherwise lowers it towards the average use, by half
-/// of the way each interval.
+/// Raises the limit if it was reached, otherwise lowers it towards the average use, by half of the
+/// distance each interval.
 void Provisioner::adjust(Account& account, Time now) {
   account.average += kAverageWeight * (static_cast<float>(account.peak) - account.average);
   if (policy_.statistical && !account.own_limit && account.limit != 0) {
@@ -54,8 +54,8 @@ float Provisioner::Account::score_at(Time now) const {
   return score * std::exp2(-age);
 }
 
-// A ranking looks at all accounts, so a queue that swings about its watermark is ranked only now
-// and then.
+// Limits the rate of rankings, since each visits all accounts: a queue may oscillate about its
+// watermark.
 std::optional<Alarm> Provisioner::alarm(Time now, bool acts) {
   if (now < next_alarm_) return std::nullopt;
   next_alarm_ = now + kAlarmPause;
@@ -101,8 +101,9 @@ Alarm Provisioner::score_board(Time now) const {
   return board;
 }
 
-/// The queue pair with the highest score among the least important of those that hold buffers. It
-/// is dropped only for more important ones, quarantined also for holding more than all others.
+/// Chooses the queue pair with the highest score among the least important of those that hold
+/// buffers. It is dropped only in favour of more important ones. It is quarantined also if it holds
+/// more than all others together.
 void Provisioner::choose_victim(Time now, Alarm& alarm) {
   Account* victim = nullptr;
   std::uint8_t highest = 0;

@@ -1,10 +1,10 @@
-// How full a shared receive queue is, looked at as seldom as can be: the one check behind the limit
-// event that the program arms (IBA 11.2.3.3), the operator's watermark (D4) and the figures by
-// which the size of the queue is judged.
+// Checks how full a shared receive queue is, as rarely as possible. One check serves the limit
+// event that the program arms (IBA 11.2.3.3), the operator's watermark (D4), and the figures by
+// which the operator judges the size of the queue.
 //
-// A draw knows the receives that were there when the ring was last looked at, less those drawn
-// since: never more than are there. So nothing can have been crossed while that is above what
-// must_look() compares it with, and the tenant's memory need not be read.
+// At a draw, the engine knows how many receives the ring had when it was last read, less the draws
+// since then. This is a lower bound. While it is above the value that must_look() compares with, no
+// threshold can have been crossed, and the tenant's memory need not be read.
 //
 // Pure.
 #pragma once
@@ -17,20 +17,20 @@ namespace softhca::receive {
 
 class QueueLevel {
  public:
-  /// What has been fallen below since the look before.
+  /// The thresholds that were crossed since the previous look().
   struct Crossed {
-    bool limit = false;      ///< the program's; it is no longer armed
+    bool limit = false;      ///< the program's; it is then disarmed
     bool watermark = false;  ///< the operator's
   };
 
   QueueLevel() = default;
-  /// `entries`: of the ring.
+  /// `entries`: size of the ring.
   explicit QueueLevel(std::uint32_t entries)
       : entries_(entries), step_(std::max(entries / kSteps, 1u)), least_(entries) {}
 
-  /// `known`: receives that are certainly there. False: look() would find nothing.
+  /// `known`: lower bound of the receives there. Returns false if look() would find nothing.
   bool must_look(std::uint32_t known) const { return std::int64_t{known} <= trigger_; }
-  /// `available`: receives there now, after `drawn` has just been drawn.
+  /// Checks the thresholds. `available`: receives there now, after `drawn` have just been drawn.
   Crossed look(std::uint32_t available, std::uint32_t drawn = 0) {
     Crossed crossed;
     most_ = std::max(most_, available + drawn);
@@ -50,14 +50,15 @@ class QueueLevel {
     return crossed;
   }
 
-  /// Arms the program's limit, once: it is crossed when fewer are there. 0: disarms it.
+  /// Arms the program's limit, once: it is crossed when fewer receives are there. 0 disarms it.
   void arm(std::uint32_t limit) {
     limit_ = limit;
     look_soon();
   }
   std::uint32_t armed() const { return limit_; }
-  /// The operator's: crossed each time no more are there, after there were more. `after_rise`: also
-  /// the first time only after there were more, since a program may never post that many.
+  /// Sets the operator's watermark. It is crossed each time the receives fall to it or below. If
+  /// `after_rise`, the first crossing also needs more receives before it: a program may never post
+  /// that many.
   void set_watermark(std::uint32_t watermark, bool after_rise) {
     watermark_ = watermark;
     low_ = after_rise;
@@ -66,10 +67,10 @@ class QueueLevel {
   void clear_watermark() { watermark_ = kNone; }
 
   std::uint32_t entries() const { return entries_; }
-  /// Most and least receives seen, to a 64th of the entries.
+  /// Returns the most receives seen; exact to a 64th of the entries, like least().
   std::uint32_t most() const { return most_; }
   std::uint32_t least() const { return least_; }
-  /// Most receives that were drawn and not posted again.
+  /// Returns the most receives that were drawn and not posted again.
   std::uint32_t peak() const { return most_ > least_ ? most_ - least_ : 0; }
 
  private:
@@ -77,7 +78,7 @@ class QueueLevel {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
   void look_soon() { trigger_ = std::numeric_limits<std::int64_t>::max(); }
-  /// Nothing can be crossed before the receives known of are that few.
+  /// Sets the number of receives above which no threshold can be crossed.
   void aim(std::uint32_t available) {
     const auto below = [&](std::uint32_t what) { return std::int64_t{what} - step_; };
     trigger_ = std::max<std::int64_t>(below(least_), 0);
@@ -94,7 +95,7 @@ class QueueLevel {
   std::uint32_t least_ = 0;
   std::uint32_t most_ = 0;
   bool starts_ = true;
-  bool low_ = false;  ///< at or below the watermark, and that was told or is not to be
+  bool low_ = false;  ///< at or below the watermark, and reported or not to be reported
 };
 
 }  // namespace softhca::receive

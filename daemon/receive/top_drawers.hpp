@@ -1,7 +1,7 @@
-// Who draws most of a shared receive queue lately, in a few words for any number of queue pairs:
-// "space saving" (Metwally, Agrawal, El Abbadi, 2005). Whoever drew more than a fourth of what is
-// counted is among the four. Counts are halved each time as many have been drawn as make four
-// queues full, so that what is long ago counts for little.
+// Finds the queue pairs that draw most of a shared receive queue lately, in a few words for any
+// number of queue pairs: "space saving" (Metwally, Agrawal, El Abbadi, 2005). A queue pair with
+// more than a fourth of the counted draws is among the four. All counts are halved when they add up
+// to four times the buffers of the queue, so that old draws count for little.
 //
 // Pure.
 #pragma once
@@ -19,15 +19,15 @@ class TopDrawers {
  public:
   struct Drawer {
     Qpn qpn;
-    std::uint32_t count = 0;  ///< at most so many
-    std::uint32_t error = 0;  ///< of them may be of others
-    /// It drew so many at least.
+    std::uint32_t count = 0;  ///< upper bound of its draws
+    std::uint32_t error = 0;  ///< how many of `count` may belong to others
+    /// Returns a lower bound of its draws.
     std::uint32_t certain() const { return count - error; }
   };
   static constexpr std::size_t kMost = 4;
 
   TopDrawers() = default;
-  /// `buffers`: of the queue.
+  /// `buffers`: size of the queue.
   explicit TopDrawers(std::uint32_t buffers) { resize(buffers); }
 
   void resize(std::uint32_t buffers) { window_ = std::max(buffers, 4u) * 4; }
@@ -39,16 +39,16 @@ class TopDrawers {
     ++drawers_[last_].count;
   }
 
-  std::uint64_t draws() const { return draws_; }  ///< ever
-  std::uint32_t total() const { return total_; }  ///< that are counted
-  /// Highest count first; those with a count of 0 are nobody.
+  std::uint64_t draws() const { return draws_; }  ///< since the queue exists
+  std::uint32_t total() const { return total_; }  ///< that count now
+  /// Returns the queue pairs, highest count first. Entries with a count of 0 are unused.
   std::array<Drawer, kMost> ranked() const {
     auto out = drawers_;
     std::sort(out.begin(), out.end(),
               [](const Drawer& a, const Drawer& b) { return a.count > b.count; });
     return out;
   }
-  /// The queue pair that drew more than half of what is counted; null: there is none.
+  /// Returns the queue pair with more than half of the counted draws, or null.
   const Drawer* majority() const {
     for (const Drawer& drawer : drawers_)
       if (drawer.certain() > total_ / 2) return &drawer;

@@ -23,7 +23,7 @@ void Accounts::remove(IdleHolder& holder) {
   if (whole_ != nullptr) whole_->remove(holder);
 }
 
-/// Is there room for `amount` once `idle` of what is in use has been given up?
+/// True if there is room for `amount` once the holders have given up `idle` of the amount in use.
 bool Accounts::has(Kind kind, std::uint64_t amount, std::uint64_t idle, std::uint64_t spare) const {
   const Account& own = of(kind);
   const std::uint64_t limit = own.limit.value() - std::min(spare, own.limit.value());
@@ -31,7 +31,7 @@ bool Accounts::has(Kind kind, std::uint64_t amount, std::uint64_t idle, std::uin
   return used <= limit && amount <= limit - used;
 }
 
-/// Is there room, or would there be if all holders gave up what they have idle?
+/// True if there is room, or if there would be room if all holders gave up their idle amounts.
 bool Accounts::may_have(Kind kind, std::uint64_t amount, std::uint64_t spare) const {
   if (has(kind, amount, 0, spare)) return true;
   std::uint64_t idle = 0;
@@ -39,7 +39,7 @@ bool Accounts::may_have(Kind kind, std::uint64_t amount, std::uint64_t spare) co
   return has(kind, amount, idle, spare);
 }
 
-/// Has holders give up what they have idle, first the one that has most. REQUIRES: may_have().
+/// Makes holders give up their idle amounts, beginning with the largest. REQUIRES: may_have().
 bool Accounts::make_room(Kind kind, std::uint64_t amount, std::uint64_t spare) {
   while (!has(kind, amount, 0, spare)) {
     const std::uint64_t before = in_use(kind);
@@ -54,7 +54,7 @@ bool Accounts::make_room(Kind kind, std::uint64_t amount, std::uint64_t spare) {
 }
 
 Charge Accounts::take(Kind kind, std::uint64_t amount, std::uint64_t spare) {
-  // Nobody gives anything up if that would not be enough.
+  // Holders give up nothing if that would not be enough.
   if (!may_have(kind, amount, spare)) {
     of(kind).refused.add();
     return {};

@@ -1,6 +1,7 @@
-// What is taken of each kind of thing, up to which limit. An account of a tenant lies within that
-// of the whole adapter: what is taken counts in both. Taking yields a Charge, and the end of the
-// Charge gives back, exactly once, whichever way the object it was taken for ends.
+// Accounts of the amounts in use of each kind, and their limits. The accounts of a tenant lie
+// within those of the whole adapter: each amount counts in both. Taking an amount yields a Charge.
+// The end of the Charge gives the amount back, exactly once, however the object ends for which it
+// was taken.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@ namespace softhca::resource {
 
 class Accounts;
 
-/// Something taken, until it goes out of scope. Empty: refused, moved from or never taken.
+/// An amount that is taken until the Charge goes out of scope. Empty: refused, moved from or never
+/// taken.
 class [[nodiscard]] Charge {
  public:
   Charge() = default;
@@ -35,7 +37,7 @@ class [[nodiscard]] Charge {
   explicit operator bool() const { return accounts_ != nullptr; }
   std::uint64_t amount() const { return accounts_ != nullptr ? amount_ : 0; }
 
-  /// Splits off a charge of its own for `amount`. REQUIRES: amount <= amount().
+  /// Splits off a separate charge for `amount`. REQUIRES: amount <= amount().
   Charge split(std::uint64_t amount) {
     amount_ -= amount;
     return {accounts_, kind_, amount};
@@ -51,11 +53,11 @@ class [[nodiscard]] Charge {
   std::uint64_t amount_ = 0;
 };
 
-/// A holder of things that it could do without for the time being. They count as taken, but do not
-/// keep anybody from taking as many: they are given up first.
+/// A holder of amounts that it does not need at present. They count as taken, but do not reduce
+/// what others may take: they are given up first.
 class IdleHolder {
  public:
-  /// How much could be given up.
+  /// Returns how much the holder could give up.
   virtual std::uint64_t idle(Kind kind) const = 0;
   /// Gives up some of it. REQUIRES: idle(kind) is not 0.
   virtual void give_up_idle(Kind kind) = 0;
@@ -64,30 +66,32 @@ class IdleHolder {
   ~IdleHolder() = default;
 };
 
-/// Written by the control thread alone, read by any. Must outlive its charges, and stay where it
-/// is as long as there are some.
+/// Only the control thread writes accounts; any thread may read them. They must outlive their
+/// charges, and must not move while there are any.
 class Accounts {
  public:
-  /// From now on the accounts lie within `whole`. REQUIRES: nothing is taken.
+  /// Puts the accounts within `whole`. REQUIRES: nothing is taken.
   void set_whole(Accounts& whole) { whole_ = &whole; }
 
-  /// May be called at any time. A limit below what is in use takes nothing away and refuses more.
+  /// Sets the limits. May be called at any time. A limit below the amount in use takes nothing back
+  /// and refuses further requests.
   void set_limits(const Amounts& limits);
   void set_limit(Kind kind, std::uint64_t limit) { of(kind).limit.set(limit); }
 
-  /// Adds a holder whose idle things are taken back when others need them. REQUIRES: what `holder`
-  /// takes it takes here.
+  /// Adds a holder. Its idle amounts are taken back when others need them. REQUIRES: `holder` takes
+  /// its amounts from these accounts.
   void add(IdleHolder& holder);
   void remove(IdleHolder& holder);
 
-  /// Takes something. An empty Charge, and a refusal is counted: it would exceed a limit, here or
-  /// of the whole, or leave less than `spare` below the limit here, even if nothing were idle.
+  /// Takes an amount. Returns an empty Charge and counts a refusal if it would exceed a limit, of
+  /// these accounts or of the whole, or would leave less than `spare` below the limit here. Idle
+  /// amounts count as free.
   Charge take(Kind kind, std::uint64_t amount = 1, std::uint64_t spare = 0);
 
   std::uint64_t limit(Kind kind) const { return of(kind).limit.value(); }
   std::uint64_t in_use(Kind kind) const { return of(kind).in_use.value(); }
   std::uint64_t high_water(Kind kind) const { return of(kind).high_water.value(); }
-  /// Refusals by the limit here, and by that of the whole.
+  /// Return the refusals by the limit here, and by that of the whole.
   std::uint64_t refused(Kind kind) const { return of(kind).refused.value(); }
   std::uint64_t refused_by_whole(Kind kind) const { return of(kind).refused_by_whole.value(); }
 

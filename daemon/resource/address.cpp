@@ -2,13 +2,15 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
 namespace softhca::resource {
 namespace {
 
-/// "02:00:00:00:00:02", of one station; nothing for groups and zero.
+/// Parses "02:00:00:00:00:02". Nothing: not the address of a single station (a group address, or
+/// zero).
 std::optional<MacAddress> parse_link_address(std::string_view text) {
   MacAddress mac;
   if (text.size() != 3 * mac.bytes.size() - 1) return std::nullopt;
@@ -25,13 +27,27 @@ std::optional<MacAddress> parse_link_address(std::string_view text) {
 }  // namespace
 
 std::optional<Gid> parse_address(std::string_view text) {
-  const std::string terminated(text);  // inet_pton reads up to a zero
+  const std::string terminated(text);  // inet_pton reads up to a zero byte
   if (terminated.find('\0') != std::string::npos) return std::nullopt;
   if (in_addr v4{}; inet_pton(AF_INET, terminated.c_str(), &v4) == 1)
     return Gid::from_ipv4(ntohl(v4.s_addr));
   Gid gid;
   if (inet_pton(AF_INET6, terminated.c_str(), gid.bytes.data()) == 1) return gid;
   return std::nullopt;
+}
+
+std::vector<Gid> parse_addresses(std::string_view text) {
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const auto first = parse_address(text.substr(0, dash));
+  const auto last = dash == text.size() ? first : parse_address(text.substr(dash + 1));
+  if (!first || !last || first->is_ipv4() != last->is_ipv4() || *last < *first) return {};
+  std::vector<Gid> addresses;
+  for (Gid next = *first; addresses.size() < kMostOfRange && next.is_unicast();) {
+    addresses.push_back(next);
+    if (next == *last) return addresses;
+    for (auto byte = next.bytes.rbegin(); ++*byte == 0;) ++byte;
+  }
+  return {};
 }
 
 std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
@@ -47,6 +63,17 @@ std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
   if (error != std::errc() || end != digits.data() + digits.size() || address.prefix > longest)
     return std::nullopt;
   return address;
+}
+
+std::vector<InterfaceAddress> parse_interface_addresses(std::string_view text) {
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  std::vector<InterfaceAddress> addresses;
+  for (const Gid& gid : parse_addresses(text.substr(0, slash))) {
+    const auto address = parse_interface_address(to_string(gid).append(text.substr(slash)));
+    if (!address) return {};
+    addresses.push_back(*address);
+  }
+  return addresses;
 }
 
 std::optional<ListenAddress> parse_listen_address(std::string_view text) {

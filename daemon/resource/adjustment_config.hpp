@@ -1,4 +1,4 @@
-// When guarantees that tenants leave idle are lent (mechanism A10).
+// When idle guarantees of tenants are lent (mechanism A10).
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@ namespace softhca::resource {
 
 struct AdjustmentConfig {
   bool automatic = false;
-  std::chrono::seconds idle{10};  ///< not in use for this long
-  double keep = 0.1;              ///< of a guarantee: not lent beyond what was in use
+  std::chrono::seconds idle{10};  ///< lent after this time without use
+  double keep = 0.1;              ///< part of a guarantee that is kept besides what was in use
 
   bool operator==(const AdjustmentConfig&) const = default;
 };

@@ -11,14 +11,14 @@ namespace {
 
 /// A key of the schema that can be set.
 struct Setting {
-  const Key* of_tenant = nullptr;        ///< of it or of a table in it
-  const Key* table_of_tenant = nullptr;  ///< the key of that table
-  const Key* of_level = nullptr;         ///< likewise
+  const Key* of_tenant = nullptr;        ///< key of the tenant or of a table in it
+  const Key* table_of_tenant = nullptr;  ///< key of that table
+  const Key* of_level = nullptr;         ///< key of the level or of a table in it
   const Key* table_of_level = nullptr;
   const Key* of_tvl = nullptr;
   std::string name;
 
-  /// The key of the setting, of a TVL or of a tenant.
+  /// Returns the key of the setting, of a TVL or of a tenant.
   const Key& key() const { return *(of_tvl != nullptr ? of_tvl : of_tenant); }
 };
 
@@ -28,7 +28,7 @@ Setting* setting_of(Settings& settings, const Key& key) {
   return key.set ? &settings[static_cast<std::size_t>(*key.set)] : nullptr;
 }
 
-/// The keys of a section, and of the tables in it.
+/// Adds the keys of a section, and of the tables in it.
 void add_keys(Settings& settings, const Schema& section, const Key* Setting::*at,
               const Key* Setting::*table) {
   for (const Key& key : section.keys) {

@@ -1,6 +1,6 @@
-// What of a tenant, a level or a TVL can be set while the daemon runs: the keys of the schema that
-// have a `set`. A value is a number: where the configuration has a word, the number is its place;
-// yes is 1; a factor is in thousandths.
+// The settings of a tenant, a level or a TVL that can change while the daemon runs: the keys of the
+// schema that have a `set`. A value is a number. For a word of the configuration it is the word's
+// index; for yes it is 1; a factor is in thousandths.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class Allocation : std::uint8_t {
   // Settings of a TVL:
   kExecutionCredits,
   kCompletionCredits,
-  kKickList,  ///< its longest
+  kKickList,  ///< its maximum length
   kWeight,
   kTvlBytes,
   kTvlBurstBytes,
@@ -65,12 +65,12 @@ enum class Allocation : std::uint8_t {
   kConnectionsPerSecond,
   kConnectionsPcbsEach,
   kConnectionsCompletionCreditsEach,
-  kFirstLimit,  ///< what programs take: one for each Kind
+  kFirstLimit,  ///< limits of what programs take: one for each Kind
 };
 inline constexpr std::size_t kAllocations =
     static_cast<std::size_t>(Allocation::kFirstLimit) + kKinds;
 
-/// A key of one of the tables of rates.
+/// True if the setting is a key of one of the tables of rates.
 constexpr bool is_of_rate(Allocation allocation) {
   return allocation >= Allocation::kRateBytes && allocation <= Allocation::kServedBurstMessages;
 }
@@ -80,29 +80,30 @@ constexpr Allocation limit_of(Kind kind) {
                                  static_cast<std::size_t>(kind));
 }
 
-/// As in the configuration: "vcbs", "execution_credits", "rate.burst_bytes", "sessions".
+/// Returns the name as in the configuration: "vcbs", "execution_credits", "rate.burst_bytes",
+/// "sessions".
 const std::string& name_of(Allocation allocation);
 std::optional<Allocation> allocation_of(std::string_view name);
 
 enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor };
 ValueForm form_of(Allocation allocation);
-/// kWord: the words that it has, in the order of their numbers.
+/// Returns the words of a setting of form kWord, in the order of their numbers.
 std::span<const std::string_view> words_of(Allocation allocation);
 
-/// Least and most.
+/// The least and the greatest value.
 struct Range {
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 };
-/// The range of a setting, for any tenant of a configuration with these pools.
+/// Returns the range of a setting, for any tenant of a configuration with these pools.
 Range range_of(Allocation allocation, const PoolsConfig& pools);
 
 bool is_of_tvl(Allocation allocation);
-/// True: a level may have it, too.
+/// True if a level may have the setting, too.
 bool is_of_level(Allocation allocation);
 
-/// REQUIRES: within the range; it is of a TVL, of a table of a level, or of a tenant and neither
-/// kVcbs, kPcbs nor kTvls.
+/// Sets a value. REQUIRES: the value is within the range. The setting belongs to a TVL, to a table
+/// of a level, or to a tenant and is neither kVcbs, kPcbs nor kTvls.
 void set(TvlConfig& tvl, Allocation allocation, std::uint64_t amount);
 void set(LevelConfig& level, Allocation allocation, std::uint64_t amount);
 void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount);

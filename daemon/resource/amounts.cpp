@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::uint64_t kOwnMappings = 8192;
 constexpr std::uint64_t kOwnDescriptors = 256;
-// Where the system names no limit: fs.nr_open of most systems.
+// If the system has no limit: fs.nr_open of most systems.
 constexpr std::uint64_t kMostDescriptors = 1 << 20;
 
-/// A small total leaves the daemon and its tenants half each.
+/// Returns `total` less `own`. If the total is small, the daemon and its tenants get half each.
 std::uint64_t less(std::uint64_t total, std::uint64_t own) {
   return total - std::min(own, total / 2);
 }
@@ -31,7 +31,7 @@ std::uint64_t machine_memory() {
 }
 
 std::uint64_t machine_mappings() {
-  std::uint64_t most = 65530;  // what the kernel starts with
+  std::uint64_t most = 65530;  // the kernel's default
   std::ifstream("/proc/sys/vm/max_map_count") >> most;
   return less(most, kOwnMappings);
 }

@@ -1,4 +1,4 @@
-// The kinds of things of which a tenant has as many as its programs ask for, up to a limit; and
+// The kinds of objects and memory that a tenant's programs take on demand, up to a limit, and
 // amounts of them.
 #pragma once
 
@@ -15,11 +15,11 @@ enum class Kind : std::uint8_t {
   kSharedReceiveQueues,
   kMemoryRegions,
   kMemoryWindows,
-  kRegisteredBytes,  ///< of all memory regions together
-  kSharedBytes,      ///< of the memory shared in place, registered or idle
+  kRegisteredBytes,  ///< sum of all memory regions
+  kSharedBytes,      ///< memory shared in place, registered or idle
   kProtectionDomains,
   kAddressHandles,
-  kQueueBytes,   ///< rings of queues; reads and atomics that peers may have in flight
+  kQueueBytes,   ///< rings of queues; state of reads and atomics that peers may have in flight
   kDescriptors,  ///< open in the daemon
   kMappings,     ///< of shared memory in the daemon's address space
   kCount,
@@ -43,7 +43,7 @@ inline constexpr std::array<const char*, kKinds> kKindNames = {"sessions",
 
 constexpr const char* name_of(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 
-/// f(kind) for every kind.
+/// Calls f(kind) for every kind.
 template <class F>
 void for_each_kind(F&& f) {
   for (std::size_t i = 0; i < kKinds; ++i) f(static_cast<Kind>(i));
@@ -60,12 +60,12 @@ struct Amounts {
 
 // --- what the machine allows the daemon
 
-/// Bytes of memory.
+/// Returns the bytes of memory.
 std::uint64_t machine_memory();
-/// vm.max_map_count, less what libraries, ports and threads may need.
+/// Returns vm.max_map_count, less what libraries, ports and threads may need.
 std::uint64_t machine_mappings();
-/// The hard limit of open files (the daemon raises its soft limit to it), less what the daemon
-/// needs for itself.
+/// Returns the hard limit of open files (the daemon raises its soft limit to it), less what the
+/// daemon needs for itself.
 std::uint64_t machine_descriptors();
 
 }  // namespace softhca::resource

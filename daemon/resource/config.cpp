@@ -31,8 +31,8 @@ Amounts equal_share(const PoolsConfig& pools, std::size_t tenants) {
 
 namespace {
 
-/// systemd separates several directories by colons; the first is the daemon's. Empty: there is
-/// none.
+/// Returns the daemon's directory in a variable of systemd: the first of several that colons
+/// separate. Empty: the variable is not set.
 std::string directory_of_service(const char* variable) {
   const char* dir = std::getenv(variable);
   return dir != nullptr ? std::string(dir, std::strcspn(dir, ":")) : std::string();
@@ -118,12 +118,12 @@ Expected<Config> parse_config(std::string_view text, const std::string& filename
 
 Expected<Config> load_config(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (file) file.peek();  // a directory can be opened, and not be read
+  if (file) file.peek();  // a directory can be opened, but not read
   if ((!file.is_open() || file.bad())) {
     const int code = errno;
     return Error{path + ": cannot be read: " + std::strerror(code), code};
   }
-  constexpr std::size_t kMost = (std::size_t{1} << 20) + 1;  // longer than a document may be
+  constexpr std::size_t kMost = (std::size_t{1} << 20) + 1;  // one more than the longest document
   std::string text(kMost, '\0');
   if (!file.eof()) file.read(text.data(), static_cast<std::streamsize>(kMost));
   text.resize(static_cast<std::size_t>(file.gcount()));

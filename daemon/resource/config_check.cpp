@@ -9,7 +9,7 @@
 namespace softhca::resource {
 namespace {
 
-constexpr std::size_t kLongestSocketPath = 107;  // sun_path less its terminating zero
+constexpr std::size_t kLongestSocketPath = 107;  // sun_path without its terminating zero
 
 unsigned line_of(const Value& table, std::string_view key) {
   const Value* value = table.table() ? table.table()->find(key) : nullptr;
@@ -54,7 +54,7 @@ class Checker {
     problems_.add(line, (line != 0 ? "tenant." : the_tenant(i) + ": ") + std::string(key), text);
   }
   std::string port_line(std::size_t i) const { return std::to_string(source_.ports[i]->line); }
-  /// "the tenant of line 7", or its name when it stands in no document.
+  /// Returns "the tenant of line 7", or its name if it is not from a document.
   std::string the_tenant(std::size_t i) const {
     const unsigned line = source_.tenants[i]->line;
     return line != 0 ? "the tenant of line " + std::to_string(line)
@@ -89,7 +89,7 @@ class Checker {
     }
   }
 
-  /// The port that was given address k of port i before, if any.
+  /// Returns the port that has address k of port i already, if any.
   std::optional<std::size_t> earlier_port_address(std::size_t i, std::size_t k) const {
     const Gid& gid = config_.ports[i].addresses[k].gid;
     for (std::size_t j = 0; j <= i; ++j) {
@@ -146,7 +146,8 @@ class Checker {
     }
   }
 
-  /// Of a configuration that is not of a document they are in force already.
+  /// Checks the templates. A configuration that is not from a document has none to check: its
+  /// templates are in force already.
   void check_templates() {
     for (std::size_t i = 0; i < source_.templates.size(); ++i) {
       const TenantConfig& config = config_.templates[i];
@@ -188,9 +189,9 @@ class Checker {
     return std::nullopt;
   }
 
-  /// An address outside all subnets is free-standing and works within the daemon; one inside a
-  /// subnet that the port does not have would look reachable and not be. A port with a socket has
-  /// no subnet: the kernel routes.
+  /// Returns the error if the address looks reachable but is not: it is in a subnet of a port that
+  /// does not have it. An address outside all subnets works within the daemon only. A port with a
+  /// socket has no subnet: the kernel routes.
   std::optional<std::string> find_unreachable(const Gid& gid) const {
     const InterfaceAddress* subnet = nullptr;
     const PortConfig* owner = nullptr;
@@ -234,7 +235,8 @@ class Checker {
         tenant_problem(i, "rate", wrong->text);
   }
 
-  /// The daemon's own clients of general services, for each tenant, must have enough buffers.
+  /// Checks that the buffers suffice for the daemon's own clients of general services, for each
+  /// tenant.
   void check_general_services() {
     const GeneralServicesConfig& services = config_.general_services;
     const std::uint64_t asked =
@@ -248,8 +250,8 @@ class Checker {
                       "; raise it or lower buffers_per_client");
   }
 
-  /// Names the first tenant whose guarantee does not fit any more. `of_tenant`: its key, if that is
-  /// not called as the pool.
+  /// Reports the first tenant with a guarantee that exceeds the rest of the pool. `of_tenant`: its
+  /// key, if it has another name than the pool.
   void check_pool(std::string_view key, std::uint64_t total, std::uint64_t set_aside,
                   const std::function<std::uint64_t(const TenantConfig&)>& guaranteed,
                   std::string_view of_tenant = {}) {

@@ -1,4 +1,4 @@
-// The rules that span several keys of a configuration.
+// The rules that concern several keys of a configuration.
 #pragma once
 
 #include "daemon/base/expected.hpp"
@@ -7,8 +7,8 @@
 
 namespace softhca::resource {
 
-/// Where the entries of a Config stand in the document: ports[i], tenants[i], templates[i] and
-/// peers[i] describe the entries of the same index.
+/// The places of a Config's entries in the document: ports[i], tenants[i], templates[i] and
+/// peers[i] describe the entries with the same index.
 struct ConfigSource {
   const Value* document = nullptr;
   std::vector<const Value*> ports;
@@ -17,11 +17,12 @@ struct ConfigSource {
   std::vector<const Value*> peers;
 };
 
-/// Duplicates, over-committed pools, addresses that do not fit the ports, tenants that could never
-/// send.
+/// Reports duplicates, over-committed pools, addresses that do not fit the ports, and tenants that
+/// could never send.
 void check_config(const Config& config, const ConfigSource& source, Problems& problems);
 
-/// The same rules for a configuration that is not of one document. The error names the tenant.
+/// Checks the same rules for a configuration that is not from one document. The error names the
+/// tenant.
 Outcome check_together(const Config& config);
 
 }  // namespace softhca::resource

@@ -13,7 +13,7 @@
 namespace softhca::resource {
 namespace {
 
-/// Null: `table` has no such key, or is no table.
+/// Returns the value of `key`. Null: `table` has no such key, or is not a table.
 const Value* find(const Value& table, std::string_view key) {
   return table.table() ? table.table()->find(key) : nullptr;
 }
@@ -27,7 +27,7 @@ void for_each_string(const Value& table, std::string_view key, Use use) {
     if (element.string()) use(element);
 }
 
-/// Walks the document and not what was made of it, which does not know its lines.
+/// Checks the document rather than the Config, which does not have line numbers.
 class Machine {
  public:
   Machine(const Value& document, Problems& problems) : document_(document), problems_(problems) {}
@@ -93,7 +93,8 @@ class Machine {
       check_group(*group, name + ".group");
   }
 
-  /// No socket is bound to a link-local address here: those need their interface, too.
+  /// Checks that the machine has the address. Link-local addresses are not checked: a bind needs
+  /// their interface, too.
   void check_local(const Value& address) {
     const auto gid = parse_address(*address.string());
     if (!gid || gid->is_link_local() || can_bind(*gid)) return;

@@ -18,7 +18,8 @@ bool is_same(const AddressPrefix& a, const AddressPrefix& b) {
   return a.length == b.length && a.contains(b.address);
 }
 
-/// The peer before peer `at`, or itself, that has address `k` of it before; null: none has.
+/// Returns the peer that has address `k` of peer `at` already: an earlier peer, or the same one.
+/// Null: none has.
 const Value* earlier_owner(const Config& config, const ConfigSource& source, std::size_t at,
                            std::size_t k) {
   for (std::size_t i = 0; i <= at; ++i) {

@@ -11,7 +11,7 @@
 namespace softhca::resource {
 namespace {
 
-/// The keys of a TVL, in a table that has others, too.
+/// Reads the keys of a TVL from a table that has other keys, too.
 void read_tvl_keys(Reader& reader, TvlConfig& tvl, Problems& problems) {
   read_keys(reader, schema_of<TvlConfig>(), &tvl, problems);
 }
@@ -36,8 +36,8 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
   return tvls;
 }
 
-/// `tvls`: the tenant's TVLs, from the first that no earlier level has; what the level says of its
-/// TVLs is put there.
+/// Reads a level. `tvls`: the tenant's TVLs, from the first that no earlier level has; receives the
+/// level's settings for its TVLs.
 LevelConfig read_level(const Value& value, const std::string& path, std::span<TvlConfig> tvls,
                        Problems& problems) {
   LevelConfig level;
@@ -54,7 +54,7 @@ LevelConfig read_level(const Value& value, const std::string& path, std::span<Tv
   return level;
 }
 
-/// REQUIRES: the amounts of the tenant are read.
+/// Reads the levels of a tenant. REQUIRES: the amounts of the tenant are read.
 void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   const auto tables = reader.tables("level");
   const std::string path = reader.path_of("level");
@@ -75,7 +75,7 @@ void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   check.finish();
 }
 
-/// REQUIRES: the levels of the tenant are read.
+/// Reads the SRQ rules of a tenant. REQUIRES: the levels of the tenant are read.
 void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
   const auto tables = reader.tables("srq_rule");
   if (tables.size() > kMostSrqRules)
@@ -92,7 +92,8 @@ void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
 
 enum class Section : std::uint8_t { kTenant, kTemplate };
 
-/// A template lists what its tenants are given one each of, or nothing.
+/// Checks the number of addresses. A template lists addresses of which each of its tenants gets
+/// one, or none.
 void check_address_count(Reader& reader, const TenantConfig& config, Section section) {
   const std::size_t most = section == Section::kTenant ? kMostAddresses : kMostTemplateAddresses;
   const Value* given = reader.find("addresses");
@@ -102,7 +103,7 @@ void check_address_count(Reader& reader, const TenantConfig& config, Section sec
     reader.complain("addresses", "holds more than " + std::to_string(most));
 }
 
-/// `share`, `connections`: the limits where it gives none.
+/// Reads a tenant or a template. `share`, `connections`: its limits if it sets none.
 TenantConfig read_tenant(const Value& value, Section section, const PoolsConfig& pools,
                          const Amounts& share, const ConnectionsConfig& connections,
                          Problems& problems) {
@@ -138,7 +139,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
     read_section(*v, "peer", config.peers.emplace_back(), problems);
   source.tenants = reader.tables("tenant");
   source.templates = reader.tables("template");
-  // With templates it is not known how many tenants there will be, only how many there may be.
+  // With templates, only the greatest possible number of tenants is known.
   const std::size_t sharers =
       source.templates.empty() ? source.tenants.size() : config.pools.tenants;
   const Amounts share = equal_share(config.pools, std::max<std::size_t>(sharers, 1));

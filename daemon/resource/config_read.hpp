@@ -1,4 +1,4 @@
-// The sections of the configuration file; their keys are those of the schema.
+// Reads the sections of the configuration file. Their keys are those of the schema.
 #pragma once
 
 #include "daemon/resource/config.hpp"
@@ -7,7 +7,7 @@
 
 namespace softhca::resource {
 
-/// Fills `config`, which holds the defaults, from the document and checks the whole.
+/// Fills `config`, which has the defaults, from the document and checks the whole.
 ConfigSource read_document(const Value& document, Config& config, Problems& problems);
 
 }  // namespace softhca::resource

@@ -1,5 +1,5 @@
-// How many connections the guarantees of a tenant carry: each takes pcbs_each PCBs and
-// completion_credits_each credits of what is guaranteed.
+// The number of connections that the guarantees of a tenant carry. Each takes pcbs_each PCBs and
+// completion_credits_each credits of the guaranteed ones.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace softhca::resource {
 inline constexpr std::uint32_t kCarriesAll = std::numeric_limits<std::uint32_t>::max();
 
 struct Carried {
-  std::string level;  ///< empty: what no level has of its own
+  std::string level;  ///< empty: the part that belongs to no level
   std::uint32_t connections = kCarriesAll;
-  bool shares = true;  ///< more of its connections may be carried by what no level has of its own
+  bool shares = true;  ///< more of its connections may use the part that belongs to no level
 };
 
-/// A level without TVLs of its own is not asked for credits: its programs send by TVLs that it has
-/// in common with others.
+/// Returns the connections that each part of the tenant carries. For a level without TVLs of its
+/// own, credits do not count: its programs send on TVLs that it shares with others.
 std::vector<Carried> carried_by(const TenantConfig& tenant);
 
 }  // namespace softhca::resource

@@ -7,8 +7,8 @@
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
-// The library asserts, and with NDEBUG assumes, what some malformed documents make untrue, and
-// refuses them itself a little later.
+// The library asserts conditions (with NDEBUG: assumes them) that some malformed documents break,
+// and rejects these documents itself a little later.
 #undef NDEBUG
 #define TOML_ASSERT(expr) static_cast<void>(0)
 #include <toml++/toml.h>
@@ -17,12 +17,13 @@ namespace softhca::resource {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-// Beyond what any key needs. The library parses by recursion, and ends the process by an assertion
-// at a table's header without a name.
+// More than any key needs. The library parses recursively, and aborts the process by an assertion
+// if a table's header has no name.
 constexpr unsigned kMostNesting = 32;
 constexpr unsigned kMostDots = 32;
 
-/// Goes through a document before the library does, and finds what that does not survive.
+/// Checks a document before the library parses it, and finds input that the library does not
+/// survive.
 class Precheck {
  public:
   explicit Precheck(std::string_view text) : rest_(text) {}
@@ -34,7 +35,7 @@ class Precheck {
   }
 
  private:
-  /// Null, or what is wrong.
+  /// Checks the next part. Returns null, or the error.
   const char* step() {
     const char c = rest_.front();
     if (c == '#') {
@@ -45,7 +46,8 @@ class Precheck {
       skip_string(c);
       return nullptr;
     }
-    // As TOML has it; the library's tables of letters have places that it calls unreachable.
+    // TOML allows only ASCII here. The library's tables of letters have positions that it declares
+    // unreachable.
     if (static_cast<unsigned char>(c) >= 0x80)
       return "a character that only strings and comments may have";
     if (nesting_ == 0 && starts_line_ && c == '[' &&
@@ -78,7 +80,8 @@ class Precheck {
            c == '-' || c == '"' || c == '\'';
   }
 
-  /// Skips to the end of a string, or to where the library finds that it has none.
+  /// Skips to the end of a string, or to the position at which the library finds that it has no
+  /// end.
   void skip_string(char quote) {
     starts_line_ = false;
     const std::string three(3, quote);
@@ -160,7 +163,7 @@ Expected<Value> parse_document(std::string_view text) {
   const toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::parse_error& error = result.error();
-    std::string what(error.description());  // quotes the document, perhaps the end of a line
+    std::string what(error.description());  // quotes the document, possibly with an end of line
     std::replace_if(what.begin(), what.end(), is_control, ' ');
     return Error{std::to_string(error.source().begin.line) + ": " + what};
   }

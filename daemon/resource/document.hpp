@@ -1,5 +1,5 @@
-// A TOML document as plain values that know their line. It keeps the TOML library, which is slow
-// to compile, in one translation unit.
+// A TOML document as plain values with their line numbers. This keeps the TOML library, which is
+// slow to compile, in one translation unit.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Entry;
 struct Table {
   std::vector<Entry> entries;
 
-  /// Null when there is no such key.
+  /// Returns the value of the key; null if the table does not have it.
   const Value* find(std::string_view key) const;
 };
 
@@ -34,7 +34,7 @@ struct Value {
   const Table* table() const { return std::get_if<Table>(&content); }
   const Array* array() const { return std::get_if<Array>(&content); }
   const std::string* string() const { return std::get_if<std::string>(&content); }
-  /// "a string", "a table", ... for messages.
+  /// Returns "a string", "a table", ... for messages.
   const char* type_name() const;
 };
 
@@ -43,7 +43,7 @@ struct Entry {
   Value value;
 };
 
-/// The error message is "line: what"; the caller puts the file's name before it.
+/// Parses a document. The error message is "line: text"; the caller puts the file's name before it.
 Expected<Value> parse_document(std::string_view text);
 
 }  // namespace softhca::resource

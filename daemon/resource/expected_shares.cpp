@@ -10,7 +10,7 @@ std::uint64_t left_of(std::uint64_t total, std::uint64_t taken) {
   return total - std::min(total, taken);
 }
 
-/// What nobody is guaranteed.
+/// Amounts that no tenant is guaranteed.
 struct Rest {
   std::uint64_t vcbs, pcbs, execution_credits, completion_credits;
 };
@@ -31,7 +31,7 @@ std::uint32_t weight_of(std::span<const TvlConfig> tvls) {
   return weight;
 }
 
-/// Guarantees of these TVLs, and what they may draw besides.
+/// Adds the guarantees of these TVLs, and the amounts that they may use in addition.
 void add_credits(ExpectedShare& share, std::span<const TvlConfig> tvls, const Rest* shared) {
   for (const TvlConfig& tvl : tvls) {
     share.execution_credits.guaranteed += tvl.execution_credits;
@@ -84,7 +84,7 @@ void add_levels(const TenantConfig& tenant, const Rest& rest, const Held& held,
     share.pcbs = {level.pcbs, ceiling(level.pcbs, pcbs, rest.pcbs)};
     share.tvls = {level.tvls, level.tvls != 0 ? level.tvls : tvls};
     add_credits(share, lanes.first(level.tvls), draws ? &rest : nullptr);
-    if (level.tvls == 0) {  // by those that no level has
+    if (level.tvls == 0) {  // it uses the TVLs that belong to no level
       ExpectedShare of_tenant;
       add_credits(of_tenant, undivided, tenant.shared ? &rest : nullptr);
       share.execution_credits.ceiling = of_tenant.execution_credits.ceiling;

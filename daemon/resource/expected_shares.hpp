@@ -1,5 +1,5 @@
-// What every tenant and level may count on under a configuration: amounts and its share of the
-// engine, as far as they follow from the configuration alone.
+// The amounts and the share of the engine that each tenant and level can rely on, as far as they
+// follow from the configuration alone.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace softhca::resource {
 
 struct ExpectedAmount {
   std::uint64_t guaranteed = 0;
-  /// The most it may have while nobody else draws on what is shared. Guarantees that others lend
-  /// ([adjustment]) are not counted.
+  /// The most it may have while no other tenant or level uses the shared amounts. Guarantees that
+  /// others lend ([adjustment]) are not counted.
   std::uint64_t ceiling = 0;
 
   bool operator==(const ExpectedAmount&) const = default;
@@ -23,18 +23,20 @@ struct ExpectedShare {
   std::string tenant;
   std::string level;  ///< empty: the tenant as a whole
   ExpectedAmount vcbs, pcbs, tvls, execution_credits, completion_credits;
-  /// In the engine's time: of a tenant among the tenants, of a level among the levels of its
-  /// tenant. A level without TVLs of its own weighs 1.
+  /// The weight in the engine's time: that of a tenant among the tenants, or of a level among the
+  /// levels of its tenant. A level without TVLs of its own has weight 1.
   std::uint32_t weight = 1;
-  std::uint64_t weights = 1;  ///< the sum of all these
-  /// Of the engine's time while all of them have work, 0 to 1; of a level, a part of its tenant's.
+  std::uint64_t weights = 1;  ///< the sum of all these weights
+  /// The part of the engine's time while all have work, from 0 to 1. For a level it is a part of
+  /// the tenant's time.
   double engine = 1;
 
   bool operator==(const ExpectedShare&) const = default;
 };
 
-/// For each tenant, in the order of the configuration: the tenant, then its levels. `held`: what is
-/// not there for them because tenants or levels that were removed still have it.
+/// Returns the shares of each tenant, in the order of the configuration: the tenant, then its
+/// levels. `held`: amounts that are not available because removed tenants or levels still hold
+/// them.
 std::vector<ExpectedShare> expected_shares(const Config& config, const Held& held = {});
 
 }  // namespace softhca::resource

@@ -45,7 +45,7 @@ Error error_at(unsigned line, const std::string& text) {
   return {"line " + std::to_string(line) + ": " + text, EINVAL};
 }
 
-/// Nobody but its owner and root may have seen what is in the file, or may change it.
+/// Checks the permissions: only the owner of the file and root may read or write it.
 Outcome check_rights(int fd) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return Error{std::strerror(errno), errno};
@@ -68,7 +68,7 @@ Expected<std::vector<PeerSecret>> parse_keys(std::string_view text) {
     const auto secret = parse_secret(line);
     if (!secret)
       return error_at(number, "is no key: 64 hexadecimal digits, as by `openssl rand -hex 32`");
-    // One that everybody would try first.
+    // An attacker would try such a key first.
     if (std::ranges::count(*secret, secret->front()) == std::ssize(*secret))
       return error_at(number, "is one byte over and over; use `openssl rand -hex 32`");
     if (std::ranges::find(secrets, *secret) != secrets.end())
@@ -85,7 +85,7 @@ Expected<std::vector<PeerSecret>> read_key_file(const std::string& path) {
   const auto at = [&](const Error& error) {
     return Error{path + ": " + error.message, error.code};
   };
-  // A FIFO or a terminal must not hold up who reads it.
+  // A FIFO or a terminal must not block the reader.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return at({std::strerror(errno), errno});
   if (const auto right = check_rights(fd.get()); !right) return at(right.error());

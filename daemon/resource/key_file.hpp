@@ -1,4 +1,4 @@
-// Files with the keys that hosts authenticate packets with.
+// Files with the keys with which hosts authenticate packets.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace softhca::resource {
 
-/// A key a line, as 64 hexadecimal digits: `openssl rand -hex 32`. Empty lines and those that begin
-/// with '#' do not count. Errors name the line, and say nothing of what is in it.
+/// Parses keys, one a line, as 64 hexadecimal digits: `openssl rand -hex 32`. Empty lines and lines
+/// that begin with '#' do not count. Errors name the line, but not its content.
 Expected<std::vector<PeerSecret>> parse_keys(std::string_view text);
 
-/// As parse_keys(), of a file. Error also: it is not root's or the daemon's, or somebody else may
-/// read or write it.
+/// Does the same for a file. Errors also: the file belongs to neither root nor the daemon's user,
+/// or other users may read or write it.
 Expected<std::vector<PeerSecret>> read_key_file(const std::string& path);
 
 }  // namespace softhca::resource

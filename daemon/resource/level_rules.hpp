@@ -1,5 +1,5 @@
-// Service levels and traffic classes by which queue pairs come to levels: each is of one level of a
-// tenant at most.
+// Service levels and traffic classes that assign queue pairs to levels. Each belongs to at most one
+// level of a tenant.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace softhca::resource {
 
 inline constexpr std::uint8_t kMostServiceLevel = 15;  ///< IBA 7.6.5
 
-/// One of `some` that is among `others`, too; nothing: none is.
+/// Returns one of `some` that is also among `others`. Nothing: none is.
 std::optional<std::uint8_t> common_service_level(std::span<const std::uint8_t> some,
                                                  std::span<const std::uint8_t> others);
-/// Likewise; traffic classes that differ in the bits of ECN are the same.
+/// Does the same for traffic classes. Those that differ only in the ECN bits are equal.
 std::optional<std::uint8_t> common_traffic_class(std::span<const std::uint8_t> some,
                                                  std::span<const std::uint8_t> others);
 

@@ -18,7 +18,8 @@ std::optional<WrongMinimum> above_maximum(const std::string& who, Allocation key
                       who + in_force(key, minimum) + " is above " + in_force(maximum_key, maximum)};
 }
 
-/// The TVLs of a level or, where nobody has them, of the tenant; `all` is what they have a part of.
+/// Checks the TVLs of a level, or the tenant's TVLs that belong to no level. `all`: the minimum
+/// rate of which theirs are a part.
 std::optional<WrongMinimum> check_tvls(const std::string& who, std::span<const TvlConfig> tvls,
                                        std::uint64_t all) {
   std::uint64_t sum = 0;

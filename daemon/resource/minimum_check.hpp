@@ -1,6 +1,6 @@
-// Do the minimum rates of a tenant fit into each other? Those of its levels are part of the
-// tenant's own, those of TVLs part of that of their level, or of the tenant's where no level has
-// them; and none is above a maximum of the same.
+// Checks that the minimum rates of a tenant fit into each other. Those of its levels are parts of
+// the tenant's own. Those of TVLs are parts of that of their level, or of the tenant's if they
+// belong to no level. No minimum may be above the maximum of the same object.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace softhca::resource {
 
 struct WrongMinimum {
   Allocation key;
-  std::string text;  ///< says of what it is, below the tenant
+  std::string text;  ///< names the object within the tenant
 };
 std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant);
 

@@ -15,7 +15,7 @@ AllocationRefusal refuse(Cause cause, const std::string& who, const std::string&
   return {cause, who, {}, 0, 0, who + ": " + why};
 }
 
-/// The first address of the template that no tenant has.
+/// Returns the first address of the template that no tenant has.
 Expected<Gid> free_address(const TenantConfig& of, const Config& config,
                            std::span<const Gid> taken) {
   const auto is_in = [](const auto& list, const Gid& gid) {
@@ -32,7 +32,7 @@ Expected<Gid> free_address(const TenantConfig& of, const Config& config,
                " of template " + of.name + " are free; name one of the tenant's own"};
 }
 
-/// What is wrong with the addresses that were asked for, besides what check_together() finds.
+/// Returns what is wrong with the requested addresses, besides what check_together() finds.
 std::optional<AllocationRefusal> find_bad_address(const TenantRequest& request,
                                                   const std::string& who,
                                                   std::span<const Gid> taken) {
@@ -47,7 +47,8 @@ std::optional<AllocationRefusal> find_bad_address(const TenantRequest& request,
   return std::nullopt;
 }
 
-/// As in the file, the control socket's owner is the socket's where it is not another's.
+/// Sets the owner, group and mode of the socket. As in the file, the control socket has the same
+/// owner unless another one is set.
 void give_socket(TenantConfig& tenant, const TenantRequest& request) {
   const auto give = [&](std::string SocketConfig::*member, const std::optional<std::string>& to) {
     if (!to) return;

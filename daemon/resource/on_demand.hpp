@@ -1,5 +1,5 @@
-// Tenants that are made on demand, from templates of the configuration. Nothing is changed; of the
-// machine only users and groups are looked up.
+// Tenants that are created on demand, from templates of the configuration. These functions change
+// nothing. They look up only users and groups of the machine.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@
 
 namespace softhca::resource {
 
-/// What a tenant is made of, besides its template.
+/// The properties of a tenant, besides those of its template.
 struct TenantRequest {
   std::string name;
   std::string template_name;
-  std::vector<Gid> addresses;  ///< empty: the first of the template's that is free
-  // Instead of what the template says of its socket.
+  std::vector<Gid> addresses;  ///< empty: the first free one of the template
+  // These override the template's values for its socket.
   std::optional<std::string> owner, group;
   std::optional<std::uint32_t> mode;
 };
 
-/// A tenant that was made on demand.
+/// A tenant that was created on demand.
 struct TenantOnDemand {
-  TenantRequest request;  ///< with its addresses
-  bool saved = false;     ///< it is there after a restart
+  TenantRequest request;  ///< including its addresses
+  bool saved = false;     ///< it exists after a restart
 };
 
-/// `in_force` with the tenant, its last. `taken`: addresses that are not free although no tenant of
-/// `in_force` has them. Refused, besides for want of room: the name is taken or invalid, there is
-/// no such template, an address is another's or not to be had, there is no such user or group.
+/// Returns `in_force` with the tenant added at the end. `taken`: addresses that are not free
+/// although no tenant of `in_force` has them. Refusals, besides lack of room: the name is taken or
+/// invalid, the template does not exist, an address is taken or unavailable, or the user or group
+/// does not exist.
 AllocationResult with_tenant(const Config& in_force, const TenantRequest& request,
                              std::span<const Gid> taken = {}, const Held& held = {});
 

@@ -5,7 +5,7 @@
 namespace softhca::resource {
 namespace {
 
-/// Makes tenants and requests as long as one of them fits.
+/// Applies tenants and requests until no further one fits.
 void make_saved(Overlaid& out, const std::vector<TenantOnDemand>& tenants,
                 const std::vector<SavedRequest>& saved, const Held& held) {
   std::vector<const TenantOnDemand*> absent;
@@ -33,7 +33,7 @@ void make_saved(Overlaid& out, const std::vector<TenantOnDemand>& tenants,
   }
 }
 
-/// What is left out of requests that fit only together.
+/// Applies the requests that were left out and fit only together.
 void make_together(Overlaid& out, const Config& file, const std::vector<TenantOnDemand>& tenants,
                    const std::vector<SavedRequest>& saved, const Held& held) {
   Overlaid alone{.given = file,
@@ -43,7 +43,7 @@ void make_together(Overlaid& out, const Config& file, const std::vector<TenantOn
                  .undivided = {},
                  .without_amounts = {}};
   make_saved(alone, tenants, {}, held);
-  if (alone.absent.size() > out.absent.size()) return;  // a tenant has its room from a request
+  if (alone.absent.size() > out.absent.size()) return;  // a tenant gets its room from a request
   std::vector<AllocationChange> all;
   for (const SavedRequest& request : saved)
     all.insert(all.end(), request.changes.begin(), request.changes.end());

@@ -1,5 +1,6 @@
-// What lies over the configuration file: changes that the operator has saved, and how tenants have
-// divided what they have. Pure: the outcome is the configuration to put into force.
+// The layers on top of the configuration file: changes that the operator has saved, and the
+// sub-allocations of tenants. The functions are pure: the result is the configuration to put into
+// effect.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +15,36 @@
 
 namespace softhca::resource {
 
-/// A request that was saved. Its changes are made together or not at all.
+/// A saved request. All of its changes are made, or none.
 struct SavedRequest {
   std::uint64_t number = 0;
   std::vector<AllocationChange> changes;
 };
 
-/// By tenant: how it has divided what it has.
+/// The sub-allocations by tenant.
 using OwnDivisions = std::map<std::string, std::shared_ptr<const OwnDivision>, std::less<>>;
 
-/// Takes out what `later` says anew, and requests of which nothing is left.
+/// Removes the changes that `later` repeats, and requests that have no changes left.
 void supersede(std::vector<SavedRequest>& saved, const std::vector<AllocationChange>& later);
 
 struct Overlaid {
-  Config given;     ///< the file, tenants made on demand and what was saved
-  Config in_force;  ///< that, with the changes of tenants' own
-  /// Numbers of the saved requests that do not fit, and why.
+  Config given;     ///< the file with tenants created on demand and saved changes
+  Config in_force;  ///< `given` with the tenants' own changes
+  /// Numbers of the saved requests that do not fit, with the reasons.
   std::map<std::uint64_t, AllocationRefusal> left_out;
-  /// Tenants made on demand that cannot be, and why.
+  /// Tenants on demand that cannot be created, with the reasons.
   std::map<std::string, AllocationRefusal> absent;
-  /// Tenants whose own division does not fit any more, and why.
+  /// Tenants that cannot keep their sub-allocation, with the reasons.
   std::map<std::string, AllocationRefusal> undivided;
-  /// Those of them whose own levels and rules are in force all the same, without amounts.
+  /// Those of these tenants that keep their own levels and rules, without amounts.
   OwnDivisions without_amounts;
 };
 
-/// Tenants made on demand come first, then saved requests, each in their order. What does not fit
-/// is tried again after the others, as they may give back what it takes; or else all requests are
-/// tried at once. What still does not fit is left out, and so is a tenant without its template, or
-/// whose name or address the file has. Then each tenant is divided as it has asked, or else
-/// has its own levels without amounts, or else none of it.
+/// Applies the layers: first tenants on demand, then saved requests, each in their order. A tenant
+/// or request that does not fit is tried again after the others, since they may free what it needs.
+/// If that fails, all requests are tried at once. What still does not fit is left out. So is a
+/// tenant if its template is missing, or if the file has its name or address. Then each tenant gets
+/// its sub-allocation, else its own levels without amounts, else none.
 Overlaid lay_over(const Config& file, const std::vector<TenantOnDemand>& tenants,
                   const std::vector<SavedRequest>& saved, const OwnDivisions& own,
                   const Held& held = {});

@@ -32,7 +32,7 @@ EditOutcome check_name(const TenantConfig& given, OwnDivision& division, const s
   return std::nullopt;
 }
 
-/// A level that the tenant has made.
+/// Requires that the level was created by the tenant.
 EditOutcome require_own(const TenantConfig& given, OwnDivision& division, const std::string& name) {
   if (find_own(division, name) != nullptr) return std::nullopt;
   if (find_level(given, name) != nullptr)
@@ -66,7 +66,7 @@ EditOutcome check_cgroups(const TenantConfig& given, const std::vector<std::stri
   return std::nullopt;
 }
 
-/// The paths of queue pairs that are to come to a level: none may be of another one.
+/// Checks the paths of queue pairs that belong to a level: none may belong to another one.
 EditOutcome check_paths(const TenantConfig& given, const OwnDivision& division,
                         const std::string& level, const LevelRules& rules) {
   if (std::ranges::any_of(rules.service_levels, [](auto n) { return n > kMostServiceLevel; }))
@@ -117,7 +117,7 @@ EditOutcome edit_own(const TenantConfig& given, OwnDivision& division, const Lev
   return edit.is_default ? set_default(given, division, level, *edit.is_default) : EditOutcome();
 }
 
-/// What is said of TVLs that a level has no longer.
+/// True if the change concerns TVLs that the level no longer has.
 bool is_void(const AllocationChange& change, const AllocationChange& tvls) {
   return change.tenant == tvls.tenant && change.level == tvls.level &&
          is_of_tvl(change.allocation) &&
@@ -139,13 +139,13 @@ bool is_divided(Allocation allocation) {
          allocation == Allocation::kTvls;
 }
 
-/// Of a level that the tenant has made.
+/// True if the tenant may set this for a level that it has created.
 bool is_of_own_level(Allocation allocation) {
   return allocation == Allocation::kShared || allocation == Allocation::kWeight ||
          is_of_rate(allocation);
 }
 
-/// `tenant`: with the levels that it has made.
+/// Checks that the tenant may make the changes. `tenant`: includes the levels that it has created.
 EditOutcome check_allowed(const TenantConfig& tenant, std::span<const AllocationChange> changes) {
   const std::string who = "tenant " + tenant.name;
   const auto not_allowed = [&](const AllocationChange& change, const std::string& text) {
@@ -168,7 +168,8 @@ EditOutcome check_allowed(const TenantConfig& tenant, std::span<const Allocation
   return std::nullopt;
 }
 
-/// Credits of all TVLs together, and weights: a tenant weighs no more than it was given.
+/// Checks the sums of credits and weights over all TVLs, and the greatest weight: they must not
+/// exceed those that the operator has given.
 EditOutcome check_within(const TenantConfig& given, const TenantConfig& before,
                          const TenantConfig& after) {
   const std::string who = "tenant " + given.name;
@@ -237,8 +238,8 @@ bool has_default(const std::vector<LevelConfig>& levels) {
   return std::ranges::any_of(levels, &LevelConfig::is_default);
 }
 
-/// The tenant with the levels that it has made and the rules that it has given, without amounts.
-/// What the operator has said since goes before it.
+/// Returns the tenant with its own levels and rules, without amounts. Later settings of the
+/// operator take precedence.
 TenantConfig with_levels(const TenantConfig& given, const OwnDivision& division) {
   TenantConfig tenant = given;
   for (LevelConfig level : division.levels) {
@@ -351,7 +352,7 @@ AllocationResult with_own_changes(const Config& in_force, const TenantConfig& gi
   return over(in_force, in_force, given, changes, held);
 }
 
-/// Levels of the tenant's own stand behind the operator's, and so do their TVLs.
+/// The tenant's own levels come after the operator's, and so do their TVLs.
 TenantConfig without_own_levels(TenantConfig tenant) {
   std::erase_if(tenant.levels, [](const LevelConfig& level) { return level.own; });
   for (LevelConfig& level : tenant.levels) level.own_rules = {};

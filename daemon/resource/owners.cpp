@@ -10,7 +10,7 @@
 namespace softhca::resource {
 namespace {
 
-/// The greatest number is nobody's: chown() takes it for "leave as it is".
+/// Parses a number. The greatest one is not a valid id: for chown() it means "leave as it is".
 std::optional<unsigned> as_number(const std::string& text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -9,11 +9,12 @@
 
 namespace softhca::resource {
 
-/// The id of an empty name: it leaves an owner as it is.
+/// The id of an empty name: the owner does not change.
 inline constexpr uid_t kNoUser = static_cast<uid_t>(-1);
 inline constexpr gid_t kNoGroup = static_cast<gid_t>(-1);
 
-/// Errors: this system has none of that name. A number need not have a name.
+/// Return the id of a name or number. Errors: this system has no such name. A number need not have
+/// a name.
 Expected<uid_t> user_id(const std::string& name);
 Expected<gid_t> group_id(const std::string& name);
 

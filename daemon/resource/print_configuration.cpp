@@ -1,4 +1,4 @@
-// Prints a document that is made from the schema: tools/generate-configuration runs it.
+// Prints a document that is generated from the schema. tools/generate-configuration runs it.
 #include <cstdio>
 #include <string_view>
 

@@ -1,6 +1,9 @@
 #include "daemon/resource/reader.hpp"
 
 #include <algorithm>
+#include <optional>
+
+#include "abi/quantity.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -83,19 +86,31 @@ bool Reader::integer(std::string_view key, std::uint64_t& target, std::uint64_t 
                      std::uint64_t most, std::string_view hint) {
   const Value* value = find(key);
   if (!value) return false;
+  const auto accept = [&](const std::string& given, std::optional<std::uint64_t> amount) {
+    const bool good = amount && *amount >= least && *amount <= most;
+    if (good)
+      target = *amount;
+    else
+      complain(key, "is " + given + ", must be from " + std::to_string(least) + " to " +
+                        std::to_string(most) + std::string(hint));
+    return good;
+  };
+  const bool takes_units = key.find("bytes") != std::string_view::npos;
+  if (const std::string* text = takes_units ? value->string() : nullptr; text != nullptr) {
+    const auto amount = abi::parse_quantity(*text);
+    if (amount) return accept('"' + *text + '"', amount);
+    complain(key, "is \"" + *text + "\", must be a number, alone or with a unit as \"64K\", " +
+                      "\"100M\", \"2G\" or \"10Gbit\"");
+    return false;
+  }
   const auto* given = std::get_if<std::int64_t>(&value->content);
   if (!given) {
-    complain_type(key, *value, "an integer");
+    complain_type(key, *value, takes_units ? "an integer, or a text as \"100M\"" : "an integer");
     return false;
   }
-  if (*given < 0 || static_cast<std::uint64_t>(*given) < least ||
-      static_cast<std::uint64_t>(*given) > most) {
-    complain(key, "is " + std::to_string(*given) + ", must be from " + std::to_string(least) +
-                      " to " + std::to_string(most) + std::string(hint));
-    return false;
-  }
-  target = static_cast<std::uint64_t>(*given);
-  return true;
+  const bool negative = *given < 0;
+  return accept(std::to_string(*given),
+                negative ? std::nullopt : std::optional(static_cast<std::uint64_t>(*given)));
 }
 
 std::vector<const Value*> Reader::tables(std::string_view key) {

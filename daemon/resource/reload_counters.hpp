@@ -1,4 +1,5 @@
-// How reloads of the configuration ended. Written by the control thread, read by any.
+// Counters of how reloads of the configuration ended. Written by the control thread, read by any
+// thread.
 #pragma once
 
 #include <array>
@@ -11,11 +12,11 @@
 namespace softhca::resource {
 
 enum class ReloadOutcome : std::uint8_t {
-  kSuccess,  ///< the file is in force
-  kBadFile,  ///< it cannot be read or has mistakes
-  kNotLive,  ///< it changes what cannot change while the daemon runs
-  kNotFree,  ///< there is no room
-  kSetup,    ///< sockets, ports or the metrics endpoint could not be made
+  kSuccess,  ///< the file is in effect
+  kBadFile,  ///< the file cannot be read or has errors
+  kNotLive,  ///< the file changes a setting that needs a restart
+  kNotFree,  ///< there is not enough room
+  kSetup,    ///< sockets, ports or the metrics endpoint could not be created
   kCount,
 };
 
@@ -27,16 +28,17 @@ constexpr const char* name_of(ReloadOutcome outcome) {
 
 struct ReloadCounters {
   std::array<Counter, static_cast<std::size_t>(ReloadOutcome::kCount)> by_result;
-  Gauge last_successful;    ///< 1, or 0
-  Counter last_success_ms;  ///< when, since 1970
+  Gauge last_successful;    ///< 1: the last reload succeeded
+  Counter last_success_ms;  ///< time of the last success, in ms since 1970
 
-  /// `now`: since 1970.
+  /// Counts a reload. `now`: time since 1970.
   void add(ReloadOutcome outcome, std::chrono::milliseconds now) {
     by_result[static_cast<std::size_t>(outcome)].add();
     if (outcome == ReloadOutcome::kSuccess) return in_force(now);
     last_successful.set(0);
   }
-  /// The file is in force: also at the start, which is no reload.
+  /// Records that the file is in effect. Also called at the start, which does not count as a
+  /// reload.
   void in_force(std::chrono::milliseconds now) {
     last_successful.set(1);
     last_success_ms.set(static_cast<std::uint64_t>(now.count()));

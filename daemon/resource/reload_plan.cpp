@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kUnknown = "this version cannot change it live";
 
-/// Compares two configurations. What has been compared is made equal in `old_`, so that a key that
-/// nobody compares is found at the end.
+/// Compares two configurations. Each compared key is made equal in `old_`, so that keys that were
+/// not compared are found at the end.
 class Planner {
  public:
   Planner(const Config& in_force, const Config& wanted) : old_(in_force), wanted_(wanted) {}
@@ -34,7 +34,7 @@ class Planner {
   }
 
  private:
-  /// Where the keys compared next stand.
+  /// The place of the keys that are compared next.
   struct Place {
     const char* section;
     std::string name = {};
@@ -83,7 +83,7 @@ class Planner {
                                  .refusal = refusal});
   }
 
-  /// Ports are compared by their places in the file, which are their numbers.
+  /// Compares the ports by their places in the file, which are their numbers.
   void compare_ports() {
     const std::size_t common = std::min(old_.ports.size(), wanted_.ports.size());
     for (std::size_t i = 0; i < common; ++i) compare_port(old_.ports[i], wanted_.ports[i]);
@@ -121,7 +121,7 @@ class Planner {
     from.secrets = to.secrets;
   }
 
-  /// How many there are and which of them are new, by their places.
+  /// Describes the keys: how many there are, and which of them are new, by their places.
   static std::string said_of(const std::vector<PeerSecret>& secrets,
                              const std::vector<PeerSecret>& before) {
     std::string text = std::to_string(secrets.size());
@@ -148,13 +148,13 @@ class Planner {
       } else {
         compare_tenant(section, *from, to);
         compared.push_back(std::move(*from));
-        from->name = to.name;  // moved from: still to be found
+        from->name = to.name;  // moved from, but still to be found by name
       }
     }
     old = std::move(compared);
   }
 
-  /// The tenant, level or peer with this name; null: there is none.
+  /// Returns the tenant, level or peer with this name; null if there is none.
   template <class List>
   static auto find(List& list, const std::string& name) -> decltype(list.data()) {
     for (auto& entry : list)
@@ -194,7 +194,7 @@ class Planner {
       compared.push_back(old != nullptr ? *old : level);
       if (old == nullptr) add(Difference::Kind::kAdded, section, full(level), kLive);
     }
-    // The order of levels decides whose rule comes first.
+    // The order of levels decides which rule comes first.
     std::vector<LevelConfig> ordered = compared;
     std::erase_if(ordered, [&](const LevelConfig& l) { return find(stay, l.name) == nullptr; });
     if (names_of(stay) != names_of(ordered)) record("levels", names_of(stay), names_of(ordered));
@@ -208,7 +208,7 @@ class Planner {
     from = std::move(compared);
   }
 
-  /// Those that the tenant has given.
+  /// Compares the rules that the tenant has set.
   void compare_rules(const LevelRules& from, const LevelRules& to) {
     const auto compare = [&](const char* what, const auto& before, const auto& after) {
       if (before != after) record(what, to_text(before), to_text(after));
@@ -224,7 +224,7 @@ class Planner {
     return to_text(names);
   }
 
-  /// TVLs come and go at the end; what they have is compared one by one.
+  /// Compares the TVLs. They are added and removed at the end; their keys are compared one by one.
   void compare_tvls(std::vector<TvlConfig>& from, const std::vector<TvlConfig>& to) {
     if (from.size() != to.size())
       record("tvls", std::to_string(from.size()), std::to_string(to.size()));

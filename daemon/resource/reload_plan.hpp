@@ -1,5 +1,6 @@
-// What a reload would do: the differences between the configuration in force and a new one, each
-// with a name, and whether it can be made while the daemon runs. Pure: nothing is changed here.
+// What a reload would do: the differences between the configuration in effect and a new one, each
+// with a name, and whether it can be made while the daemon runs. The functions are pure: they
+// change nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace softhca::resource {
 
-/// One key that changes, or one tenant, port or peer that comes or goes (then `key` is empty).
+/// One key that changes, or one tenant, port or peer that is added or removed (then `key` is
+/// empty).
 struct Difference {
   enum class Kind : std::uint8_t { kChanged, kAdded, kRemoved };
 
@@ -21,10 +23,10 @@ struct Difference {
   std::optional<std::uint32_t> tvl;  ///< of the tenant, counted from 0
   std::string key;                   ///< as in the file: "vcbs", "socket.mode"
   std::string from, to;              ///< as the operator would write them
-  std::string refusal;               ///< why it cannot be made live; empty: it can
+  std::string refusal;               ///< why it needs a restart; empty: it does not
 
   bool is_live() const { return refusal.empty(); }
-  /// "tenant ocean: vcbs 1024 -> 512", with the refusal where there is one.
+  /// Returns "tenant ocean: vcbs 1024 -> 512", with the refusal if there is one.
   std::string text() const;
 
   bool operator==(const Difference&) const = default;
@@ -33,19 +35,19 @@ struct Difference {
 struct ReloadPlan {
   std::vector<Difference> differences;  ///< in the order of the file's sections
 
-  /// The new configuration says what the old one said.
+  /// True if both configurations are the same.
   bool empty() const { return differences.empty(); }
-  /// Nothing is refused: all of it can be made, or else none of it is.
+  /// True if no difference is refused. If one is, none is made.
   bool is_live() const;
-  /// The texts of what is refused, or of all.
+  /// Return the texts of the refused differences, or of all.
   std::vector<std::string> refusals() const;
   std::vector<std::string> texts() const;
-  /// "2 changes made", once it is.
+  /// Returns "2 changes made", for use after the reload.
   std::string summary() const;
 };
 
-/// Both have been checked, each for itself. Tenants are known by their names, so that their order
-/// makes no difference.
+/// Compares two configurations. REQUIRES: both have been checked, each on its own. Tenants are
+/// identified by name, so their order makes no difference.
 ReloadPlan plan_reload(const Config& in_force, const Config& wanted);
 
 }  // namespace softhca::resource

@@ -30,7 +30,7 @@ AllocationRefusal bad_amount(const std::string& who, const AllocationChange& cha
                        std::to_string(range.most));
 }
 
-/// `size`: the key of the configuration that `total` is the value of.
+/// `size`: the key of the configuration with the value `total`.
 AllocationRefusal not_free(const std::string& who, const char* resource, const char* size,
                            std::uint64_t asked, std::uint64_t free, std::uint64_t total,
                            std::uint64_t held) {
@@ -42,7 +42,8 @@ AllocationRefusal not_free(const std::string& who, const char* resource, const c
   return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
 }
 
-/// The TVLs that a tenant needs: its levels' own, and one for the levels that have none.
+/// Returns the number of TVLs that a tenant needs: its levels' own, and one for the levels that
+/// have none.
 std::uint64_t least_tvls(const TenantConfig& tenant) {
   std::uint64_t sum = 0;
   bool undivided = tenant.levels.empty();
@@ -53,7 +54,8 @@ std::uint64_t least_tvls(const TenantConfig& tenant) {
   return sum + (undivided ? 1 : 0);
 }
 
-/// A8: from the shared part, then the default level, then the others in proportion.
+/// Sets a total of a tenant. A decrease is taken from the shared part, then from the default level,
+/// then from the others in proportion (A8).
 void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
                std::uint32_t LevelConfig::*part, std::uint32_t amount) {
   const std::uint32_t before = tenant.*total;
@@ -78,7 +80,8 @@ void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
   tenant.tvls.resize(count, more);
 }
 
-/// The TVLs of a level stand behind those of the levels before it.
+/// Returns the index of the first TVL of the level. A level's TVLs come after those of the levels
+/// before it.
 std::size_t first_tvl(const TenantConfig& tenant, const LevelConfig& level) {
   std::size_t first = 0;
   for (const LevelConfig& before : tenant.levels) {
@@ -88,8 +91,8 @@ std::size_t first_tvl(const TenantConfig& tenant, const LevelConfig& level) {
   return first;
 }
 
-/// Gives the level `count` TVLs: takes them from those that no level has, or gives them back. All
-/// others stay as they are.
+/// Gives the level `count` TVLs. It takes them from those that belong to no level, or returns them
+/// there. All other TVLs keep their owners and values.
 std::optional<AllocationRefusal> set_level_tvls(TenantConfig& tenant, LevelConfig& level,
                                                 std::uint32_t count, const std::string& who) {
   std::uint32_t divided = 0;
@@ -205,8 +208,8 @@ std::optional<AllocationRefusal> make(Config& config, const AllocationChange& ch
   return make_of_tenant(*tenant, change, who);
 }
 
-/// Ranks changes so that their order makes no difference: what gives back before what takes, totals
-/// before parts, TVLs before what is said of them.
+/// Ranks changes so that their order makes no difference: changes that give back come before those
+/// that take, totals before parts, and the number of TVLs before their settings.
 int rank_of(const Config& in_force, const AllocationChange& change) {
   const bool of_level = !change.level.empty();
   if (change.allocation == Allocation::kTvls) {
@@ -218,7 +221,7 @@ int rank_of(const Config& in_force, const AllocationChange& change) {
   return of_level || is_of_tvl(change.allocation) ? 4 : 3;
 }
 
-/// A hard cap of no credit at all would never let it send.
+/// Returns the error if the tenant or level has a hard cap without any credit: it could never send.
 std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const LevelConfig* level) {
   std::span<const TvlConfig> tvls(tenant.tvls);
   std::string who = "tenant " + tenant.name;
@@ -238,10 +241,10 @@ std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const Le
   return std::nullopt;
 }
 
-/// One pool: its size, and what each tenant has of it.
+/// One pool: its size, and the amount that each tenant has of it.
 struct Pool {
   const char* name;
-  const char* size;  ///< what of the configuration it is
+  const char* size;  ///< its expression in keys of the configuration
   std::uint64_t total;
   std::uint64_t Held::*amount;
 };
@@ -267,7 +270,7 @@ std::optional<AllocationRefusal> check_pool(const Pool& pool, const Config& in_f
   return std::nullopt;
 }
 
-/// What a level has of a pool that its tenant divides.
+/// The amount that a level has of a pool that its tenant divides.
 struct Part {
   const char* name;
   std::uint32_t TenantConfig::*total;
@@ -283,7 +286,8 @@ std::string of_levels(const Part& part, const TenantConfig& tenant, std::uint64_
   return text;
 }
 
-/// Checks a part within its tenant: what the levels have, and what removed levels still hold.
+/// Checks a part within its tenant: the amounts of its levels, and those that removed levels still
+/// hold.
 std::optional<AllocationRefusal> check_part(const Part& part, const TenantConfig& tenant,
                                             const TenantConfig* in_force, const HeldPart& held) {
   const auto before = [&](const LevelConfig& level) -> std::uint64_t {

@@ -1,7 +1,7 @@
 // Resource manager (mechanisms A6, A8): requests to change allocations while the daemon runs. A
-// request is a list of changes, all or none of which are made; it is checked as a whole against
-// the configuration in force, so that the order of its changes makes no difference: what one gives
-// back another may take. Pure: the outcome is the configuration to put into force.
+// request is a list of changes, all or none of which are made. It is checked as a whole against the
+// configuration in effect, so the order of its changes makes no difference: one change may use what
+// another gives back. The functions are pure: the result is the configuration to put into effect.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ namespace softhca::resource {
 struct AllocationChange {
   std::string tenant;
   Allocation allocation = Allocation::kVcbs;
-  std::uint64_t amount = 0;  ///< the new total, not what is added
+  std::uint64_t amount = 0;  ///< the new total, not the increase
   /// Counted from 0, within the level if there is one; none: every TVL.
   std::optional<std::uint32_t> tvl = {};
-  std::string level = {};  ///< empty: of the tenant as a whole
+  std::string level = {};  ///< empty: the tenant as a whole
 };
 
 /// Why a request is refused.
 struct AllocationRefusal {
   enum class Cause : std::uint8_t {
-    kNoSuchThing,  ///< tenant, level or TVL
-    kNotAllowed,   ///< a tenant asks for what is not its own to change
-    kBadAmount,    ///< beyond what the key may hold, or a tenant that could never send
-    kNotFree,      ///< more than is unallocated
+    kNoSuchThing,  ///< no such tenant, level or TVL
+    kNotAllowed,   ///< the tenant may not change this
+    kBadAmount,    ///< outside the key's range, or the tenant could never send
+    kNotFree,      ///< more than is free
   };
   Cause cause = Cause::kNoSuchThing;
   std::string who;          ///< "tenant ocean", "tenant ocean: TVL 3"
   std::string resource;     ///< "pcbs"
-  std::uint64_t asked = 0;  ///< kNotFree: more than what it has
-  std::uint64_t free = 0;   ///< kNotFree: unallocated, with what the request itself gives back
-  std::string message;      ///< of all this
+  std::uint64_t asked = 0;  ///< kNotFree: the increase
+  std::uint64_t free = 0;   ///< kNotFree: free, including what the request gives back
+  std::string message;      ///< message for the operator
 };
 
-/// What levels that were removed, and whose programs still run, hold of a tenant's allocation.
+/// The part of a tenant's allocation that removed levels still hold because their programs run.
 struct HeldPart {
   std::string tenant;
   std::uint64_t vcbs = 0;
@@ -50,8 +50,8 @@ struct HeldPart {
   std::uint64_t levels = 0;  ///< their number
 };
 
-/// What tenants and levels that were removed, and whose programs still run, hold of tables and
-/// pools; and what programs hold that ran before their tenant had levels.
+/// The entries of tables and amounts of pools that removed tenants and levels still hold because
+/// their programs run. It includes what programs hold that started before their tenant had levels.
 struct Held {
   std::uint64_t tenants = 0;
   std::uint64_t vcbs = 0;
@@ -61,7 +61,7 @@ struct Held {
   std::uint64_t completion_credits = 0;
   std::uint64_t levels = 0;
   std::uint64_t min_bytes_per_second = 0;
-  std::uint64_t dedicated_pcbs = 0;  ///< at the least: one for each level, or for the tenant
+  std::uint64_t dedicated_pcbs = 0;  ///< at least one for each level, or for the tenant
   std::vector<HeldPart> parts;
 };
 
@@ -78,26 +78,26 @@ class AllocationResult {
   AllocationRefusal refusal_;
 };
 
-/// `in_force` with the changes made. TVLs that are added are like the tenant's last, without
-/// guaranteed credits. When the total of a tenant shrinks below what its levels divide, they give
+/// Returns `in_force` with the changes. Added TVLs are copies of the tenant's last one, without
+/// guaranteed credits. If the total of a tenant shrinks below the sum of its levels, they give back
 /// as A8 says.
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held = {});
 
-/// As with_changes(), of `base` in place of what is in force, which shows whose allocations grow.
+/// Does the same with `base` instead of `in_force`. `in_force` tells which allocations grow.
 AllocationResult with_changes(const Config& base, const Config& in_force,
                               std::span<const AllocationChange> changes, const Held& held);
 
-/// Is there room for all of `wanted` besides what is held? `in_force` shows whose allocations grow.
-/// Nothing: there is room.
+/// Checks that there is room for all of `wanted` in addition to what is held. `in_force` tells
+/// which allocations grow. Nothing: there is room.
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
                                             const Held& held);
 
-/// A tenant that could never send, and other mistakes that the configuration file is checked for as
-/// well.
+/// Returns the error if the tenant could never send, or has another error that the configuration
+/// file is checked for as well.
 std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant);
 
-/// What a tenant has of tables and pools.
+/// Returns the entries of tables and amounts of pools that a tenant has.
 Held held_by(const TenantConfig& tenant);
 Held& operator+=(Held& sum, const Held& more);
 

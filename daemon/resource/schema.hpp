@@ -1,9 +1,11 @@
-// What a key of the configuration is. Each key is described once, in a table (sections_*.cpp): its
-// name, where its value lies, range, words, whether a reload can change it while the daemon runs,
-// whether `softhcactl set` can, and the sentence that explains it; its default is what the
-// structure is made with. Made from the tables: parsing and its messages (schema_read.hpp), the
-// differences that a reload makes (reload_plan.hpp), changes by `set` (allocation.hpp), the sample
-// configuration and the reference (schema_print.hpp).
+// The schema of the configuration. Each key is described once, in a table (sections_*.cpp): its
+// name, the place of its value, its range or words, and the sentence that explains it. The table
+// also says whether a reload or `softhcactl set` can change the key while the daemon runs. The
+// default is the value in a default-constructed structure.
+//
+// The following use the tables: parsing and its messages (schema_read.hpp), the differences that a
+// reload makes (reload_plan.hpp), changes by `set` (allocation.hpp), the sample configuration and
+// the reference (schema_print.hpp).
 #pragma once
 
 #include <array>
@@ -34,10 +36,10 @@ struct Key;
 
 using Importances = decltype(SrqPolicy::limits);
 
-/// How a value is written.
+/// The form of a value.
 enum class Type : std::uint8_t {
   kBoolean,
-  kInteger,  ///< of Access::bytes
+  kInteger,  ///< of Access::bytes bytes
   kFactor,   ///< a number with a fraction
   kWord,     ///< one of Key::words: an enumeration, in their order
   kText,
@@ -46,25 +48,24 @@ enum class Type : std::uint8_t {
   kAddress,          ///< of a host, IPv4 or IPv6
   kAddresses,        ///< a list of addresses of hosts
   kSubnets,          ///< a list of addresses with prefix lengths
-  kPrefixes,         ///< a list of addresses that others are compared with
+  kPrefixes,         ///< a list of prefixes with which addresses are compared
   kNames,            ///< a list of users or groups
   kNumbers,          ///< a list of small numbers
   kImportances,      ///< a number for each importance
-  kEveryImportance,  ///< one number, put into all of them
-  kTvls,             ///< their number; what each has are the keys of TvlConfig
+  kEveryImportance,  ///< one number for all importances
+  kTvls,             ///< their number; the keys of each are those of TvlConfig
   kTable,            ///< Key::table
 };
 
-/// Where a value lies in the structure of its section, and how it is handled there without knowing
-/// its type.
+/// The place of a value in the structure of its section, and type-erased functions on it.
 struct Access {
   Type type = Type::kInteger;
-  std::size_t bytes = 0;                                ///< of the member
-  std::uint64_t greatest = 0;                           ///< that it can hold: kInteger
-  const void* (*place)(const void* section) = nullptr;  ///< of the member
-  const void* (*look)(const void* section) = nullptr;   ///< at the value; null: not given
-  void* (*reach)(void* section) = nullptr;              ///< the value; made if it is not given
-  void (*copy)(void* to, const void* from) = nullptr;   ///< from section to section
+  std::size_t bytes = 0;                                ///< size of the member
+  std::uint64_t greatest = 0;                           ///< kInteger: of the type
+  const void* (*place)(const void* section) = nullptr;  ///< returns the member
+  const void* (*look)(const void* section) = nullptr;   ///< returns the value; null: not given
+  void* (*reach)(void* section) = nullptr;              ///< the same; creates the value
+  void (*copy)(void* to, const void* from) = nullptr;   ///< copies the member between sections
   bool (*same)(const void* one, const void* other) = nullptr;
   std::uint64_t (*amount)(const void* value) = nullptr;  ///< see amount_in()
   void (*set)(void* value, std::uint64_t amount) = nullptr;
@@ -106,7 +107,7 @@ constexpr Type type_of() {
     return Type::kTable;
 }
 
-/// A member that need not be given is an optional.
+/// A member that may be absent is an optional.
 template <class T>
 struct Given {
   using Value = T;
@@ -158,7 +159,7 @@ constexpr std::uint64_t greatest_of() {
 template <class S, class T>
 S section_of(T S::*);  // for its type
 
-/// section.*first.*second...
+/// Returns section.*first.*second...
 template <auto first, auto... rest, class S>
 auto& member_of(S& section) {
   if constexpr (sizeof...(rest) == 0)
@@ -167,7 +168,7 @@ auto& member_of(S& section) {
     return member_of<rest...>(section.*first);
 }
 
-/// The member `first` of a section, or a member of that.
+/// The member `first` of a section, or a member of that member.
 template <auto first, auto... rest>
 struct At {
   using Section = decltype(section_of(first));
@@ -191,11 +192,11 @@ struct At {
       .amount = amount_at<Value>,
       .set = set_amount_at<Value>};
 };
-/// at<&PoolsConfig::vcbs>
+/// Example: at<&PoolsConfig::vcbs>
 template <auto... path>
 inline constexpr const Access& at = At<path...>::access;
 
-/// Least and most of a number with a fraction.
+/// The range of a number with a fraction.
 struct Factors {
   double least = 0;
   double most = 1;
@@ -207,7 +208,7 @@ struct TextRule {
   const char* complaint = "";
 };
 
-// Why a key cannot be changed while the daemon runs; "": it can.
+// The reasons why a key cannot change while the daemon runs; "": it can.
 inline constexpr const char* kLive = "";
 inline constexpr const char* kTables = "the tables are laid out when the daemon starts";
 inline constexpr const char* kAdmin = "the socket is opened at the start";
@@ -220,46 +221,46 @@ inline constexpr const char* kPort = "ports are opened when the daemon starts";
 /// How the sample configuration shows a key.
 enum class Shown : std::uint8_t {
   kOn,           ///< with its default
-  kOff,          ///< "#key = sample": the default is not a value of the file
-  kAlternative,  ///< "# key = sample": not together with the keys beside it
+  kOff,          ///< "#key = sample": the default cannot be written in a file
+  kAlternative,  ///< "# key = sample": excludes the keys beside it
 };
 
 struct Key {
   const char* name;
   Access at;
-  Range range = {};                              ///< of a whole number, or of each in a list
+  Range range = {};                              ///< of a whole number, or of each number in a list
   Factors factors = {};                          ///< kFactor
   std::span<const std::string_view> words = {};  ///< kWord
   TextRule text = {};                            ///< kText
-  const char* missing = nullptr;                 ///< complaint where it is not given
+  const char* missing = nullptr;                 ///< error message if it is not given
   const Schema& (*table)() = nullptr;            ///< kTable
   bool whole = false;                            ///< kTable: a reload shows it as one value
   bool octal = false;                            ///< written in octal
-  bool is_alias = false;                         ///< of a key that has the value, too
-  bool apart = false;  ///< its reader calls read_key() itself, or reads it with other keys
-  // A bound that is another key of the section, and how far below it is the greatest value.
+  bool is_alias = false;                         ///< another key has the same value
+  bool apart = false;                            ///< a special reader reads it, see read_key()
+  // Bounds that are other keys of the section. The greatest value is `most_key` less `below`.
   const char* most_key = nullptr;
   std::uint64_t below = 0;
   const char* least_key = nullptr;
-  bool in_pool = false;   ///< at most the key of [pools] of the same name
-  const char* hint = "";  ///< after the message that a value is out of range
+  bool in_pool = false;   ///< at most the key of [pools] with the same name
+  const char* hint = "";  ///< follows the message that a value is out of range
   const char* refusal = kLive;
   std::optional<Allocation> set = {};  ///< softhcactl set
   const char* unit = "";
-  const char* doc = "";   ///< beside the key in the sample, and in the reference
-  const char* lead = "";  ///< a paragraph before this key and those that follow it
+  const char* doc = "";   ///< description in the sample and the reference
+  const char* lead = "";  ///< a paragraph before this key and the following ones
   Shown shown = Shown::kOn;
   const char* sample = "";  ///< its value in the sample; empty: the default
 };
 
 struct Schema {
-  const char* comment = "";  ///< of the sample and the reference
+  const char* comment = "";  ///< description in the sample and the reference
   std::span<const Key> keys;
-  /// Notes what is wrong between the keys of `section`, all of which are read.
+  /// Checks rules between several keys of `section`. All of its keys have been read.
   void (*check)(Reader& reader, void* section) = nullptr;
 };
 
-/// The keys of a structure.
+/// Returns the keys of a structure.
 template <class S>
 const Schema& schema_of() = delete;
 template <>
@@ -311,8 +312,9 @@ const Schema& schema_of<SrqPolicy>();
 template <>
 const Schema& schema_of<SrqRule>();
 
-/// f(name, member of Config) for each section that stands in the file once, in its order. Besides:
-/// [connections], which is put into tenants, [[port]], [[peer]] and [[tenant]].
+/// Calls f(name, member of Config) for each section that occurs once in the file, in its order. The
+/// other sections are [connections], which is copied into tenants, [[port]], [[peer]] and
+/// [[tenant]].
 template <class F>
 void for_each_section(F&& f) {
   f("daemon", &Config::daemon);
@@ -328,11 +330,11 @@ void for_each_section(F&& f) {
   f("device", &Config::device);
 }
 
-/// The description of [shared_datagrams], whose schema is that of [general_services].
+/// The description of [shared_datagrams], which has the schema of [general_services].
 inline constexpr const char* kSharedDatagrams =
     "Queue pair 2, which programs share: the same keys, with the same defaults.";
 
-/// The description of [[template]], whose schema is that of [[tenant]].
+/// The description of [[template]], which has the schema of [[tenant]].
 inline constexpr const char* kTemplates =
     "What tenants are like that `softhcactl tenant create` makes while the daemon runs: the keys "
     "of [[tenant]], with its levels and TVLs. `name` is that of the template. `addresses` are "
@@ -341,28 +343,29 @@ inline constexpr const char* kTemplates =
     "is made. With templates, the default of a limit, of every tenant, is the pool divided by "
     "pools.tenants. docs/reload.md has the rest.";
 
-/// Null: no key has that name.
+/// Returns the key with this name; null if there is none.
 const Key* find_key(const Schema& table, std::string_view name);
 
-/// The least and most that the key may have by itself, in whole numbers.
+/// Returns the range of the key without other keys, in whole numbers.
 Range range_of(const Key& key);
 
-/// A value as a whole number: yes is 1, a word is its place, a factor is in thousandths. 0: not
-/// given. REQUIRES: not a list, text or table.
+/// Returns a value as a whole number: yes is 1, a word is its index, a factor is in thousandths. 0:
+/// not given. REQUIRES: not a list, text or table.
 std::uint64_t amount_in(const Key& key, const void* section);
 void set_amount(const Key& key, void* section, std::uint64_t amount);
 
-/// The value as the operator would write it; a duration with its unit, "none" where there is none.
+/// Returns the value as the operator would write it. A duration has its unit; an absent value is
+/// "none".
 std::string to_text(const Key& key, const void* section);
-/// "{ owner = "", group = "", mode = 0o660 }"
+/// Returns, for example, "{ owner = "", group = "", mode = 0o660 }".
 std::string to_text(const Schema& table, const void* section);
 std::string to_text(double value);
-/// ["a", "b"]
+/// Returns, for example, ["a", "b"].
 std::string to_text(const std::vector<std::string>& values);
-/// [1, 2]
+/// Returns, for example, [1, 2].
 std::string to_text(const std::vector<std::uint8_t>& values);
 
-/// As above, of a structure.
+/// Does the same for a structure.
 template <class S>
 std::string describe(const S& section) {
   return to_text(schema_of<S>(), &section);

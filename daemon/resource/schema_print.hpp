@@ -1,14 +1,14 @@
-// The documents that are made from the schema.
+// The documents that are generated from the schema.
 #pragma once
 
 #include <string>
 
 namespace softhca::resource {
 
-/// config/softhca.toml: every key with its default and what it means.
+/// Returns config/softhca-full.toml: every key with its default and its description.
 std::string sample_configuration();
 
-/// docs/configuration.md: a row for every key.
+/// Returns docs/configuration.md: a row for every key.
 std::string configuration_reference();
 
 }  // namespace softhca::resource

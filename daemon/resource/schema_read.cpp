@@ -5,7 +5,7 @@
 namespace softhca::resource {
 namespace {
 
-/// The range of a key, with the bounds that other keys of `section`, or the pools, set.
+/// Returns the range of a key, within the bounds that other keys of `section`, or the pools, set.
 Range range_in(const Schema& table, const Key& key, const void* section, const PoolsConfig* pools) {
   Range range = range_of(key);
   if (key.most_key != nullptr)
@@ -57,7 +57,8 @@ void read_text(Reader& reader, const Key& key, void* section) {
     reader.complain(key.name, key.text.complaint);
 }
 
-/// Of a family, where the name of the key says so: gateway4.
+/// Reads an address of a host. A key name that ends in 4 or 6, such as gateway4, requires that
+/// family.
 void read_host_address(Reader& reader, const Key& key, void* section) {
   if (!reader.find(key.name)) return;
   std::string text;
@@ -78,18 +79,21 @@ void read_host_address(Reader& reader, const Key& key, void* section) {
 void read_subnets(Reader& reader, const Key& key, void* section, Problems& problems) {
   auto& addresses = *static_cast<std::vector<InterfaceAddress>*>(key.at.reach(section));
   for (const Value* text : reader.strings(key.name)) {
-    const auto address = parse_interface_address(*text->string());
-    if (address && text->string()->find('/') == std::string::npos)
-      problems.add(text->line, reader.path_of(key.name),
-                   "\"" + *text->string() + "\" lacks the prefix length of its subnet; write \"" +
-                       *text->string() + (address->gid.is_ipv4() ? "/24\"" : "/64\"") +
-                       " if that is what it is");
-    else if (address && address->gid.is_unicast())
-      addresses.push_back(*address);
-    else
+    const auto given = parse_interface_addresses(*text->string());
+    if (given.empty())
       problems.add(text->line, reader.path_of(key.name),
                    "\"" + *text->string() +
-                       "\" is not the address of a host; write \"10.0.0.1/24\" or \"fe80::1/64\"");
+                       "\" is not the address of a host, nor a range of up to " +
+                       std::to_string(kMostOfRange) +
+                       " of them; write \"10.0.0.1/24\", \"fe80::1/64\" or "
+                       "\"10.0.0.1-10.0.0.9/24\"");
+    else if (text->string()->find('/') == std::string::npos)
+      problems.add(text->line, reader.path_of(key.name),
+                   "\"" + *text->string() + "\" lacks the prefix length of its subnet; write \"" +
+                       *text->string() + (given[0].gid.is_ipv4() ? "/24\"" : "/64\"") +
+                       " if that is what it is");
+    else
+      addresses.insert(addresses.end(), given.begin(), given.end());
   }
 }
 
@@ -107,17 +111,16 @@ void read_prefixes(Reader& reader, const Key& key, void* section, Problems& prob
 
 void read_addresses(Reader& reader, const Key& key, void* section, Problems& problems) {
   auto& addresses = *static_cast<std::vector<Gid>*>(key.at.reach(section));
-  const auto texts = reader.strings(key.name);
-  for (const Value* text : texts) {
-    const auto gid = parse_address(*text->string());
-    if (gid && gid->is_unicast())
-      addresses.push_back(*gid);
-    else
-      problems.add(
-          text->line, reader.path_of(key.name),
-          "\"" + *text->string() +
-              "\" is not the address of a host; write \"10.0.0.1\" or \"fe80::1\", without "
-              "prefix length");
+  for (const Value* text : reader.strings(key.name)) {
+    const auto given = parse_addresses(*text->string());
+    addresses.insert(addresses.end(), given.begin(), given.end());
+    if (given.empty())
+      problems.add(text->line, reader.path_of(key.name),
+                   "\"" + *text->string() +
+                       "\" is not the address of a host, nor a range of up to " +
+                       std::to_string(kMostOfRange) +
+                       " of them; write \"10.0.0.1\", \"fe80::1\" or \"10.0.0.1-10.0.0.9\", "
+                       "without prefix length");
   }
 }
 
@@ -212,14 +215,14 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
     case Type::kTable:
       return read_table(reader, key, section, problems);
     case Type::kTvls:
-      break;  // with what each of them has: Key::apart
+      break;  // read together with the keys of each: Key::apart
   }
 }
 
 void read_keys(Reader& reader, const Schema& table, void* section, Problems& problems,
                const PoolsConfig* pools) {
-  for (const Key& key : table.keys) reader.find(key.name);  // in this order they are known
-  // Keys that no other key bounds come first: they may bound others.
+  for (const Key& key : table.keys) reader.find(key.name);  // for the order in messages
+  // Keys without bounds by other keys are read first: they may be bounds of others.
   for (const bool bounded : {false, true})
     for (const Key& key : table.keys)
       if (!key.apart && bounded == (key.most_key != nullptr || key.least_key != nullptr))

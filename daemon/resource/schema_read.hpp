@@ -1,4 +1,4 @@
-// Reads the keys of a section as its table has them, and notes what is wrong.
+// Reads the keys of a section as its table describes them, and records problems.
 #pragma once
 
 #include "daemon/resource/reader.hpp"
@@ -6,15 +6,15 @@
 
 namespace softhca::resource {
 
-/// Reads the keys of the table that `reader` reads into `section`, a structure of `table`; what is
-/// not given or wrong stays as it is. `pools`: for a table with keys that are bounded by these.
+/// Reads the keys of the table that `reader` reads into `section`, a structure of `table`. Absent
+/// or wrong keys do not change it. `pools`: for a table with keys that pools bound.
 void read_keys(Reader& reader, const Schema& table, void* section, Problems& problems,
                const PoolsConfig* pools = nullptr);
 /// Reads one key.
 void read_key(Reader& reader, const Key& key, const Range& range, void* section,
               Problems& problems);
 
-/// Reads a whole section. `path`: of its table in the document.
+/// Reads a whole section. `path`: the path of its table in the document.
 template <class S>
 void read_section(const Value& value, const std::string& path, S& section, Problems& problems) {
   Reader reader(value, path, problems);

@@ -1,4 +1,4 @@
-// The reference of the configuration.
+// Generates the reference of the configuration.
 #include <algorithm>
 
 #include "daemon/resource/schema.hpp"
@@ -10,13 +10,18 @@ namespace {
 
 constexpr const char* kReferenceHead =
     "Every key of the configuration file, made from the tables in `daemon/resource/sections_*.cpp` "
-    "by `tools/generate-configuration`. [softhca.toml](../config/softhca.toml) is a file with all "
+    "by `tools/generate-configuration`. [softhca-full.toml](../config/softhca-full.toml) is a file "
+    "with all "
     "of them. A change takes [a reload](reload.md), while programs run, or a restart of the "
     "daemon: "
     "a reload that would change such a key is refused. Those with `set` can also be changed with "
-    "`softhcactl set`, until the next reload.";
+    "`softhcactl set`, until the next reload. Amounts of bytes and of bytes a second are numbers, "
+    "or "
+    "texts with a unit: `\"64K\"`, `\"100M\"`, `\"2G\"`, `\"1T\"` (powers of 1024), `\"10Gbit\"` "
+    "(k, M, G, T: "
+    "powers of 1000). A range of addresses is its first and last: `\"10.0.0.1-10.0.0.9\"`.";
 
-/// The text with characters of markup escaped.
+/// Returns the text with markup characters escaped.
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '<' ? "&lt;" : c == '|' ? "\\|" : std::string(1, c);
@@ -27,7 +32,7 @@ std::string paragraph(const std::string& text) { return wrapped(plain(text), "",
 
 std::string code(const std::string& text) { return '`' + text + '`'; }
 
-/// A bound as text, or the name of the key that sets it.
+/// Returns a bound as text, or the name of the key that sets it.
 std::string bound(std::uint64_t value, const char* key, std::uint64_t below = 0) {
   if (key == nullptr) return std::to_string(value);
   return code(key) + (below != 0 ? " - " + std::to_string(below) : "");
@@ -58,9 +63,9 @@ std::string values_of(const Key& key) {
     case Type::kAddress:
       return "address";
     case Type::kAddresses:
-      return "list of addresses";
+      return "list of addresses or ranges";
     case Type::kSubnets:
-      return "list of addresses with prefix lengths";
+      return "list of addresses or ranges, with prefix lengths";
     case Type::kPrefixes:
       return "list of addresses with or without prefix lengths";
     case Type::kNames:

@@ -1,4 +1,4 @@
-// The sample configuration.
+// Generates the sample configuration.
 #include <algorithm>
 
 #include "daemon/resource/schema.hpp"
@@ -9,7 +9,7 @@ namespace softhca::resource {
 namespace {
 
 constexpr std::size_t kWidth = 100;
-constexpr std::size_t kRemarks = 30;  ///< column of what stands beside a key
+constexpr std::size_t kRemarks = 30;  ///< column of the comment beside a key
 
 constexpr const char* kSampleHead =
     "Configuration of softhcad. Settings shown are those that hold without a file, with its two "
@@ -19,7 +19,7 @@ constexpr const char* kSampleHead =
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 
-/// The value as in a file: to_text() has units, and addresses without quotes.
+/// Returns the value as in a file. to_text() adds units, and omits the quotes of addresses.
 std::string written(const Key& key, const void* section) {
   if (*key.sample != '\0') return key.sample;
   const void* value = key.at.look(section);
@@ -54,7 +54,7 @@ const char* prefix_of(Shown shown) {
   return "";
 }
 
-/// The line of a key: its description stands beside it if there is room, else above it.
+/// Returns the line of a key, with its description beside it if there is room, else above it.
 std::string line_of(const Key& key, const std::string& setting) {
   if (*key.doc == '\0') return setting + '\n';
   std::string beside = setting;
@@ -64,7 +64,7 @@ std::string line_of(const Key& key, const std::string& setting) {
   return comment(key.doc) + setting + '\n';
 }
 
-/// A key that needs more than a line stands apart.
+/// True if the key needs more than a line and gets an empty line before it.
 bool stands_apart(const Key& key, const std::string& text) {
   return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
 }
@@ -83,7 +83,7 @@ std::string keys_of(const Schema& schema, const void* section) {
   return out;
 }
 
-/// A table that the sample does not switch on.
+/// Returns a table that is commented out in the sample.
 std::string alternative(const Schema& schema, const std::string& header, const void* section) {
   std::string out = '\n' + comment(schema.comment) + "# " + header + '\n';
   for (const Key& key : schema.keys)
@@ -97,14 +97,14 @@ std::string sample_section(const std::string& name, const S& values) {
   return '\n' + comment(schema.comment) + '[' + name + "]\n" + keys_of(schema, &values);
 }
 
-/// Its keys are those of [general_services].
+/// Returns the section [shared_datagrams], which has the keys of [general_services].
 std::string shared_datagrams(const Config& config) {
   const Key& first = schema_of<GeneralServicesConfig>().keys.front();
   return '\n' + comment(kSharedDatagrams) + "[shared_datagrams]\n" + first.name + " = " +
          written(first, &config.shared_datagrams) + '\n';
 }
 
-/// A tenant after the first: only what differs from the default.
+/// Returns a further tenant, with only the keys that differ from the defaults.
 std::string another_tenant(const TenantConfig& tenant) {
   std::string out = "\n[[tenant]]\n";
   const auto differing = [&](const Schema& schema, const void* values, const void* defaults) {

@@ -22,7 +22,7 @@ constexpr Key kDaemonKeys[] = {
      .text = {[](std::string_view text) { return text.starts_with('/'); },
               "must be an absolute path, beginning with '/'"},
      .refusal = kSockets,
-     .doc = "Where the tenants' sockets and device trees are made: <runtime_dir>/<tenant>/... "
+     .doc = "Directory of the tenants' sockets and device trees: <runtime_dir>/<tenant>/... "
             "Default: $RUNTIME_DIRECTORY, else /run/softhca for root, else "
             "$XDG_RUNTIME_DIR/softhca, else /tmp/softhca-<uid>.",
      .shown = Shown::kOff,
@@ -32,8 +32,8 @@ constexpr Key kDaemonKeys[] = {
      .text = {[](std::string_view text) { return text.starts_with('/'); },
               "must be an absolute path, beginning with '/'"},
      .refusal = kState,
-     .doc = "Where changes are kept that `softhcactl set --save` makes, in saved.json. Default: "
-            "$STATE_DIRECTORY, else nowhere: nothing can be saved.",
+     .doc = "Directory of saved.json, which has the changes of `softhcactl set --save`. Default: "
+            "$STATE_DIRECTORY, else none: nothing can be saved.",
      .shown = Shown::kOff,
      .sample = "\"/var/lib/softhca\""},
     {.name = "log_level",
@@ -45,7 +45,7 @@ constexpr Key kDaemonKeys[] = {
      .words = kIdlePolicies,
      .doc = "\"poll\": the engine never sleeps. \"adaptive\": a process that has been idle for "
             "park_after_us is parked (it wakes the engine at its next post), and the engine sleeps "
-            "when all are."},
+            "when all are parked."},
     {.name = "park_after_us",
      .at = at<&DaemonConfig::park_after>,
      .range = {1, 10'000'000},
@@ -55,13 +55,13 @@ constexpr Key kDaemonKeys[] = {
      .at = at<&DaemonConfig::drain_timeout>,
      .range = {0, 7 * 86'400},
      .unit = "s",
-     .doc = "A tenant that a reload removes takes no new sessions; after this many seconds those "
-            "it has are closed. 0: they go on until their programs end."},
+     .doc = "A tenant that a reload removes takes no new sessions. After this many seconds its "
+            "sessions are closed. 0: they continue until their programs end."},
     {.name = "engine_cpu",
      .at = at<&DaemonConfig::engine_cpu>,
      .range = {0, 4095},
      .refusal = kThread,
-     .doc = "Pin the engine to a core. Default: wherever the kernel puts it.",
+     .doc = "Core to which the engine is pinned. Default: the kernel chooses.",
      .shown = Shown::kOff,
      .sample = "1"},
 };
@@ -72,12 +72,12 @@ constexpr Key kAdminKeys[] = {
      .at = at<&AdminConfig::socket>,
      .table = schema_of<SocketConfig>,
      .refusal = kAdmin,
-     .doc = "who may open it"},
+     .doc = "owner, group and mode of the socket"},
 };
 constexpr Schema kAdminTable{
     .comment =
-        "The admin socket, <runtime_dir>/admin.sock, through which softhcactl shows and "
-        "changes everything. Owner and group as for a tenant.",
+        "The admin socket, <runtime_dir>/admin.sock, through which softhcactl shows and changes "
+        "everything. Owner and group are as for a tenant.",
     .keys = kAdminKeys};
 
 constexpr Key kSocketKeys[] = {
@@ -92,12 +92,11 @@ constexpr Key kSocketKeys[] = {
      .range = {0, 0777},
      .octal = true,
      .hint = "; write it in octal, as 0o660",
-     .doc = "file permissions: who may join; of [admin] and a control 0o600"},
+     .doc = "file permissions for clients; default for [admin] and for a control socket: 0o600"},
 };
-constexpr Schema kSocket{.comment =
-                             "A socket of the daemon's. Not for a reload where it is of "
-                             "[admin].",
-                         .keys = kSocketKeys};
+constexpr Schema kSocket{
+    .comment = "A socket of the daemon. A reload cannot change that of [admin].",
+    .keys = kSocketKeys};
 
 bool is_listen_address(std::string_view text) {
   return text.empty() || parse_listen_address(text).has_value();
@@ -109,17 +108,18 @@ constexpr Key kMetricsKeys[] = {
      .text = {is_listen_address,
               "must be like \"127.0.0.1:9465\" or \"[::1]:9465\" (not link-local), or \"\" for no "
               "endpoint"},
-     .doc = "Where Prometheus finds /metrics; \"\" for nowhere. IPv6 as \"[::1]:9465\"; "
-            "\"[::]:9465\" is every address, also of IPv4. If no file sets the address "
-            "and the default is taken, the daemon starts without metrics."},
+     .doc = "Address on which the daemon serves /metrics for Prometheus; \"\": no endpoint. IPv6: "
+            "\"[::1]:9465\". \"[::]:9465\" is every address, also of IPv4. If no file sets the "
+            "address and the default is in use by another program, the daemon starts without "
+            "metrics."},
     {.name = "credentials_file",
      .at = at<&MetricsConfig::credentials_file>,
      .text = {[](std::string_view text) { return text.empty() || text.starts_with('/'); },
               "must be an absolute path, beginning with '/', or \"\" for none"},
-     .doc =
-         "A file whose first line a scraper gives as bearer token (authorization of Prometheus, "
-         "which may read the same file); it is read at each scrape, so that it may change. \"\": "
-         "who reaches the address reads the figures of all tenants."},
+     .doc = "A file with a bearer token in its first line, which scrapers must send (authorization "
+            "of Prometheus, which may read the same file). The daemon reads it at each scrape, so "
+            "the token may change. \"\": each client that reaches the address can read the metrics "
+            "of all tenants."},
 };
 
 void check_metrics(Reader& reader, void* section) {
@@ -129,49 +129,16 @@ constexpr Schema kMetrics{.keys = kMetricsKeys, .check = check_metrics};
 
 constexpr Key kDeviceKeys[] = {
     {.name = "name", .at = at<&DeviceConfig::name>, .text = kSafeName, .refusal = kDevice},
-    {.name = "vendor_id",
-     .at = at<&DeviceConfig::vendor_id>,
-     .range = {1, 0xffffff},
-     .refusal = kDevice,
-     .doc = "24 bits",
-     .sample = "0x02c5f0"},
-    {.name = "part_id", .at = at<&DeviceConfig::part_id>, .refusal = kDevice, .sample = "0x5ca1"},
-    {.name = "hardware_version", .at = at<&DeviceConfig::hardware_version>, .refusal = kDevice},
-    {.name = "firmware",
-     .at = at<&DeviceConfig::firmware>,
-     .text = {[](std::string_view text) { return !text.empty() && text.size() <= 31; },
-              "must have 1 to 31 bytes"},
-     .refusal = kDevice},
     {.name = "max_qp_wr",
      .at = at<&DeviceConfig::max_qp_wr>,
      .range = {1, 65536},
      .refusal = kDevice,
-     .doc = "work requests of a queue"},
-    {.name = "max_sge", .at = at<&DeviceConfig::max_sge>, .range = {1, 16}, .refusal = kDevice},
-    {.name = "max_inline",
-     .at = at<&DeviceConfig::max_inline>,
-     .range = {0, 256},
-     .refusal = kDevice,
-     .doc = "bytes"},
+     .doc = "most work requests of a queue"},
     {.name = "max_cqe",
      .at = at<&DeviceConfig::max_cqe>,
      .range = {1, 1u << 22},
      .refusal = kDevice,
-     .doc = "rings take memory of queue_bytes, 32 bytes an entry, when created"},
-    {.name = "max_srq_wr",
-     .at = at<&DeviceConfig::max_srq_wr>,
-     .range = {1, 65536},
-     .refusal = kDevice},
-    {.name = "max_rd_atomic",
-     .at = at<&DeviceConfig::max_rd_atomic>,
-     .range = {1, 128},
-     .refusal = kDevice,
-     .doc = "Reads and atomics of a queue pair in flight, each way; those of a peer elsewhere take "
-            "64 bytes of queue_bytes each, as many as asked for."},
-    {.name = "completion_vectors",
-     .at = at<&DeviceConfig::completion_vectors>,
-     .range = {1, 64},
-     .refusal = kDevice},
+     .doc = "most entries of a queue; a ring takes 32 bytes an entry of queue_bytes when created"},
 };
 constexpr Schema kDeviceTable{.comment = "The device as tenants see it (ibv_devinfo).",
                               .keys = kDeviceKeys};

@@ -18,24 +18,25 @@ constexpr Key kPeerKeys[] = {
     {.name = "addresses",
      .at = at<&PeerConfig::addresses>,
      .missing = kNoAddresses,
-     .doc = "hosts, or multicast groups; the longest prefix decides",
+     .doc = "hosts or multicast groups; the longest prefix decides",
      .shown = Shown::kOff,
      .sample = "[\"10.0.7.0/24\", \"fd00:7::/64\"]"},
     {.name = "key_file",
      .at = at<&PeerConfig::key_file>,
      .text = {[](std::string_view text) { return text.empty() || text.starts_with('/'); },
               "must be an absolute path, beginning with '/', or \"\" for none"},
-     .doc = "A key a line, up to four, each 64 hexadecimal digits (openssl rand -hex 32): packets "
-            "are sent with the first and taken with any of them. Root's or the daemon's, mode "
-            "0600. It is read at the start and by each reload. \"\": no keys.",
+     .doc = "File with one key a line, up to four, each of 64 hexadecimal digits (openssl rand "
+            "-hex 32). Packets are sent with the first key and accepted with any of them. The file "
+            "belongs to root or the daemon's user and has mode 0600. The daemon reads it at the "
+            "start and at each reload. \"\": no keys.",
      .shown = Shown::kOff,
      .sample = "\"/etc/softhca/rack-7.keys\""},
     {.name = "plain",
      .at = at<&PeerConfig::plain>,
      .words = kPlainPackets,
-     .doc = "Packets without a tag: \"refuse\", \"allow\" (those that come are taken), \"send\" "
-            "(besides, those to these hosts are sent without; for the time until the other side "
-            "has the keys).",
+     .doc = "Packets without a tag. \"refuse\": they are dropped. \"allow\": received ones are "
+            "accepted. \"send\": they are accepted, and packets to these hosts are sent without a "
+            "tag, for the time until the other side has the keys.",
      .shown = Shown::kOff,
      .sample = "\"refuse\""},
 };
@@ -47,10 +48,11 @@ void check_peer(Reader& reader, void*) {
 }
 constexpr Schema kPeer{
     .comment =
-        "Hosts whose packets are authenticated: they and this one share keys, and packets end with "
-        "a tag of these in place of the ICRC (docs/security.md). Hosts that no [[peer]] names send "
-        "plain packets. To take no plain packet from anybody: a peer without key_file for "
-        "[\"0.0.0.0/0\", \"::/0\"]. A reload changes all of it while programs run.",
+        "Hosts with which packets are authenticated: they and this host share keys, and packets "
+        "end with a tag made with a key instead of the ICRC (docs/security.md). Hosts that no "
+        "[[peer]] names send plain packets. To refuse plain packets of all hosts, add a peer "
+        "without key_file for [\"0.0.0.0/0\", \"::/0\"]. A reload changes all of it while programs "
+        "run.",
     .keys = kPeerKeys,
     .check = check_peer};
 

@@ -10,7 +10,7 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::tenants>,
      .range = {1, 1024},
      .refusal = kTables,
-     .doc = "room for them in the tables, also for those that a reload adds"},
+     .doc = "capacity of the tables, including tenants that a reload adds"},
     {.name = "vcbs",
      .at = at<&PoolsConfig::vcbs>,
      .range = {0, kMostOfAny},
@@ -20,12 +20,12 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::pcbs>,
      .range = {1, kMostOfAny},
      .refusal = kTables,
-     .doc = "physical collect buffers, dedicated ones included"},
+     .doc = "physical collect buffers, including dedicated ones"},
     {.name = "dedicated_pcbs",
      .at = at<&PoolsConfig::dedicated_pcbs>,
      .range = {1, kMostOfAny},
-     .doc = "of them, for doorbells of those who find no other: one for each tenant or level, the "
-            "rest by what it is guaranteed"},
+     .doc = "of the PCBs, for doorbells that find no other PCB: one for each tenant or level, the "
+            "rest in proportion to their guarantees"},
     {.name = "tvls",
      .at = at<&PoolsConfig::tvls>,
      .range = {1, 4096},
@@ -41,18 +41,19 @@ constexpr Key kPoolsKeys[] = {
      .range = {1, kMostOfAny},
      .refusal = kTables,
      .doc = "commands waiting for their acknowledgement at once"},
-    // The default of TVLs' own kick_list, which shows as a difference of its own there.
+    // The default of the TVLs' kick_list. A reload shows a change at each TVL.
     {.name = "kick_list",
      .at = at<&PoolsConfig::kick_list>,
      .range = {1, kMostOfAny},
-     .doc = "longest virtual kick list of a TVL that does not say otherwise"},
-    // Those of the following that are only counted, without tables laid out for them, can change.
+     .doc = "default length limit of a TVL's virtual kick list"},
+    // The following keys without `refusal` are only counted, without tables. They can change while
+    // the daemon runs.
     {.name = "sessions",
      .at = at<&PoolsConfig::sessions>,
      .range = {1, 65536},
-     .doc = "opened device contexts; those beyond the number at the daemon's start have no VCBs",
-     .lead = "Totals of what the tenants' programs take as they ask for it, up to limits of the "
-             "tenant."},
+     .doc = "opened device contexts; those beyond the value at the daemon's start have no VCBs",
+     .lead =
+         "Totals of what the tenants' programs take on demand, up to the limits of each tenant."},
     {.name = "queue_pairs",
      .at = at<&PoolsConfig::queue_pairs>,
      .range = {1, kMostOfAny},
@@ -81,52 +82,52 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::registered_bytes>,
      .range = {.least = 1},
      .unit = "bytes",
-     .doc = "of memory regions",
-     .lead = "Default of the three: as much memory as the machine has; the same; a quarter of it.",
+     .doc = "memory regions",
+     .lead = "Defaults of these three: the memory of the machine, the same, and a quarter of it.",
      .shown = Shown::kOff,
      .sample = "17179869184"},
     {.name = "shared_bytes",
      .at = at<&PoolsConfig::shared_bytes>,
      .unit = "bytes",
-     .doc = "of memory that programs share with the daemon in place, registered or idle",
+     .doc = "memory that programs share with the daemon in place, registered or idle",
      .shown = Shown::kOff,
      .sample = "17179869184"},
     {.name = "queue_bytes",
      .at = at<&PoolsConfig::queue_bytes>,
      .range = {.least = 1},
      .unit = "bytes",
-     .doc = "of the rings of queues, of accounts of shared receive queues, of the pieces of memory "
-            "regions beyond the first, and of the reads and atomics that a peer may have in flight",
+     .doc = "rings of queues, accounts of shared receive queues, pieces of memory regions beyond "
+            "the first, and state of the reads and atomics that a peer may have in flight",
      .shown = Shown::kOff,
      .sample = "4294967296"},
     {.name = "descriptors",
      .at = at<&PoolsConfig::descriptors>,
      .range = {.least = 1},
-     .doc = "6 for a session, 1 for a completion channel, 2 for an event channel of rdma_cm or a "
+     .doc = "6 for a session, 1 for a completion channel, 2 for an rdma_cm event channel or a "
             "client of datagrams",
      .lead = "Descriptors and mappings of the daemon that sessions may take. A sixteenth of a "
-             "tenant's mappings is kept from memory, and memory that is idle is given up when the "
-             "tenant lacks its mapping. Default: what the hard limit of open files and "
-             "vm.max_map_count allow, less what the daemon needs for itself.",
+             "tenant's mappings is not available for memory. The daemon gives up idle memory when "
+             "the tenant needs its mapping. Default: the hard limit of open files and "
+             "vm.max_map_count, less what the daemon needs for itself.",
      .shown = Shown::kOff,
      .sample = "65280"},
     {.name = "mappings",
      .at = at<&PoolsConfig::mappings>,
      .range = {.least = 1},
-     .doc = "1 for each session, for each part of a memory region that is shared in place, 64 MiB "
-            "of it at most, and for each few MiB of queues",
+     .doc = "1 for each session, for each part (64 MiB at most) of a memory region that is shared "
+            "in place, and for each few MiB of queues",
      .shown = Shown::kOff,
      .sample = "57338"},
     {.name = "min_bytes_per_second",
      .at = at<&PoolsConfig::min_bytes_per_second>,
      .range = {0, std::uint64_t{1} << 50},
      .unit = "bytes/s",
-     .doc = "The most that minimum rates of tenants may add up to: what the engine and the slowest "
-            "link between tenants and their peers carry for sure. Nobody measures that; what is "
-            "promised beyond it comes short in proportion."},
+     .doc = "Greatest sum of the tenants' minimum rates. Set it to what the engine and the slowest "
+            "link between tenants and their peers always carry: the daemon does not measure this. "
+            "If the sum is more than they carry, each minimum is missed in proportion."},
 };
 constexpr Schema kPools{
-    .comment = "Totals of the adapter. What no tenant is guaranteed is shared among the tenants.",
+    .comment = "Totals of the adapter. Tenants share the amounts that no tenant is guaranteed.",
     .keys = kPoolsKeys};
 
 constexpr Key kDoorbellsKeys[] = {
@@ -134,29 +135,28 @@ constexpr Key kDoorbellsKeys[] = {
      .at = at<&DoorbellConfig::entries>,
      .range = {1, kMostOfAny},
      .refusal = kTables,
-     .doc = "queue pairs with doorbells in the daemon"},
+     .doc = "most queue pairs with doorbells in the daemon"},
     {.name = "threshold",
      .at = at<&DoorbellConfig::threshold>,
      .most_key = "entries",
      .below = 1,
      .hint = " (below entries)",
-     .doc = "of these, kept free for new queue pairs"},
+     .doc = "entries kept free for new queue pairs"},
     {.name = "dedicated_threshold",
      .at = at<&DoorbellConfig::dedicated_threshold>,
      .range = {0, kMostOfAny},
-     .doc = "With fewer dedicated PCBs of a tenant free, all others waiting for a peer, and no "
-            "other PCB to be had, its doorbells leave the daemon too. 0: never."},
+     .doc = "A tenant's doorbells also leave the daemon when it has fewer free dedicated PCBs than "
+            "this, all its others wait for a peer, and no other PCB is available. 0: never."},
     {.name = "adaptive",
      .at = at<&DoorbellConfig::adaptive>,
-     .doc = "With adaptive = true the thresholds above are minimums; those in force follow the "
-            "load: a quarter of the places in use on the average, and as many times more PCBs as "
-            "these are held longer "
-            "than usual."},
+     .doc = "true: the thresholds above are minimums, and the effective ones follow the load. They "
+            "are a quarter of the average number of entries in use, and as many times more PCBs as "
+            "these are held longer than usual."},
     {.name = "prune",
      .at = at<&DoorbellConfig::prune>,
      .words = kPrunePolicies,
-     .doc = "Whose doorbells go first: \"newest\", or \"most-overflow\": those pruned most often "
-            "before."},
+     .doc = "The queue pairs that lose their doorbells first: \"newest\", or \"most-overflow\": "
+            "those pruned most often before."},
 };
 
 void check_doorbells(Reader& reader, void* section) {
@@ -167,20 +167,20 @@ void check_doorbells(Reader& reader, void* section) {
 }
 constexpr Schema kDoorbells{
     .comment =
-        "The daemon itself keeps doorbells of at most `entries` queue pairs; the rest wait in "
-        "their programs' memory, at those programs' cost only. Each tenant, and each QoS level, "
-        "that has doorbells has an equal share of the places, and one however few there are.",
+        "The daemon itself keeps doorbells of at most `entries` queue pairs. The others wait in "
+        "their programs' memory, at the cost of those programs only. Each tenant and each QoS "
+        "level with doorbells has an equal share of the entries, and at least one.",
     .keys = kDoorbellsKeys,
     .check = check_doorbells};
 
 constexpr Key kAdjustmentKeys[] = {
     {.name = "automatic", .at = at<&AdjustmentConfig::automatic>},
-    // Use is looked at once a second, in four parts of the time.
+    // Use is sampled once a second, and the time is divided into four parts.
     {.name = "idle_s",
      .at = at<&AdjustmentConfig::idle>,
      .range = {4, 86'400},
      .unit = "s",
-     .doc = "not in use for this long, 4 to 86400"},
+     .doc = "time without use before it is lent, 4 to 86400"},
     {.name = "keep",
      .at = at<&AdjustmentConfig::keep>,
      .factors = {0, 1},
@@ -189,10 +189,11 @@ constexpr Key kAdjustmentKeys[] = {
 constexpr Schema kAdjustment{
     .comment =
         "Automatic adjustment: PCBs and credits that a tenant is guaranteed and has not used for "
-        "idle_s seconds are lent to what is shared, except for `keep` of the guarantee beyond the "
-        "most it had in use in that time; those of a tenant or QoS level without programs at once. "
-        "When it asks for them it has what is free at once, and the first that borrowers give "
-        "back. A borrower whose commands wait for their peer keeps what they hold until they end.",
+        "idle_s seconds are lent to the shared amounts. The tenant keeps the most it had in use in "
+        "that time, and `keep` of the guarantee besides. Guarantees of a tenant or QoS level "
+        "without programs are lent at once. A tenant that asks for them gets the free ones at "
+        "once, and the first that borrowers give back. A borrower with commands that wait for "
+        "their peer keeps what these hold until they end.",
     .keys = kAdjustmentKeys};
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace softhca::resource {
 namespace {
 
-constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ less its terminating zero
+constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ without its terminating zero
 
 constexpr TextRule kStaticNeighbour{
     [](std::string_view text) { return parse_static_neighbour(text).has_value(); },
@@ -25,12 +25,11 @@ constexpr Key kPortKeys[] = {
     {.name = "interface",
      .at = at<&PortConfig::interface>,
      .refusal = kPort,
-     .lead =
-         "One of three: a network interface (by a packet socket; set its MTU, 4200 or more for an "
-         "RDMA MTU of 4096, with `ip link` before the daemon starts: it is read only then), a "
-         "DPDK device string, or an address of the kernel's own, whose UDP port 4791 ordinary "
-         "sockets use: that needs no privilege. An interface works best without addresses of the "
-         "kernel's own on it.",
+     .lead = "One of three. interface: a network interface, used through a packet socket. Set its "
+             "MTU with `ip link` before the daemon starts, which reads it only then: 4200 or more "
+             "for an RDMA MTU of 4096. device: a DPDK device string. socket: an address of the "
+             "kernel, of which ordinary sockets use UDP port 4791; that needs no privilege. An "
+             "interface works best without addresses of the kernel on it.",
      .shown = Shown::kOff,
      .sample = "\"eth1\""},
     {.name = "device",
@@ -41,7 +40,7 @@ constexpr Key kPortKeys[] = {
     {.name = "socket",
      .at = at<&PortConfig::socket>,
      .refusal = kPort,
-     .doc = "its only address; no gateways, no VLAN",
+     .doc = "the port's only address; no gateways, no VLAN",
      .shown = Shown::kAlternative,
      .sample = "\"10.0.0.1\""},
     {.name = "addresses",
@@ -75,8 +74,8 @@ constexpr Key kPortKeys[] = {
     {.name = "neighbours",
      .at = at<&PortConfig::neighbours>,
      .text = kStaticNeighbour,
-     .lead = "Hosts and gateways of the port's networks whose link addresses are given: they are "
-             "not asked for, and nobody on the network can change them.",
+     .lead = "Hosts and gateways of the port's networks with fixed link addresses. The daemon does "
+             "not request these addresses, and no host on the network can change them.",
      .shown = Shown::kOff,
      .sample = "[\"10.0.0.2=02:00:00:00:00:02\"]"},
     {.name = "fault",
@@ -84,8 +83,8 @@ constexpr Key kPortKeys[] = {
      .table = schema_of<FaultConfig>,
      .whole = true,
      .refusal = kPort,
-     .lead = "A bad link, for tests: probabilities for each received frame, the same again from "
-             "the same seed. mark: of being marked as having met congestion, if it is ECN-capable.",
+     .lead = "A lossy link, for tests: probabilities for each received frame. The same seed gives "
+             "the same faults. mark: an ECN-capable frame is marked as having met congestion.",
      .shown = Shown::kOff,
      .sample = "{ loss = 0.01, duplicate = 0.0, reorder = 0.0, corrupt = 0.0, mark = 0.0, "
                "seed = 1 }"},
@@ -94,12 +93,13 @@ constexpr Key kPortKeys[] = {
      .table = schema_of<CaptureConfig>,
      .whole = true,
      .refusal = kPort,
-     .lead = "Frames in and out (pcapng, for Wireshark), until this many are in the file.",
+     .lead = "A capture of the frames in both directions (pcapng, for Wireshark), until the file "
+             "has this many.",
      .shown = Shown::kOff,
      .sample = "{ file = \"/tmp/uplink.pcapng\", frames = 100000 }"},
 };
 
-/// What is the kernel's business there.
+/// Rejects the keys that a port with a socket leaves to the kernel, and sets its address.
 void check_socket_port(Reader& reader, PortConfig& config) {
   for (const char* key : {"addresses", "gateway4", "gateway6", "neighbours", "vlan"})
     if (reader.find(key) != nullptr)
@@ -129,8 +129,8 @@ void check_port(Reader& reader, void* section) {
       reader.complain("neighbours", "has two link addresses for " + to_string(neighbour->gid));
 }
 constexpr Schema kPortTable{.comment =
-                                "A network port; any number of them. None: the tenants reach "
-                                "each other and nobody else.",
+                                "A network port. There may be any number of them. Without a port "
+                                "the tenants reach only each other.",
                             .keys = kPortKeys,
                             .check = check_port};
 
@@ -142,11 +142,10 @@ constexpr Key kFaultKeys[] = {
     {.name = "mark",
      .at = at<&FaultConfig::mark>,
      .refusal = kPort,
-     .doc = "of being marked as having met congestion, if it is ECN-capable"},
+     .doc = "an ECN-capable frame is marked as having met congestion"},
     {.name = "seed", .at = at<&FaultConfig::seed>, .refusal = kPort},
 };
-constexpr Schema kFault{.comment = "Probabilities, each for every received frame.",
-                        .keys = kFaultKeys};
+constexpr Schema kFault{.comment = "Probabilities for each received frame.", .keys = kFaultKeys};
 
 constexpr const char* kNoFile = "is missing; name the pcapng file to write";
 
@@ -161,9 +160,9 @@ constexpr Key kCaptureKeys[] = {
      .at = at<&CaptureConfig::frames>,
      .range = {.least = 1},
      .refusal = kPort,
-     .doc = "in the file at most"},
+     .doc = "most frames in the file"},
 };
-constexpr Schema kCapture{.comment = "A file of the port's frames.", .keys = kCaptureKeys};
+constexpr Schema kCapture{.comment = "A capture of the port's frames.", .keys = kCaptureKeys};
 
 }  // namespace
 

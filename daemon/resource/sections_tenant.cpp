@@ -34,7 +34,8 @@ constexpr Access limit_access() {
   return access;
 }
 
-/// A limit beyond the pool would promise what cannot be had.
+/// Returns the key of a limit. A limit cannot exceed the pool: that would be a promise that cannot
+/// be kept.
 template <Kind kind>
 constexpr Key limit(const char* sample, const char* lead = "", const char* unit = "") {
   return {.name = name_of(kind),
@@ -56,27 +57,28 @@ constexpr Key kTenantKeys[] = {
     {.name = "addresses",
      .at = at<&T::addresses>,
      .doc = "Its GIDs, in this order: addresses of a port, or free-standing ones, which work "
-            "between the tenants of this daemon. 198.18.0.0/15 is set aside for tests (RFC 2544)."},
+            "between the tenants of this daemon. 198.18.0.0/15 is reserved for tests (RFC 2544)."},
     {.name = "socket",
      .at = at<&T::socket>,
      .table = schema_of<SocketConfig>,
-     .doc = "File permissions decide who may join. Owner and group: names or numbers, default the "
-            "daemon's."},
+     .doc = "File permissions decide which users may join. Owner and group: names or numbers, "
+            "default the daemon's."},
     {.name = "control",
      .at = at<&T::control>,
      .table = schema_of<SocketConfig>,
      .whole = true,
-     .doc = "Who may make levels of the tenant and divide it among its levels while it runs "
-            "(softhcactl --as a; control.sock, there when it has levels or own_levels). Default: "
-            "owner and group of the socket, and "
-            "nobody else.",
+     .doc =
+         "The control socket (control.sock). Its users may create levels of the tenant and divide "
+         "the tenant among its levels while it runs (softhcactl --as a). It exists if the tenant "
+         "has levels or own_levels. Default: owner and group of the socket, and no other user.",
      .shown = Shown::kOff,
      .sample = "{ mode = 0o600 }"},
     {.name = "shared",
      .at = at<&T::shared>,
      .set = Allocation::kShared,
      .lead = "Guarantees, whatever the other tenants do. With shared = true the tenant may also "
-             "draw from what nobody is guaranteed; with shared = false they are a hard cap."},
+             "use amounts that no tenant is guaranteed. With shared = false the guarantees are a "
+             "hard cap."},
     {.name = "vcbs", .at = at<&T::vcbs>, .range = {0, kMostOfAny}, .set = Allocation::kVcbs},
     {.name = "vcbs_per_process",
      .at = at<&T::vcbs_per_process>,
@@ -87,64 +89,63 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::most_vcbs_per_process>,
      .range = {0, kMaxVcbsPerProcess},
      .set = Allocation::kMostVcbsPerProcess,
-     .doc = "for a program that often finds too few of them free; at most 64"},
+     .doc = "limit for a program that often finds too few free VCBs; at most 64"},
     {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
     {.name = "dedicated_execution_credits",
      .at = at<&T::dedicated_execution_credits>,
      .range = {1, kMaxDedicatedCredits},
      .set = Allocation::kDedicatedExecutionCredits,
-     .doc = "for commands in dedicated PCBs, beside those of its TVLs; its levels share them by "
-            "their PCBs, each has at least 1. With shared = false it is 1",
-     .lead = "Commands that find no PCB take dedicated ones ([pools]), by a TVL of their own with "
+     .doc = "for commands in dedicated PCBs, in addition to the credits of its TVLs. Its levels "
+            "share them by their PCBs, and each has at least 1. With shared = false it is 1.",
+     .lead = "Commands that find no PCB take dedicated ones ([pools]), on a TVL of their own with "
              "these credits."},
     {.name = "dedicated_completion_credits",
      .at = at<&T::dedicated_completion_credits>,
      .range = {1, kMaxDedicatedCredits},
      .set = Allocation::kDedicatedCompletionCredits,
-     .doc = "likewise; also the longest kick list of that TVL"},
+     .doc = "likewise; also the length limit of that TVL's kick list"},
     {.name = "lends",
      .at = at<&T::lends>,
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
     {.name = "process_memory",
      .at = at<&T::programs, &ProgramsConfig::process_memory>,
-     .doc =
-         "May its programs register memory that cannot be shared with the daemon (parts of "
-         "pages, files, shared memory of others)? The daemon reaches it through the kernel. With "
-         "false registering such memory fails with EOPNOTSUPP, and there is no implicit "
-         "on-demand paging. After a reload: for programs that come then."},
+     .doc = "Whether its programs may register memory that cannot be shared with the daemon (parts "
+            "of pages, files, shared memory of others). The daemon accesses it through the kernel. "
+            "With false, registering such memory fails with EOPNOTSUPP, and implicit on-demand "
+            "paging is not available. A reload changes it for programs that start afterwards."},
     {.name = "trusted",
      .at = at<&T::programs, &ProgramsConfig::trusted>,
      .words = kTrustedWords,
-     .doc = "Of whose programs does the engine reach that memory itself? \"own\": of programs of "
-            "the daemon's user and of root's that are in the daemon's PID namespace (not in a "
-            "container of their own); they could end the daemon, too. It then waits as long as an "
-            "access takes: a page that never comes (of a file server that has died) stops all "
-            "tenants. For others a process of the daemon's reaches it, for which the engine waits "
-            "50 ms at most; an access that does not come back fails, and until it does so do the "
-            "tenant's others. It takes ten times as long, and more where processors are short. "
-            "Either way the engine waits 1 % of the time for a tenant's memory; beyond that the "
-            "tenant's messages wait. After a reload: for programs that come then."},
+     .doc =
+         "Programs of which the engine accesses that memory itself. \"own\": programs of the "
+         "daemon's user and of root in the daemon's PID namespace (not in a container of their "
+         "own); they could end the daemon, too. The engine then waits as long as an access takes: "
+         "a page that never arrives (from a file server that has died) stops all tenants. For "
+         "other programs a process of the daemon makes the access, and the engine waits for it 50 "
+         "ms at most. An access that takes longer fails, and until it returns, the tenant's other "
+         "accesses fail, too. Such accesses take ten times as long, and more where processors are "
+         "short. In both cases the engine waits 1 % of the time for a tenant's memory; beyond that "
+         "the tenant's messages wait. A reload changes it for programs that start afterwards."},
     {.name = "controlled_qkeys",
      .at = at<&T::programs, &ProgramsConfig::controlled_qkeys>,
-     .doc =
-         "May its programs use controlled Q_Keys (IBA 10.2.5: those with the highest bit set, as "
-         "0x80010000 of queue pair 1)? With one a program sends management datagrams to any host "
-         "in the name of this one. With false `ibv_modify_qp` fails with EPERM. After a reload: "
-         "for what is asked for then."},
+     .doc = "Whether its programs may use controlled Q_Keys (IBA 10.2.5: those with the highest "
+            "bit set, as 0x80010000 of queue pair 1). With one, a program can send management "
+            "datagrams to any host in the name of this host. With false, `ibv_modify_qp` fails "
+            "with EPERM. A reload changes it for later requests."},
     {.name = "tvls",
      .at = at<&T::tvls>,
      .range = {1, kMostTvls},
      .apart = true,
      .set = Allocation::kTvls,
-     .lead =
-         "Its TVLs, all alike: their number, and for each the weight in the arbitrator's "
-         "rounds and in the time of its tenant or level, credits guaranteed to it and the limit "
-         "of its kick list. The greatest weight of its TVLs is also the tenant's in the "
-         "engine's time, as that of a level's is among the levels of its tenant."},
+     .lead = "Its TVLs, all alike: their number, and for each its weight in the arbitrator's "
+             "rounds and in the time of its tenant or level, its guaranteed credits, and the limit "
+             "of its kick list. The greatest weight of its TVLs is also the tenant's weight in the "
+             "engine's time. In the same way, that of a level's TVLs is its weight among the "
+             "levels of its tenant."},
     {.name = "dscp",
      .at = at<&T::dscp>,
      .range = {0, 63},
-     .doc = "DSCP of its packets; default: what programs ask for by their traffic class",
+     .doc = "DSCP of its packets; default: the traffic class that programs ask for",
      .shown = Shown::kOff,
      .sample = "26"},
     {.name = "priority",
@@ -156,22 +157,22 @@ constexpr Key kTenantKeys[] = {
     {.name = "levels",
      .at = at<&T::levels_are>,
      .words = kLevelsWords,
-     .lead =
-         "Levels: parts of the tenant's allocation for some of its programs. \"default\": `low` "
-         "and `high`. A program asks for `high` (softhca-run --level high, SOFTHCA_LEVEL=high), "
-         "or is of `low`. Each has half of the TVLs and is guaranteed a quarter of the VCBs and "
-         "PCBs, the rest is for both; TVLs of `high` have the weight, those of `low` a quarter "
-         "of it, at least 1. \"given\": those of [[tenant.level]], if there are any.",
+     .lead = "Levels: parts of the tenant's allocation for some of its programs. \"default\": "
+             "`low` and `high`. A program belongs to `high` if it asks for it (softhca-run --level "
+             "high, SOFTHCA_LEVEL=high), else to `low`. Each has half of the TVLs and is "
+             "guaranteed a quarter of the VCBs and PCBs; both share the rest. TVLs of `high` have "
+             "the weight, those of `low` a quarter of it, at least 1. \"given\": those of "
+             "[[tenant.level]], if there are any.",
      .sample = "\"given\""},
     {.name = "own_levels",
      .at = at<&T::own_levels>,
      .range = {0, kMostOwnLevels},
-     .doc = "levels that it may make itself, besides (softhcactl --as a level make)"},
+     .doc = "further levels that the tenant may create itself (softhcactl --as a level make)"},
     limit<Kind::kSessions>(
         "512",
         "Limits: a program that asks for more gets ENOMEM. Default: an equal share of the pool, so "
-        "that no tenant can use up what is another's. Where the limits of all tenants add up to "
-        "more than the pool, that goes to those who come first."),
+        "that no tenant can use up the share of another. If the limits of all tenants add up to "
+        "more than the pool, the first that ask for it get it."),
     limit<Kind::kQueuePairs>("65536"),
     limit<Kind::kCompletionQueues>("65536"),
     limit<Kind::kSharedReceiveQueues>("512"),
@@ -188,12 +189,13 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::rates, &RatesConfig::sent>,
      .table = schema_of<SentLimits>,
      .whole = true,
-     .lead = "What the tenant may send a second, in bytes and in messages, and at once after a "
-             "pause; 0: no limit. A message starts while neither is used up and counts in full; "
-             "reads count as sent. min_bytes_per_second is what it is sure to send as long as it "
-             "has something to send, whatever the weights of others: messages to peers in this "
-             "daemon, and on the wire what its queue pairs send, responses to reads included. A "
-             "message or response counts for 4 KiB at least. What it leaves is for all, by weight.",
+     .lead =
+         "Limits on what the tenant may send per second, in bytes and in messages, and at once "
+         "after a pause; 0: no limit. A message starts while neither is used up and counts in "
+         "full; reads count as sent. min_bytes_per_second is guaranteed while the tenant has "
+         "something to send, whatever the weights of others. It covers messages to peers in this "
+         "daemon, and on the wire what its queue pairs send, including responses to reads. A "
+         "message or response counts for 4 KiB at least. All share the rest by weight.",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0, burst_bytes = 1048576, messages_per_second = 0, "
                "burst_messages = 64, min_bytes_per_second = 0 }"},
@@ -201,25 +203,26 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::kept_packets>,
      .range = {0, kMostOfAny},
      .unit = "packets",
-     .doc = "ahead of their turn; when one more comes all are given up, and sent again. Default: "
-            "half of reliability.kept_packets",
+     .doc = "limit in the out-of-order buffer; one packet more drops all of them, and they are "
+            "sent again. Default: half of reliability.kept_packets",
      .shown = Shown::kOff,
      .sample = "4096"},
     {.name = "inbound_rate",
      .at = at<&T::rates, &RatesConfig::inbound>,
      .table = schema_of<InboundLimits>,
      .whole = true,
-     .lead = "What peers may send to the tenant a second, by sends, writes and atomics. What is "
-             "above it waits with them: peers in this daemon as for a rate of their own, others "
-             "are asked by RNR NAKs to send it later, which takes an rnr_retry above 0. Of "
-             "datagrams and unreliable connections it is dropped, and counted.",
+     .lead =
+         "Limits on what peers may send to the tenant per second, by sends, writes and atomics. "
+         "Excess messages wait at the peers. For peers in this daemon it is like a rate of their "
+         "own. Others get RNR NAKs and send later, which requires an rnr_retry above 0. Excess "
+         "datagrams and packets of unreliable connections are dropped and counted.",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0, burst_bytes = 1048576 }"},
     {.name = "served_rate",
      .at = at<&T::rates, &RatesConfig::served>,
      .table = schema_of<ServedLimits>,
      .whole = true,
-     .lead = "What peers may read from the tenant a second.",
+     .lead = "Limits on what peers may read from the tenant per second.",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0, burst_bytes = 1048576 }"},
     {.name = "srq",
@@ -227,28 +230,28 @@ constexpr Key kTenantKeys[] = {
      .table = schema_of<SrqPolicy>,
      .whole = true,
      .lead =
-         "Buffers of a shared receive queue that each queue pair on it may hold: drawn by its "
-         "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding the limit "
-         "is reported; \"hard\": it is answered as on_exceed says: \"raise\" the limit or "
-         "\"replenish\" (lend) out of what is assigned to nobody, \"drop-message\" (RC: "
-         "receiver not ready), \"drop-connection\" (the queue pair fails, its peer is told), "
-         "\"quarantine\" (receiver not ready, but for one buffer at a time, for a tenth of a "
-         "second and until half of the limit is given back). Limits may add up "
-         "to overcommit times the queue; statistical = true makes them follow use. limits = "
-         "[..] gives one for each importance, 0 to 7 (class selector of the traffic class), "
-         "instead of limit. When only as many buffers are left as watermark says, those that "
-         "draw most are named; with \"drop-connection\" the least important of them fails, with "
-         "\"quarantine\" it, or the one that holds more than all others, goes into quarantine. "
-         "runaways = true reports who drew most of a queue of which an eighth is left, where "
-         "there is no watermark; no accounts are kept for that.",
+         "Limits on the buffers of a shared receive queue that each queue pair on it may hold: "
+         "drawn by its messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding "
+         "the limit is reported. kind = \"hard\": on_exceed decides. \"raise\" raises the limit "
+         "and \"replenish\" lends buffers, both from those that are assigned to no queue pair. "
+         "\"drop-message\" drops the message (RC: receiver not ready). \"drop-connection\" fails "
+         "the queue pair and notifies its peer. \"quarantine\" answers with receiver not ready, "
+         "except for one buffer at a time, for a tenth of a second and until half of the limit is "
+         "given back. Limits may add up to overcommit times the queue; statistical = true makes "
+         "them follow use. limits = [..] gives one for each importance, 0 to 7 (class selector of "
+         "the traffic class), instead of limit. When only as many buffers as watermark are left, "
+         "the queue pairs that draw most are named. With \"drop-connection\" the least important "
+         "of them fails. With \"quarantine\" that one, or the one that holds more than all others, "
+         "goes into quarantine. runaways = true reports the queue pair that drew most of a queue "
+         "when an eighth is left, if no watermark is set; this needs no accounts.",
      .shown = Shown::kOff,
      .sample = "{ limit = 0, kind = \"hard\", on_exceed = \"drop-message\", statistical = false, "
                "overcommit = 1.0, watermark = 0, runaways = true }"},
     {.name = "connections",
      .at = at<&T::connections>,
      .table = schema_of<ConnectionsConfig>,
-     .lead = "What its programs may have of rdma_cm. A key that is not given is as in "
-             "[connections].",
+     .lead = "Limits on what its programs may use of rdma_cm. A key that is not given has the "
+             "value in [connections].",
      .shown = Shown::kOff,
      .sample = "{ listeners = 16, most = 1000, pcbs_each = 2 }"},
 };
@@ -263,10 +266,11 @@ void check_tenant(Reader& reader, void* section) {
   if (!gives(reader, "control", "owner")) config.control.owner = config.socket.owner;
   if (!gives(reader, "control", "group")) config.control.group = config.socket.group;
 }
-constexpr Schema kTenant{
-    .comment = "A tenant: all programs that may open its socket. One is needed, or a [[template]].",
-    .keys = kTenantKeys,
-    .check = check_tenant};
+constexpr Schema kTenant{.comment =
+                             "A tenant: all programs that may open its socket. At least one tenant "
+                             "or one [[template]] is needed.",
+                         .keys = kTenantKeys,
+                         .check = check_tenant};
 
 constexpr std::uint64_t kMostOfRate = std::uint64_t{1} << 50;
 
@@ -290,7 +294,7 @@ constexpr Key kTvlKeys[] = {
      .at = at<&TvlConfig::kick_list>,
      .range = {1, kMostOfAny},
      .set = Allocation::kKickList,
-     .doc = "commands that may wait for their start"},
+     .doc = "most commands that wait for their start"},
     {.name = "tvl_bytes_per_second",
      .at = at<&TvlConfig::bytes_per_second>,
      .range = {0, kMostOfRate},
@@ -304,7 +308,7 @@ constexpr Key kTvlKeys[] = {
      .range = {1, kMostOfRate},
      .set = Allocation::kTvlBurstBytes,
      .unit = "bytes",
-     .doc = "at once after a pause",
+     .doc = "most at once after a pause",
      .shown = Shown::kOff,
      .sample = "1048576"},
     {.name = "tvl_messages_per_second",
@@ -319,7 +323,7 @@ constexpr Key kTvlKeys[] = {
      .at = at<&TvlConfig::burst_messages>,
      .range = {1, kMostOfRate},
      .set = Allocation::kTvlBurstMessages,
-     .doc = "at once after a pause",
+     .doc = "most at once after a pause",
      .shown = Shown::kOff,
      .sample = "64"},
     {.name = "tvl_min_bytes_per_second",
@@ -327,13 +331,14 @@ constexpr Key kTvlKeys[] = {
      .range = {0, kMostOfRate},
      .set = Allocation::kTvlMinBytes,
      .unit = "bytes/s",
-     .doc = "what its queue pairs are sure to send together, of the minimum of their level or "
+     .doc = "minimum rate of its queue pairs together, part of the minimum of their level or "
             "tenant; 0: by weight",
      .shown = Shown::kOff,
      .sample = "0"},
 };
 constexpr Schema kTvl{
-    .comment = "TVLs one by one, instead of `tvls`; what a TVL does not say is as in the tenant.",
+    .comment =
+        "TVLs one by one, instead of `tvls`. A key that a TVL does not set has the tenant's value.",
     .keys = kTvlKeys};
 
 constexpr Key kLevelKeys[] = {
@@ -358,14 +363,16 @@ constexpr Key kLevelKeys[] = {
      .apart = true,
      .hint = " (what tenant.tvls leaves)",
      .set = Allocation::kTvls,
-     .doc = "weight, execution_credits, completion_credits, kick_list: of these",
+     .doc = "weight, execution_credits, completion_credits and kick_list are for these",
      .sample = "2"},
     {.name = "shared", .at = at<&LevelConfig::shared>, .set = Allocation::kShared},
-    {.name = "default", .at = at<&LevelConfig::is_default>, .doc = "when no level is, the first"},
+    {.name = "default",
+     .at = at<&LevelConfig::is_default>,
+     .doc = "if no level is the default, the first one is"},
     {.name = "dscp",
      .at = at<&LevelConfig::dscp>,
      .range = {0, 63},
-     .doc = "of its packets; default: the tenant's",
+     .doc = "DSCP of its packets; default: the tenant's",
      .sample = "46"},
     {.name = "priority",
      .at = at<&LevelConfig::priority>,
@@ -376,22 +383,22 @@ constexpr Key kLevelKeys[] = {
      .at = at<&LevelConfig::rates, &RatesConfig::sent>,
      .table = schema_of<SentLimits>,
      .whole = true,
-     .doc = "What its programs may send a second, as a tenant's. Minimums of levels are part of "
-            "that of their tenant.",
+     .doc = "Limits on what its programs may send per second, as a tenant's. Minimums of levels "
+            "are part of that of their tenant.",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0, min_bytes_per_second = 0 }"},
     {.name = "inbound_rate",
      .at = at<&LevelConfig::rates, &RatesConfig::inbound>,
      .table = schema_of<InboundLimits>,
      .whole = true,
-     .doc = "what peers may send to its programs a second, as a tenant's",
+     .doc = "limits on what peers may send to its programs per second, as a tenant's",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0 }"},
     {.name = "served_rate",
      .at = at<&LevelConfig::rates, &RatesConfig::served>,
      .table = schema_of<ServedLimits>,
      .whole = true,
-     .doc = "what peers may read from them, as a tenant's",
+     .doc = "limits on what peers may read from them per second, as a tenant's",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0 }"},
     {.name = "users",
@@ -402,21 +409,20 @@ constexpr Key kLevelKeys[] = {
     {.name = "cgroups",
      .at = at<&LevelConfig::cgroups>,
      .text = kCgroupPath,
-     .doc =
-         "paths as in /proc/PID/cgroup, for those below them, too; the longest that fits decides",
+     .doc = "paths as in /proc/PID/cgroup, including those below them; the longest that matches "
+            "decides",
      .sample = "[\"/batch.slice\"]"},
     {.name = "service_levels",
      .at = at<&LevelConfig::service_levels>,
      .range = {0, kMostServiceLevel},
-     .lead = "Queue pairs of any program of the tenant that belong to the level: those whose "
-             "address vector has one of these service levels or traffic classes when they are "
-             "connected; traffic classes go first. Datagram queue pairs are of their program's "
-             "level.",
+     .lead = "Queue pairs of any program of the tenant belong to the level if their address vector "
+             "has one of these service levels or traffic classes when they are connected. Traffic "
+             "classes have precedence. Datagram queue pairs belong to their program's level.",
      .sample = "[5]"},
     {.name = "traffic_classes",
      .at = at<&LevelConfig::traffic_classes>,
      .range = {0, 255},
-     .doc = "the two bits of ECN do not count",
+     .doc = "the two ECN bits do not count",
      .sample = "[104]"},
     {.name = "socket",
      .at = at<&LevelConfig::socket>,
@@ -426,17 +432,17 @@ constexpr Key kLevelKeys[] = {
 };
 constexpr Schema kLevel{
     .comment =
-        "Levels, one by one. What they do not "
-        "divide they share; with shared = false a level has its own part and no more. A program is "
-        "of the level by whose socket it comes (<runtime_dir>/<tenant>/<level>.socket), else of "
-        "the one with a rule for its user or group, else of the one with a rule for its cgroup, "
-        "else of the one it asks for (softhca-run "
-        "--level, SOFTHCA_LEVEL; not one that has a socket or rules), else of the default level. "
-        "TVLs are taken from the tenant's in this order.",
+        "Levels, one by one. They share what they do not divide; with shared = false a level has "
+        "its own part and no more. A program that connects to a level's own socket "
+        "(<runtime_dir>/<tenant>/<level>.socket) belongs to that level. Otherwise it belongs to "
+        "the level with a rule for its user or group, else to the one with a rule for its cgroup. "
+        "Else it belongs to the level that it asks for (softhca-run --level, SOFTHCA_LEVEL; not "
+        "one with a socket or rules), else to the default level. Levels take their TVLs from the "
+        "tenant's in this order.",
     .keys = kLevelKeys};
 
-/// The keys of a table of rates; `first` is the allocation of the first, and those of the others
-/// follow it.
+/// Returns the keys of a table of rates. `first` is the allocation of the first key; those of the
+/// others follow it.
 constexpr std::array<Key, 4> rate_keys(Allocation first) {
   const auto at_place = [&](unsigned place) {
     return static_cast<Allocation>(static_cast<unsigned>(first) + place);
@@ -452,7 +458,7 @@ constexpr std::array<Key, 4> rate_keys(Allocation first) {
             .range = {1, kMostOfRate},
             .set = at_place(1),
             .unit = "bytes",
-            .doc = "at once after a pause"},
+            .doc = "most at once after a pause"},
            {.name = "messages_per_second",
             .at = at<&RateLimits::messages_per_second>,
             .range = {0, kMostOfRate},
@@ -463,7 +469,7 @@ constexpr std::array<Key, 4> rate_keys(Allocation first) {
             .at = at<&RateLimits::burst_messages>,
             .range = {1, kMostOfRate},
             .set = at_place(3),
-            .doc = "at once after a pause"}}};
+            .doc = "most at once after a pause"}}};
 }
 constexpr std::array<Key, 5> sent_keys() {
   std::array<Key, 5> keys{};
@@ -473,17 +479,19 @@ constexpr std::array<Key, 5> sent_keys() {
                  .range = {0, kMostOfRate},
                  .set = Allocation::kRateMinBytes,
                  .unit = "bytes/s",
-                 .doc = "sure to be sent, whatever others do; 0: by weight"};
+                 .doc = "minimum rate, whatever others send; 0: by weight"};
   return keys;
 }
 constexpr std::array<Key, 5> kRateKeys = sent_keys();
 constexpr std::array<Key, 4> kInboundKeys = rate_keys(Allocation::kInboundBytes);
 constexpr std::array<Key, 4> kServedKeys = rate_keys(Allocation::kServedBytes);
-constexpr Schema kRate{.comment = "What a tenant may send.", .keys = kRateKeys};
-constexpr Schema kInbound{.comment = "What peers may send to a tenant.", .keys = kInboundKeys};
-constexpr Schema kServed{.comment = "What peers may read from a tenant.", .keys = kServedKeys};
+constexpr Schema kRate{.comment = "Limits on what a tenant may send.", .keys = kRateKeys};
+constexpr Schema kInbound{.comment = "Limits on what peers may send to a tenant.",
+                          .keys = kInboundKeys};
+constexpr Schema kServed{.comment = "Limits on what peers may read from a tenant.",
+                         .keys = kServedKeys};
 
-/// `limit`: one number for every importance.
+/// Returns the access for `limit`: one number for every importance.
 constexpr Access every_importance() {
   Access access = at<&SrqPolicy::limits>;
   access.type = Type::kEveryImportance;
@@ -514,7 +522,7 @@ constexpr Key kSrqKeys[] = {
      .at = at<&SrqPolicy::kind>,
      .words = kLimitKinds,
      .set = Allocation::kSrqKind,
-     .doc = "exceeding it is reported (soft), or answered as on_exceed says (hard)"},
+     .doc = "exceeding the limit is reported (soft), or handled as on_exceed says (hard)"},
     {.name = "on_exceed",
      .at = at<&SrqPolicy::on_exceed>,
      .words = kOnExceeds,
@@ -534,10 +542,11 @@ constexpr Key kSrqKeys[] = {
      .range = {0, kMostSrqBuffers},
      .set = Allocation::kSrqWatermark,
      .unit = "buffers",
-     .doc = "left when the alarm is raised; 0: never"},
+     .doc = "buffers left when the alarm is raised; 0: never"},
     {.name = "runaways",
      .at = at<&SrqPolicy::runaways>,
-     .doc = "without a watermark: report who drew most of a queue of which an eighth is left"},
+     .doc = "without a watermark: report the queue pair that drew most when an eighth of a queue "
+            "is left"},
 };
 
 void check_srq(Reader& reader, void* section) {
@@ -555,7 +564,7 @@ constexpr Schema kSrq{.comment = "Limits on the buffers of shared receive queues
 constexpr Key kSrqRuleKeys[] = {
     {.name = "peers",
      .at = at<&SrqRule::peers>,
-     .doc = "where the peer of the connection is; not given: also datagrams",
+     .doc = "addresses of the connection's peer; not given: any, and also datagrams",
      .sample = "[\"10.1.0.0/16\", \"fd00::7\"]"},
     {.name = "level",
      .at = at<&SrqRule::level>,
@@ -597,9 +606,9 @@ void check_srq_rule(Reader& reader, void* section) {
 }
 constexpr Schema kSrqRule{
     .comment =
-        "Rules for queue pairs on shared receive queues: the first that fits decides, for each "
-        "value it gives, instead of srq. They are looked through when a queue pair is connected "
-        "and after a reload. softhcactl qp set goes before them.",
+        "Rules for queue pairs on shared receive queues: the first that matches overrides srq, for "
+        "each value that it gives. The rules are applied when a queue pair is connected and after "
+        "a reload. softhcactl qp set overrides them.",
     .keys = kSrqRuleKeys,
     .check = check_srq_rule};
 

@@ -1,4 +1,4 @@
-// Rules that several texts of the configuration follow.
+// Rules for texts of the configuration.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,13 @@ constexpr bool is_safe_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), safe);
 }
 
-/// Of ASCII, without DEL. (`char` has a sign on some machines, and none on others.)
+/// True if the character is a control character of ASCII, except DEL. (`char` is signed on some
+/// machines only.)
 constexpr bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20; }
 
 constexpr std::size_t kLongestCgroup = 512;
 
-/// As /proc/PID/cgroup has it: "/system.slice/fio.service".
+/// True if the path has the form of those in /proc/PID/cgroup: "/system.slice/fio.service".
 constexpr bool is_cgroup_path(std::string_view path) {
   return path.starts_with('/') && (path.size() == 1 || !path.ends_with('/')) &&
          path.size() <= kLongestCgroup && path.find("//") == std::string_view::npos &&

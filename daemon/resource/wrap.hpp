@@ -1,4 +1,4 @@
-// Text as documents and messages have it: in quotes, in lines of a greatest length.
+// Formats text for documents and messages: quotes it, or wraps it to a greatest line length.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace softhca::resource {
 
 inline std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
-/// Each line begins with `prefix` and ends with a newline; no text, no line. Breaks at blanks only.
+/// Wraps a text. Each line begins with `prefix` and ends with a newline. An empty text has no line.
+/// Lines break at blanks only.
 inline std::string wrapped(const std::string& text, const std::string& prefix, std::size_t width) {
   std::string out, line;
   for (std::size_t at = 0; at < text.size();) {

@@ -1,21 +1,23 @@
-// Which competitor is served next: start-time fair queuing (Goyal, Vin, Cheng, SIGCOMM 1996).
+// Start-time fair queuing: selects the competitor that is served next (Goyal, Vin, Cheng, SIGCOMM
+// 1996).
 //
 // Each competitor has a start tag and a finish tag. The one with work and the least start tag is
-// served; that tag becomes the virtual time. What serving it cost, divided by its weight, is added
-// to its finish tag, which is where its next service starts. A member that has had nothing to do
-// starts at the present virtual time: it is owed nothing and owes nothing, and is behind no more
-// than the piece being served. So the service of any two that always have work differs by no more
-// than the largest piece of each, whatever their number, and what a piece costs may be learnt
-// afterwards.
+// served, and that tag becomes the virtual time. The cost of serving it, divided by its weight, is
+// added to its finish tag, where its next service starts. A competitor that had no work starts at
+// the present virtual time. It is owed nothing and owes nothing, and is behind by no more than the
+// piece being served. So the service of any two competitors that always have work differs by no
+// more than the largest piece of each, whatever their number. The cost of a piece need be known
+// only afterwards.
 //
-// Virtual time stands while several with the same tag have their turns, then it jumps. Meanwhile
-// one that takes less than its share seems to be ahead. So a competitor that has rested comes first
-// even when it is ahead by a little, about a piece (as the warp of borrowed virtual time: Duda,
-// Cheriton, SOSP 1999); its tags stay what they are, so that it gains nothing in the long run.
+// Virtual time stands still while several competitors with the same tag have their turns, then it
+// jumps. Meanwhile one that takes less than its share seems to be ahead. So a competitor that was
+// idle comes first even if it is ahead by a little, about a piece (as with the warp of borrowed
+// virtual time: Duda, Cheriton, SOSP 1999). Its tags do not change, so it gains nothing in the long
+// run.
 //
-// Competitors stand in a table of their owner, which is handed to each call, and are named by their
-// index. Every operation costs O(log n) in the number of those with work, and next to nothing for a
-// single one.
+// The owner keeps the competitors in a table, which it passes to each call. A competitor is named
+// by its index. Every operation costs O(log n) in the number of competitors with work, and next to
+// nothing for a single one.
 #pragma once
 
 #include <algorithm>
@@ -30,17 +32,17 @@
 namespace softhca::schedule {
 
 struct FairShare {
-  /// Tags are cost in units of one part in kScale, for a competitor of weight 1.
+  /// A tag is a cost, in units of 1 / kScale, of a competitor of weight 1.
   static constexpr std::uint64_t kScale = 1000;
-  /// The cost, for weight 1, by which a competitor that has rested may be ahead and still comes
+  /// The cost, for weight 1, by which a competitor that was idle may be ahead and still comes
   /// first.
   static constexpr std::uint64_t kSlack = 6 << 10;
 
   std::uint64_t start = 0;   ///< of its next service
-  std::uint64_t order = 0;   ///< start, or a little before it: the least is the first
-  std::uint64_t finish = 0;  ///< start, and what it has cost meanwhile without being served
-  /// kScale / weight, as a number of fixed point: every command asks for it several times, and a
-  /// division takes as long as a good part of its other work.
+  std::uint64_t order = 0;   ///< start, or a little before it; the least is first
+  std::uint64_t finish = 0;  ///< start, and its cost since then outside its services
+  /// kScale / weight, as a fixed-point number. Every command needs it several times, and a division
+  /// takes as long as a good part of the other work for a command.
   std::uint64_t unit = unit_of(1);
   std::uint32_t place = kNoIndex;  ///< in the heap
 
@@ -63,23 +65,24 @@ struct FairShare {
 template <class T, FairShare T::*share>
 class FairOrder {
  public:
-  /// Set-up only: room for so many competitors with work.
+  /// Set-up only: allocates room for so many competitors with work.
   void reserve(std::size_t competitors) { heap_.reserve(competitors); }
 
   bool empty() const { return heap_.empty(); }
   std::uint64_t now() const { return now_; }
   /// REQUIRES: not empty.
   std::uint32_t first() const { return heap_.front(); }
-  /// Do several have work?
+  /// True if several competitors have work.
   bool contended() const { return heap_.size() > 1; }
-  /// Does anybody but `i` have work?
+  /// True if a competitor other than `i` has work.
   bool others(const T* items, std::uint32_t i) const {
     return heap_.size() > ((items[i].*share).waits() ? 1u : 0u);
   }
 
-  /// The competitor has work. Among equals the one that comes is the first, since nobody has waited
-  /// less for it; and one that has rested comes before those that have not, unless it is ahead of
-  /// them by more than the slack. REQUIRES: it does not wait yet.
+  /// Adds a competitor that has work now. Among equals it is first, so that one that asks for
+  /// little waits only for the piece being served. A competitor that was idle comes before those
+  /// that were not, unless it is ahead of them by more than the slack. REQUIRES: it does not wait
+  /// yet.
   void enter(T* items, std::uint32_t i, bool rested) {
     FairShare& s = items[i].*share;
     assert(!s.waits() && heap_.size() < heap_.capacity());
@@ -90,7 +93,7 @@ class FairOrder {
     rise(items, s.place);
   }
 
-  /// The competitor has no work any more. REQUIRES: it waits.
+  /// Removes a competitor that has no work any more. REQUIRES: it waits.
   void leave(T* items, std::uint32_t i) {
     const std::uint32_t at = (items[i].*share).place;
     (items[i].*share).place = kNoIndex;
@@ -102,7 +105,8 @@ class FairOrder {
     sink(items, (items[last].*share).place);
   }
 
-  /// The first is served: virtual time is where it starts, or before that, where the second stands.
+  /// Serves the first: moves virtual time to its start, or to the place of the second if that is
+  /// earlier.
   void serve(const T* items) {
     std::uint64_t start = (items[first()].*share).start;
     for (std::uint32_t at = 1; at < std::min<std::size_t>(heap_.size(), 3); ++at)
@@ -110,15 +114,15 @@ class FairOrder {
     now_ = std::max(now_, start);
   }
 
-  /// What serving the competitor cost. It may have left meanwhile.
+  /// Charges the competitor for its service. It may have left meanwhile.
   void served(T* items, std::uint32_t i, std::uint64_t cost) {
     FairShare& s = items[i].*share;
     s.order = s.start = s.finish += s.tag_of(cost);
     if (s.waits()) sink(items, s.place);
   }
 
-  /// The competitor has cost something outside its turns, which defers the turn after the next.
-  /// When nobody waits, that is at nobody's cost, and virtual time goes on.
+  /// Charges the competitor for a cost outside its turns, which defers the turn after the next. If
+  /// no competitor waits, the cost defers none of them, and virtual time advances.
   void charge(T* items, std::uint32_t i, std::uint64_t cost) {
     FairShare& s = items[i].*share;
     if (!s.waits()) lift(s);
@@ -126,14 +130,15 @@ class FairOrder {
     if (empty()) now_ = std::max(now_, s.finish);
   }
 
-  /// The cost, for weight 1, by which the competitor is ahead of the others, beyond the slack.
+  /// Returns the cost, for weight 1, by which the competitor is ahead of the others, beyond the
+  /// slack.
   std::uint64_t lead(const T* items, std::uint32_t i) const {
     const FairShare& s = items[i].*share;
     return s.finish <= now_ + kSlackTag ? 0 : (s.finish - now_ - kSlackTag) / FairShare::kScale;
   }
 
-  /// Sets virtual time back before tags overflow; those of `all` that `competes` accepts are
-  /// the competitors of this order.
+  /// Sets virtual time back before tags overflow. The competitors of this order are those of `all`
+  /// that `competes` accepts.
   template <class Items, class Competes>
   void restart(Items& all, Competes&& competes) {
     const std::uint64_t past = now_ - kSlackTag;
@@ -181,7 +186,7 @@ class FairOrder {
   }
 
   std::vector<std::uint32_t> heap_;
-  std::uint64_t now_ = kSlackTag;  ///< virtual time; no tag is less than 0
+  std::uint64_t now_ = kSlackTag;  ///< virtual time; begins here so that no tag is below 0
 };
 
 }  // namespace softhca::schedule

@@ -1,9 +1,9 @@
-// How many commands are fetched ahead of their start, and whose queue pairs wait to fetch more
-// (mechanisms A4, B2). Commands that wait for credits wait as well in their send queues, where they
-// cost nothing, so only some are fetched into the kick list of a TVL. A queue pair that finds them
-// there waits until half have started, and gets one turn then, in the order in which those that
-// wait came: a turn that finds the list full again would be in vain, and with thousands of queue
-// pairs all turns would be.
+// Bounds how many commands are fetched ahead of their start, and lists the queue pairs that wait to
+// fetch more (mechanisms A4, B2). Commands that wait for credits can wait as well in their send
+// queues, where they cost nothing. So only some are fetched into the kick list of a TVL. A queue
+// pair that finds the list full waits until half of its commands have started. The queue pairs that
+// wait then get one turn each, in the order in which they came. A turn that finds the list full
+// again would be wasted, and with thousands of queue pairs all turns would be.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace softhca::schedule {
 
 class FetchAhead {
  public:
-  /// Commands in the kick list of one TVL.
+  /// Most fetched commands in the kick list of one TVL.
   static constexpr std::uint32_t kMost = 32;
 
   FetchAhead(std::size_t tvls, std::uint32_t queue_pairs, std::size_t classes)
@@ -31,7 +31,7 @@ class FetchAhead {
     ++lists_[tvl.value].fetched;
     sort(tvl.value);
   }
-  /// REQUIRES: one was there.
+  /// REQUIRES: there was one.
   void left(TvlId tvl) {
     --lists_[tvl.value].fetched;
     sort(tvl.value);
@@ -39,7 +39,8 @@ class FetchAhead {
 
   // --- queue pairs that wait
 
-  /// Until half of what is there now has left. If it waits already, it keeps its place.
+  /// Makes the queue pair wait until half of the commands there have left. If it waits already, it
+  /// keeps its place.
   void wait(QpSlot slot, TvlId tvl, QosClassId qos_class) {
     if (waits(slot)) return;
     List& list = lists_[tvl.value];
@@ -54,14 +55,15 @@ class FetchAhead {
   void forget(QpSlot slot) {
     if (waits(slot)) remove(slot);
   }
-  /// Does a queue pair of the class wait?
+  /// True if a queue pair of the class waits.
   bool any_waits(QosClassId qos_class) const { return waiting_[qos_class.value] != 0; }
 
-  /// wake() has something to do.
+  /// True if wake() has something to do.
   bool has_work() const { return !half_empty_.empty(); }
   /// Ends the wait of as many queue pairs as there is room for, at least one for each list that is
   /// half empty. `resume(slot)` returns how many commands the queue pair may fetch in its turn. To
-  /// be called in each poll step: a queue pair that does not use its turn takes it from no other.
+  /// be called in each poll step. So a queue pair that does not use its turn takes it from no
+  /// other.
   template <class Resume>
   void wake(Resume&& resume) {
     for (std::uint32_t i = half_empty_.front(), after; i != kNoIndex; i = after) {
@@ -80,10 +82,10 @@ class FetchAhead {
     IndexLink half_empty;
     IndexList<Waiter, &Waiter::link> waiters;
     std::uint32_t fetched = 0;
-    std::uint32_t enough = 0;  ///< with so many, those that wait get turns
+    std::uint32_t enough = 0;  ///< with at most so many, those that wait get turns
   };
 
-  /// Adds the list to those that are waited for and half empty, or takes it out.
+  /// Lists the list if it is half empty and queue pairs wait for it, else takes it out.
   void sort(std::uint32_t index) {
     List& list = lists_[index];
     const bool is_one = list.fetched <= list.enough && !list.waiters.empty();
@@ -109,7 +111,7 @@ class FetchAhead {
   }
 
   std::vector<List> lists_;                        ///< by TVL
-  IndexList<List, &List::half_empty> half_empty_;  ///< those that are waited for
+  IndexList<List, &List::half_empty> half_empty_;  ///< those that queue pairs wait for
   std::vector<Waiter> waiters_;                    ///< by slot
   std::vector<std::uint32_t> waiting_;             ///< queue pairs, by class
 };

@@ -48,8 +48,8 @@ void KickArbitrator::append(TvlId tvl, PcbId pcb) {
   }
 }
 
-/// The TVL whose turn it is. Those that find themselves at the front without a command have rested
-/// for a round. False: none has a command.
+/// Finds the TVL that has its turn. TVLs that come to the front without a command have been idle
+/// for a round, and leave it. False: no TVL has a command.
 bool KickArbitrator::first_in_turn(std::uint32_t& index) {
   const TvlList &front = list_of(State::kFront), &round = list_of(State::kRound);
   for (;;) {
@@ -60,14 +60,14 @@ bool KickArbitrator::first_in_turn(std::uint32_t& index) {
   }
 }
 
-/// A minimum may hold for the TVL, which has commands.
+/// Lists the TVL, which has commands, if a minimum may hold for it.
 void KickArbitrator::cover(std::uint32_t index) {
   if (!tvls_[index].covered.linked() &&
       minimums_->covers(table_[TvlId(static_cast<std::uint16_t>(index))].qos_class))
     covered_.push_back(tvls_.data(), index);
 }
 
-/// The next command of those TVLs that are behind and have both credits; they go round.
+/// Starts the next command of a TVL that is behind and has both credits. These TVLs go round.
 OptionalPcb KickArbitrator::start_behind() {
   for (std::uint32_t i = covered_.front(); i != kNoIndex; i = covered_.next(tvls_.data(), i)) {
     const TvlId id(static_cast<std::uint16_t>(i));
@@ -105,8 +105,8 @@ OptionalPcb KickArbitrator::start_next() {
         return start(index);
       }
     }
-    // The loop ends: no credit comes back meanwhile, so a TVL that finds its credit taken waits for
-    // the other kind next, and there is none of that.
+    // The loop ends, since no credit comes back meanwhile. A TVL that finds its credit taken waits
+    // for the other kind next, and no credit of that kind is free.
     if (!can_wake_any()) return std::nullopt;
     wake();
   }
@@ -177,14 +177,14 @@ void KickArbitrator::refresh() {
   }
 }
 
-/// The TVL has no command any more.
+/// To be called when the TVL has no command any more.
 void KickArbitrator::empty(std::uint32_t index) {
   if (tvls_[index].covered.linked()) covered_.remove(tvls_.data(), index);
   to_end_of_round(index);
 }
 
-/// The turn of a TVL is over, or it has no command. If there is nobody to wait for, the round is
-/// over as well.
+/// Puts a TVL at the end of the round, since its turn is over or it has no command. If it has none,
+/// and no other TVL is in the round or waits, the round is over as well.
 void KickArbitrator::to_end_of_round(std::uint32_t index) {
   leave(index);
   TvlKicks& kicks = tvls_[index];
@@ -203,8 +203,8 @@ void KickArbitrator::leave(std::uint32_t index) {
   kicks.state = State::kIdle;
 }
 
-/// A TVL whose turn has begun already comes first in the round or a waiting list: it takes up the
-/// rest.
+/// Puts the TVL into the list of the state. A TVL amid its turn comes first in the round or in a
+/// waiting list, and takes up the rest of its turn.
 void KickArbitrator::enter(std::uint32_t index, State state) {
   leave(index);
   TvlKicks& kicks = tvls_[index];
@@ -247,7 +247,8 @@ bool KickArbitrator::some_can_wake() const {
   return std::any_of(kWoken.begin(), kWoken.end(), [this](State s) { return can_wake(s); });
 }
 
-/// Wakes one TVL of each list per call: enough, because next() comes back here for every start.
+/// Wakes one TVL of each list per call. That is enough, since next() comes back here for every
+/// start.
 void KickArbitrator::wake() {
   if (waiting_ == 0) return;
   for (const State state : kWoken)

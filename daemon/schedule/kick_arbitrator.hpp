@@ -1,18 +1,18 @@
-// Virtual kick arbitrator (mechanisms A11, A12): which complete command starts next.
+// Virtual kick arbitrator (mechanisms A11, A12): selects the complete command that starts next.
 //
-// Every TVL has a virtual kick list, first in first out. A command starts when its TVL's turn has
-// come and the TVL has an execution credit and a completion credit, its own or shared ones. Turns
-// go round by weight: a TVL may start `weight` commands, then the next one has its turn. A TVL that
-// lacks a credit leaves the round and waits for one, keeping what is left of its turn, so that no
-// TVL ever blocks another and the weights also hold when credits are what is short.
+// Every TVL has a virtual kick list, first in first out. A command starts when its TVL has its
+// turn, and has an execution credit and a completion credit, its own or shared ones. Turns go round
+// by weight: a TVL may start `weight` commands, then the next one has its turn. A TVL that lacks a
+// credit leaves the round, waits for the credit, and keeps the rest of its turn. So no TVL ever
+// blocks another, and the weights also hold when credits are short.
 //
-// A TVL whose command comes while its list is empty need not wait for all the others: it goes in
-// front, with a turn, or with what is left of its turn. When its list is empty again it rests at
-// the end of the round; only a round later may it begin a new turn in front. So it never has more
-// than its weight in a round, as new flows in fair queuing (RFC 8290, section 4.2).
+// A TVL that gets a command while its list is empty need not wait for all the others. It goes in
+// front, with a turn, or with the rest of its turn. When its list is empty again it is idle at the
+// end of the round. Only a round later may it begin a new turn in front. So it never has more than
+// its weight in a round, as new flows in fair queuing (RFC 8290, section 4.2).
 //
 // A TVL that is behind a minimum rate, its own or that of its class or tenant, goes before the
-// round, and that costs it nothing of its turns.
+// round. That costs it nothing of its turns.
 #pragma once
 
 #include <array>
@@ -56,44 +56,44 @@ class KickArbitrator {
   /// REQUIRES: it is not queued.
   bool kick(TvlId tvl, PcbId pcb);
 
-  /// The next command to start, with both its credits taken; nothing: no TVL has a command and
-  /// both credits.
+  /// Returns the next command to start, with both its credits taken. Nothing: no TVL has a command
+  /// and both credits.
   std::optional<Start> next() {
     const OptionalPcb pcb = start_next();
     if (!pcb) return std::nullopt;
     return Start{nodes_[pcb->value].tvl, *pcb};
   }
 
-  /// The command's last packet is made: its execution credit goes back.
+  /// Gives an execution credit back: the last packet of the command is made.
   void return_execution(TvlId tvl);
-  /// Acknowledged, timed out or failed (reliable) or last packet sent (unreliable): its completion
-  /// credit goes back.
+  /// Gives a completion credit back: the command was acknowledged, timed out or failed (reliable),
+  /// or its last packet was sent (unreliable).
   void return_completion(TvlId tvl);
 
-  /// Guarantees, caps or weights of TVLs have changed: all that wait look again.
+  /// Makes all TVLs that wait check again, since guarantees, caps or weights have changed.
   void refresh();
-  /// The row is a new TVL: counts from 0. REQUIRES: its kick list is empty.
+  /// Counts from 0, since the row is a new TVL. REQUIRES: its kick list is empty.
   void reset(TvlId tvl) { tvls_[tvl.value].counters = TvlCounters{}; }
 
-  /// The command that has waited longest in a kick list; nothing: it is empty.
+  /// Returns the command that has waited longest in a kick list; nothing: the list is empty.
   std::optional<PcbId> first(TvlId tvl) const;
-  /// Puts a queued command at the end of another kick list, however long that is: its TVL is being
-  /// closed. REQUIRES: it is queued.
+  /// Moves a queued command to the end of another kick list, however long that is, since its TVL is
+  /// being closed. REQUIRES: it is queued.
   void move(PcbId pcb, TvlId to);
 
-  /// Takes a queued command out again (its queue pair died). False: it is not queued.
+  /// Takes out a queued command (its queue pair died). False: it is not queued.
   bool remove(PcbId pcb);
 
   bool queued(PcbId pcb) const { return nodes_[pcb.value].link.linked(); }
-  /// Whose kick list it is in, or was last.
+  /// Returns the TVL of the kick list that it is in, or was in last.
   TvlId tvl_of(PcbId pcb) const { return nodes_[pcb.value].tvl; }
-  /// True: some command may be ready to start, so next() is worth a call. It may be true though
-  /// none is.
+  /// True if some command may be ready to start, so that next() is worth a call. It may be true
+  /// although none is.
   bool has_work() const {
     return !list_of(State::kFront).empty() || !list_of(State::kRound).empty() || can_wake_any();
   }
 
-  /// The TVL has commands, and lacks this kind of credit for the next one.
+  /// True if the TVL has commands, and lacks this kind of credit for the next one.
   bool lacks_execution(TvlId tvl) const {
     const State state = tvls_[tvl.value].state;
     return state >= State::kExecutionOwn && state <= State::kExecutionAny;
@@ -110,8 +110,8 @@ class KickArbitrator {
   enum class State : std::uint8_t {
     kIdle,   ///< no command
     kFront,  ///< has its turn before those in the round
-    kRound,  ///< takes its turns, or rests: it has no command
-    // The TVL has commands and lacks an execution credit; in the second row it has that and lacks a
+    kRound,  ///< takes its turns, or is idle: it has no command
+    // The TVL has commands and lacks an execution credit. In the second row it has that and lacks a
     // completion credit. kOwn: it may not draw on the shared rest, so only the return of its own
     // helps. kShared: it may. kLent: it has lent some, and gets the first that comes back there.
     // kAny: it is below its guarantee, which is still filling (QuotaPool::overdrawn).
@@ -126,7 +126,7 @@ class KickArbitrator {
     kCount,
   };
 
-  /// States that end by a credit that another TVL gave back.
+  /// States that end when another TVL gives a credit back.
   static constexpr std::array kWoken = {State::kExecutionLent,    State::kExecutionShared,
                                         State::kExecutionAny,     State::kCompletionLent,
                                         State::kCompletionShared, State::kCompletionAny};

@@ -1,12 +1,14 @@
-// A minimum rate: when what it guarantees is due.
+// A minimum rate: when the bytes that it guarantees are due.
 //
-// Each byte is due at a time of its own; a byte that moves puts the next one off by what it takes
-// at this rate. As long as the next one is due, the holder is behind and goes before others. What
-// it moves in its ordinary turns counts as well, so a minimum is a floor and not an addition; but
-// no holder is ahead by more than a burst, or it would have none for as long as it once had much.
-// While it rests, nothing becomes due beyond a burst: it has nothing to send, and no command of it
-// is under way. One that waits for its peer does not rest: what it could not send meanwhile is due
-// when the peer answers.
+// Each byte is due at a time of its own. A byte that moves puts the next one off by the time that
+// it takes at this rate. As long as the next one is due, the holder is behind and goes before
+// others. Bytes that it moves in its ordinary turns count as well, so a minimum is a floor and not
+// an addition. But no holder is ahead by more than a burst. Otherwise it would have no minimum for
+// as long as it once had much.
+//
+// A holder is idle if it has nothing to send and no command in progress. While it is idle, nothing
+// becomes due beyond a burst. A holder that waits for its peer is not idle: the bytes that it could
+// not send meanwhile are due when the peer answers.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +21,11 @@ namespace softhca::schedule {
 
 class MinimumRate {
  public:
-  /// What is due is kept for so long at most, however long others were served instead: after a
-  /// pause of the whole engine, one that catches up holds up the others.
+  /// Bytes stay due for so long at most, however long others were served instead. After a pause of
+  /// the whole engine, a holder that catches up holds up the others.
   static constexpr Duration kLongestLag = std::chrono::milliseconds(100);
 
-  /// Takes effect at once: nothing is due from before. `per_second` 0: there is none.
+  /// Takes effect at once: nothing is due from before. `per_second` 0: no minimum.
   void set(const Rate& rate, Time now) {
     if (rate == rate_) return;
     rate_ = rate;
@@ -32,12 +34,12 @@ class MinimumRate {
   const Rate& rate() const { return rate_; }
   bool given() const { return rate_.per_second != 0; }
 
-  /// Is it behind its minimum?
+  /// True if the holder is behind its minimum.
   bool behind(Time now) const { return given() && due_ <= now; }
-  /// When its next byte is due.
+  /// Returns when its next byte is due.
   Time due() const { return due_; }
 
-  /// `before_others`: they waited.
+  /// Counts bytes that the holder moved. `before_others`: others waited meanwhile.
   void moved(std::uint64_t bytes, Time now, bool before_others) {
     if (!given()) return;
     due_ = std::max(due_, now - kLongestLag);
@@ -45,9 +47,9 @@ class MinimumRate {
     due_ = before_others ? next : std::max(due_, std::min(next, now + burst_time()));
   }
 
-  /// It has had nothing to do since.
+  /// Begins a time in which the holder is idle.
   void rest(Time now) { rested_since_ = now; }
-  /// It has something to do.
+  /// Ends that time: the holder has something to do.
   void resume(Time now) {
     if (!given()) return;
     const Time within_burst = now - burst_time();
@@ -67,7 +69,7 @@ class MinimumRate {
 
   Rate rate_;
   Time due_{};
-  Time rested_since_{};  ///< kNever: it does not rest
+  Time rested_since_{};  ///< kNever: it is not idle
 };
 
 }  // namespace softhca::schedule

@@ -6,7 +6,7 @@ MinimumRates::MinimumRates(std::uint16_t tenants, std::uint16_t classes, std::ui
                            std::uint32_t queue_pairs)
     : slots_(queue_pairs), tenants_(tenants), classes_(classes), tvls_(tvls) {}
 
-/// True: it is given from now on, or no longer.
+/// Changes a minimum. True if it was not given before and is now, or the reverse.
 bool MinimumRates::change(MinimumRate& of, const Rate& rate) {
   const bool before = of.given();
   of.set(rate, now_);
@@ -15,10 +15,16 @@ bool MinimumRates::change(MinimumRate& of, const Rate& rate) {
   return of.given() != before;
 }
 
-/// Its queue pairs count for the tenant from now on.
+/// Moves the class to the tenant, for which its queue pairs count from now on.
 void MinimumRates::join(QosClass& qos_class, std::uint32_t tenant) {
-  if (qos_class.tenant != kNoTenant) tenants_[qos_class.tenant].under_way -= qos_class.under_way;
-  if (tenant != kNoTenant) tenants_[tenant].under_way += qos_class.under_way;
+  if (qos_class.tenant != kNoTenant) {
+    tenants_[qos_class.tenant].under_way -= qos_class.under_way;
+    --tenants_[qos_class.tenant].members;
+  }
+  if (tenant != kNoTenant) {
+    tenants_[tenant].under_way += qos_class.under_way;
+    ++tenants_[tenant].members;
+  }
   qos_class.tenant = tenant;
 }
 
@@ -68,7 +74,7 @@ void MinimumRates::forget(TenantId tenant) {
   find_rated();
 }
 
-/// Lists what has a minimum, so that nobody looks at the others.
+/// Lists the holders of minimums, so that the others need not be checked.
 void MinimumRates::find_rated() {
   rated_tenants_.clear();
   covered_.clear();
@@ -87,7 +93,7 @@ void MinimumRates::find_rated() {
 }
 
 void MinimumRates::add_vain(QosClass& qos_class, std::uint64_t cost) {
-  qos_class.vain = std::min(vain_of(qos_class) + cost, 2 * kMostVain);
+  qos_class.vain = std::min(vain_of(qos_class) + cost, kCountedVain);
   qos_class.vain_as_of = now_;
 }
 

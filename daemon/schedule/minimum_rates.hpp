@@ -1,14 +1,15 @@
-// Minimum rates of tenants, of their QoS classes, of TVLs and of queue pairs: who is behind its
-// own, and therefore goes before others wherever these take turns.
+// Minimum rates of tenants, of their QoS classes, of TVLs and of queue pairs. A holder that is
+// behind its own goes before others wherever these take turns.
 //
-// Rates are of bytes that turns of queue pairs move. A minimum of a class is part of that
-// of its tenant, one of a TVL or queue pair part of that of its class, so at each step from the
-// tenants downwards the one that is behind goes first, and where none is, the order is by weights.
+// Rates are of bytes that turns of queue pairs move. A minimum of a class is part of that of its
+// tenant. A minimum of a TVL or queue pair is part of that of its class. So at each step from the
+// tenants downwards the one that is behind goes first. Where none is, the order is by weights.
 //
-// Only who moves bytes goes first. Work that comes to nothing (doorbells that say nothing, turns in
-// which nothing could be sent) would let a class that stays behind keep others from theirs: so it
-// goes first only with so much of that for what it moves. Otherwise it goes by its weight, which
-// may mean that it moves nothing for long, so such work is forgiven after a while.
+// Only a class that moves bytes goes first. Work that comes to nothing (doorbells that say nothing,
+// turns in which nothing could be sent) would let a class that stays behind keep others from their
+// rates. So the bytes that a class moves bound how much of such work goes first. Beyond that it
+// goes by its weight, which may mean that it moves nothing for long. So such work is forgiven after
+// a while.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +28,11 @@ class MinimumRates {
 
   // --- set-up: on the thread that uses it, or before; allocates
   void set(TenantId tenant, const Rate& rate);
-  /// A class, which is the tenant's from now on, minimum or not.
+  /// Sets the minimum of a class, which belongs to the tenant from now on, with a minimum or not.
   void set(QosClassId qos_class, TenantId tenant, const Rate& rate);
   void set(TvlId tvl, QosClassId qos_class, const Rate& rate);
   void set_queue_pair(std::uint32_t slot, const Rate& rate);
-  /// The tenant is going, and its classes.
+  /// Removes the minimums of the tenant and of its classes, since it is about to be removed.
   void forget(TenantId tenant);
 
   const MinimumRate& of(TenantId tenant) const { return tenants_[tenant.value].rate; }
@@ -41,18 +42,19 @@ class MinimumRates {
     return slot < queue_pairs_.size() ? queue_pairs_[slot].rate() : Rate{};
   }
 
-  // --- who is behind
+  // --- which are behind
   bool any() const { return given_ != 0; }
   void begin_step(Time now) { now_ = now - behind_by_; }
-  /// The tenant, which is behind for longest, has its turn. If that is too long there is not enough
-  /// for all minimums: they are short in proportion, by a clock that is slow.
+  /// To be called when the tenant that is behind for longest has its turn. If it is behind for too
+  /// long, there is not enough for all minimums. Their clock is slowed down then, so that they all
+  /// fall short in proportion.
   void keep_up_with(std::uint32_t tenant) {
     const Duration excess = now_ - tenants_[tenant].rate.due() - MinimumRate::kLongestLag;
     if (excess <= Duration::zero()) return;
     behind_by_ += excess;
     now_ -= excess;
   }
-  /// May the class, or one of its tenant's other classes for it, go before others?
+  /// True if the class may go before others, for its minimum or for that of its tenant.
   bool behind(QosClassId qos_class) const {
     const QosClass& it = classes_[qos_class.value];
     return it.tenant != kNoTenant && !comes_to_nothing(qos_class) &&
@@ -66,19 +68,20 @@ class MinimumRates {
   bool queue_pair_behind(std::uint32_t slot) const {
     return slot < queue_pairs_.size() && queue_pairs_[slot].behind(now_);
   }
-  /// Is there a minimum for its tenant or for itself?
+  /// True if there is a minimum for its tenant or for itself.
   bool covers(QosClassId qos_class) const {
     if (qos_class.value >= classes_.size()) return false;
     const QosClass& it = classes_[qos_class.value];
     return it.rate.given() || (it.tenant != kNoTenant && tenants_[it.tenant].rate.given());
   }
-  /// Work for the class has come to nothing too often for what it has moved, or in this step.
+  /// True if work for the class has come to nothing too often for what it has moved, or in this
+  /// step.
   bool comes_to_nothing(QosClassId qos_class) const {
     const QosClass& it = classes_[qos_class.value];
     return vain_of(it) > kMostVain || (it.vain_turns >= kMostVainTurns && it.vain_since == now_);
   }
 
-  /// Of the tenants with a minimum that `may` accepts, the one that is behind for longest;
+  /// Returns the tenant that is behind for longest, among those with a minimum that `may` accepts;
   /// kNoIndex: none is behind.
   template <class May>
   std::uint32_t first_tenant(May&& may) const {
@@ -93,41 +96,47 @@ class MinimumRates {
   std::uint32_t first_tvl(QosClassId qos_class, May&& may) const {
     return first_of(classes_[qos_class.value].tvls, tvls_, may);
   }
-  /// Classes of tenants that have minimums.
+  /// Classes with a minimum, and those of tenants with one.
   const std::vector<QosClassId>& covered() const { return covered_; }
 
   // --- what they have moved
-  /// Which of them went before others, who waited.
+  /// Which of them went before others that waited.
   struct First {
     bool tenant = false;
     bool qos_class = false;
     bool tvl = false;
     bool any() const { return tenant || qos_class || tvl; }
   };
-  /// A turn of the queue pair is over, and has taken so long.
+  /// Counts a turn of the queue pair, which has moved `bytes` and taken `cost`.
   void turn_over(QosClassId qos_class, TvlId tvl, std::uint32_t slot, std::uint64_t bytes,
                  std::uint64_t cost, const First& first);
-  /// Work for a class that is behind, outside the turns of its queue pairs.
+  /// Counts work for a class that is behind, outside the turns of its queue pairs.
   void worked(QosClassId qos_class, std::uint64_t cost);
-  /// How much of the engine the tenant has had before others, in cost units.
+  /// Adds work for turns that went first and moved bytes.
+  void add_first_cost(TenantId tenant, std::uint64_t cost) {
+    tenants_[tenant.value].first_cost += cost;
+  }
+  /// Returns how much of the engine the tenant has had before others, in cost units.
   std::uint64_t first_cost(TenantId tenant) const { return tenants_[tenant.value].first_cost; }
 
-  // --- who has something to do
-  /// One more queue pair of the class has commands, which may wait for their peers.
+  // --- which have something to do
+  /// Counts one more queue pair of the class with commands, which may wait for their peers.
   void began(QosClassId qos_class) {
     QosClass& it = classes_[qos_class.value];
     if (it.under_way++ == 0) it.rate.resume(now_);
     if (it.tenant != kNoTenant && tenants_[it.tenant].under_way++ == 0)
       tenants_[it.tenant].rate.resume(now_);
   }
-  /// One of them has none any more. Have others of the class, or of its tenant, turns?
+  /// Counts out a queue pair that has no commands any more. `class_has_turns`, `tenant_has_turns`:
+  /// others of the class, or of its tenant, have turns.
   void ended(QosClassId qos_class, bool class_has_turns, bool tenant_has_turns) {
     QosClass& it = classes_[qos_class.value];
     if (--it.under_way == 0 && !class_has_turns) it.rate.rest(now_);
     if (it.tenant != kNoTenant && --tenants_[it.tenant].under_way == 0 && !tenant_has_turns)
       tenants_[it.tenant].rate.rest(now_);
   }
-  /// It has turns, or none: then it rests, unless it has commands.
+  /// To be called when it gets turns, or has none any more: then it is idle, unless it has
+  /// commands.
   void resume_tenant(std::uint32_t tenant) { tenants_[tenant].rate.resume(now_); }
   void rest_tenant(std::uint32_t tenant) {
     if (tenants_[tenant].under_way == 0) tenants_[tenant].rate.rest(now_);
@@ -144,10 +153,12 @@ class MinimumRates {
   /// a message of 4 KiB.
   static constexpr std::uint64_t kMostVain = 1 << 20;
   static constexpr std::uint64_t kVainOfByte = 8;
-  /// A unit is forgiven after this time: work that comes to nothing goes first in 1/128 of the
-  /// time. Of more than twice `kMostVain` the rest is forgiven at once.
+  /// Most cost units of such work that count; the rest is forgiven at once.
+  static constexpr std::uint64_t kCountedVain = 8 * kMostVain;
+  /// The time in which a unit is forgiven, of all classes of a tenant together: their work that
+  /// comes to nothing goes first in 1/128 of the time.
   static constexpr Duration kForgiven{16};
-  /// Turns in which nothing moves, in a poll step.
+  /// Most turns in a poll step in which nothing moves.
   static constexpr std::uint32_t kMostVainTurns = 2;
 
   struct Tenant {
@@ -155,6 +166,7 @@ class MinimumRates {
     std::vector<std::uint32_t> classes;  ///< with a minimum
     std::uint64_t first_cost = 0;
     std::uint32_t under_way = 0;  ///< queue pairs with commands
+    std::uint32_t members = 0;    ///< its classes
   };
   struct QosClass {
     MinimumRate rate;
@@ -164,7 +176,7 @@ class MinimumRates {
     std::uint64_t vain = 0;
     Time vain_as_of{};
     std::uint32_t vain_turns = 0;
-    Time vain_since{};  ///< the step of these
+    Time vain_since{};  ///< the poll step of these turns
   };
   struct Tvl {
     MinimumRate rate;
@@ -180,11 +192,13 @@ class MinimumRates {
         first = i;
     return first;
   }
-  /// Cost units of work that has come to nothing and is not forgiven.
+  /// Returns the cost units of work that has come to nothing and is not forgiven.
   std::uint64_t vain_of(const QosClass& qos_class) const {
     if (qos_class.vain == 0) return 0;
-    const auto forgiven =
-        static_cast<std::uint64_t>(std::max(now_ - qos_class.vain_as_of, Duration()) / kForgiven);
+    const Duration past = std::max(now_ - qos_class.vain_as_of, Duration());
+    const std::uint32_t members =
+        qos_class.tenant == kNoTenant ? 1 : tenants_[qos_class.tenant].members;
+    const auto forgiven = static_cast<std::uint64_t>(past / (kForgiven * members));
     return qos_class.vain - std::min(qos_class.vain, forgiven);
   }
   void add_vain(QosClass& qos_class, std::uint64_t cost);
@@ -193,7 +207,7 @@ class MinimumRates {
   void find_rated();
 
   Time now_{};            ///< by the clock of minimums
-  Duration behind_by_{};  ///< it is so slow
+  Duration behind_by_{};  ///< how late that clock is
   std::uint32_t given_ = 0;
   std::uint32_t slots_;
   std::vector<Tenant> tenants_;

@@ -1,5 +1,5 @@
 // When doorbells leave the scheduler for the overflow buffer (mechanism B4): the thresholds that
-// tell a potential deadlock.
+// show a potential deadlock.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,11 @@
 
 namespace softhca::schedule {
 
-/// How many places of the scheduler are to be free.
+/// How many places of the scheduler should be free.
 ///
-/// Adaptive: a quarter of what is in use on the average of the last milliseconds, at least the
-/// configured number and at most half of all. Where many queue pairs have doorbells pending all the
-/// time, newcomers find room without anybody being pruned; a burst after a quiet time may
-/// use nearly everything.
+/// Adaptive: a quarter of the average number in use over the last milliseconds, at least the
+/// configured number and at most half of all. If many queue pairs have doorbells pending all the
+/// time, newcomers find room without pruning. A burst after a quiet time may use nearly everything.
 class EntryThreshold {
  public:
   static constexpr Duration kInterval = std::chrono::microseconds(100);
@@ -39,15 +38,15 @@ class EntryThreshold {
   std::int64_t average_ = 0;  ///< times kWeight
 };
 
-/// The dedicated PCBs of one tenant: are they all waiting?
+/// The dedicated PCBs of one tenant, and whether all of them wait.
 ///
 /// Adaptive: when PCBs are held n times as long as usual (moving average over some 8 commands
-/// against one over some 256), n times as many have to be free, up to half of all; a tenant whose
-/// peers slow down thus keeps less in the scheduler.
+/// against one over some 256), n times as many have to be free, up to half of all. So a tenant with
+/// peers that slow down keeps less in the scheduler.
 class DedicatedWatch {
  public:
   void taken() { ++in_use_; }
-  /// The command was handed to its transport and needs nothing more of the daemon's.
+  /// The command was handed to its transport and needs nothing more of the daemon.
   void waits() { ++waiting_; }
   /// `waited`: waits() was called for it; `held`: since taken().
   void released(bool waited, Duration held) {
@@ -66,7 +65,8 @@ class DedicatedWatch {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(scaled, least, most));
   }
   std::uint32_t free(std::uint32_t limit) const { return limit - std::min(limit, in_use_); }
-  /// A potential deadlock: below the threshold, and only the peers can change that.
+  /// True in a potential deadlock: fewer are free than the threshold, and only the peers can change
+  /// that.
   bool stuck(const DoorbellConfig& config, std::uint32_t limit) const {
     return waiting_ == in_use_ && free(limit) < std::max(config.dedicated_threshold, limit / 2) &&
            free(limit) < threshold(config, limit);

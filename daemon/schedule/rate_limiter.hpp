@@ -24,21 +24,21 @@ class RateLimiter {
   const Rate& messages() const { return messages_.rate(); }
   bool limited() const { return bytes_.rate().per_second != 0 || messages_.rate().per_second != 0; }
 
-  /// So many bytes, and messages that start.
+  /// Charges so many bytes, and messages that start.
   void charge(std::uint64_t bytes, Time now, std::uint32_t messages = 1) {
     bytes_.charge(bytes, now);
     messages_.charge(messages, now);
   }
-  /// The message was taken back before it went.
+  /// Refunds a message that was taken back before it went.
   void refund(std::uint64_t bytes) {
     bytes_.refund(bytes);
     messages_.refund(1);
   }
-  /// The next command may start from then on.
+  /// Returns when the next command may start.
   Time ready_at() const {
     return latest([](const TokenBucket& b) { return b.ready_at(); });
   }
-  /// A good part of the bursts may start at once from then on.
+  /// Returns when a good part of the bursts may start at once.
   Time half_full_at() const {
     return latest([](const TokenBucket& b) { return b.half_full_at(); });
   }

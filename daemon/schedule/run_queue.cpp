@@ -3,10 +3,10 @@
 namespace softhca::schedule {
 namespace {
 
-// Virtual time starts anew here: half of what the tags hold, so that none overflows before.
+// Virtual time starts anew at half of what the tags hold, so that none overflows before.
 constexpr std::uint64_t kRestart = std::uint64_t{1} << 62;
 
-/// `behind` goes first, if there is one; else it goes by the order.
+/// Returns `behind` if there is one, else the first in the order.
 template <class Order, class T>
 std::uint32_t next_of(Order& order, const T* items, std::uint32_t behind) {
   if (behind != kNoIndex) return behind;
@@ -98,7 +98,7 @@ std::optional<std::uint32_t> RunQueue::pop() {
   return slot;
 }
 
-/// Of the classes of the tenant that have work, the one that is furthest behind its minimum.
+/// Returns the class of the tenant that is furthest behind its minimum, among those with work.
 std::uint32_t RunQueue::class_behind(std::uint32_t tenant) const {
   if (!tenants_[tenant].order.contended()) return kNoIndex;
   return minimums_->first_class(TenantId(static_cast<std::uint16_t>(tenant)), [&](auto id) {
@@ -107,7 +107,8 @@ std::uint32_t RunQueue::class_behind(std::uint32_t tenant) const {
   });
 }
 
-/// The same of tenants: unless nothing comes of the work of the class that would be served.
+/// Does the same for tenants. Leaves a tenant out if the work of the class that would be served
+/// comes to nothing.
 std::uint32_t RunQueue::tenant_behind() const {
   if (!order_.contended()) return kNoIndex;
   return minimums_->first_tenant([&](std::uint32_t id) {
@@ -118,7 +119,7 @@ std::uint32_t RunQueue::tenant_behind() const {
   });
 }
 
-/// The same of the TVLs of a class.
+/// Does the same for the TVLs of a class.
 std::uint32_t RunQueue::lane_behind(const QosClass& qos_class, std::uint32_t id) const {
   if (!qos_class.order.contended()) return kNoIndex;
   return minimums_->first_tvl(QosClassId(static_cast<std::uint16_t>(id)), [&](std::uint32_t tvl) {
@@ -126,7 +127,7 @@ std::uint32_t RunQueue::lane_behind(const QosClass& qos_class, std::uint32_t id)
   });
 }
 
-/// The next of a class that has work.
+/// Takes the next queue pair of a class that has work.
 std::uint32_t RunQueue::pop_of(QosClass& qos_class, std::uint32_t id) {
   if (qos_class.order.now() >= kRestart)
     qos_class.order.restart(lanes_, [id](const Lane& lane) { return lane.qos_class == id; });
@@ -189,7 +190,7 @@ bool RunQueue::may_begin(QosClassId id, std::uint64_t lead) const {
          tenant.order.lead(classes_.data(), id.value) <= lead;
 }
 
-/// The class has its first queue pair with work.
+/// Adds the class: it has its first queue pair with work.
 void RunQueue::enter(std::uint32_t id) {
   const std::uint32_t tenant = classes_[id].tenant;
   const bool rested = classes_[id].rested;
@@ -201,7 +202,7 @@ void RunQueue::enter(std::uint32_t id) {
   if (first) minimums_->resume_tenant(tenant);
 }
 
-/// The class has lost its last queue pair with work.
+/// Removes the class: it has lost its last queue pair with work.
 void RunQueue::leave(std::uint32_t id) {
   const std::uint32_t tenant = classes_[id].tenant;
   tenants_[tenant].order.leave(classes_.data(), id);

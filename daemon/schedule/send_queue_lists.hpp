@@ -1,6 +1,6 @@
 // Which send queues have doorbells, and where each of them stands: descriptors in lists of their
-// class, classes in lists of the scheduler (mechanism B2). Keeps these lists consistent;
-// SendQueueScheduler and SendQueueOverflow decide what is moved where, and when.
+// class, classes in lists of the scheduler (mechanism B2). This part keeps the lists consistent.
+// SendQueueScheduler and SendQueueOverflow decide what moves where, and when.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ struct DoorbellCounters {
   Counter hostile;
   Counter fetched;            ///< commands
   Counter pruned;             ///< doorbells that went from here to the overflow buffer
-  Counter joined;             ///< later ones, of queue pairs that had one there
-  Counter recovered;          ///< read back, each with all that joined it there
-  Counter lost;               ///< read back as something else: scribbled on
-  Counter dropped;            ///< forgotten there: their queue pair had closed
+  Counter joined;             ///< later doorbells, of queue pairs that had one there
+  Counter recovered;          ///< doorbells read back, each with all that joined it there
+  Counter lost;               ///< read back as something else: overwritten
+  Counter dropped;            ///< forgotten there, since their queue pair had closed
   Gauge overflow;             ///< queue pairs with a doorbell in the overflow buffer
   Gauge overflow_high_water;  ///< most at once
 };
 
-/// Where the commands of a queue pair stand that were kicked and have not started: in the kick list
-/// of its own TVL, as those of VCBs and those fetched into ordinary PCBs do, or of the dedicated
-/// one.
+/// Which kick list has the commands of a queue pair that were kicked and have not started. That of
+/// its own TVL has those of VCBs and those fetched into ordinary PCBs. That of the dedicated TVL
+/// has those fetched into dedicated PCBs.
 enum class KickedIn : std::uint8_t { kNone, kOwnTvl, kDedicatedTvl };
 
 class SendQueueLists {
  public:
   static constexpr std::uint32_t kNoBound = 0xffffffff;
-  /// Queue pairs pruned never, once, up to 3, 7, ... times.
+  /// Queue pairs by how often they were pruned: never, once, up to 3, 7, ... times.
   static constexpr std::uint32_t kArrivalClasses = 8;
 
   enum class State : std::uint8_t {
@@ -48,7 +48,7 @@ class SendQueueLists {
     kHeld,     ///< in its class's held list: pending, but VCB commands must start first
     // Nothing pending here, a doorbell in the overflow buffer:
     kOverflow,         ///< in its class's overflow list
-    kOverflowBlocked,  ///< in the list of these
+    kOverflowBlocked,  ///< in its class's list of blocked ones
     kOverflowHeld,     ///< in no list until VCB commands have started
   };
 
@@ -65,7 +65,7 @@ class SendQueueLists {
     State state = State::kClosed;
     std::uint8_t arrival_class = 0;  ///< which of QosClass::arrivals
     KickedIn kicked_in = KickedIn::kNone;
-    bool by_vcb = false;  ///< the last one kicked
+    bool by_vcb = false;  ///< the last one kicked came by VCB
 
     std::uint32_t pending() const { return write - read; }
     bool overflowed() const { return state >= State::kOverflow; }
@@ -103,7 +103,7 @@ class SendQueueLists {
 
   /// Links an idle descriptor that has a doorbell, and puts it into the ready or the held list.
   void link(QpSlot slot, std::uint32_t arrival_class);
-  /// Gives the descriptor's place back and takes it out of its list, if it has one.
+  /// Gives the place of the descriptor back, and takes it out of its list if it is in one.
   void unlink(QpSlot slot);
   /// Puts the descriptor into the list of `state`, which is its state from now on. REQUIRES: it is
   /// in no list.
@@ -113,7 +113,7 @@ class SendQueueLists {
   static bool is_blocked(const Descriptor& d) {
     return d.state == State::kBlocked || d.state == State::kOverflowBlocked;
   }
-  /// The first ready descriptor of the class, which becomes the last. REQUIRES: there is one.
+  /// Returns the first ready descriptor of the class and makes it the last. REQUIRES: there is one.
   QpSlot next_ready(QosClass& qos_class);
 
   std::uint32_t linked() const { return linked_.value(); }
@@ -122,7 +122,7 @@ class SendQueueLists {
   // --- classes
 
   std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes_.size()); }
-  /// Classes with doorbells anywhere.
+  /// Returns the number of classes with doorbells anywhere.
   std::uint32_t active_count() const { return active_count_; }
   /// Keeps the invariant: a class stands in each list of the scheduler exactly while it belongs.
   void update(QosClassId id);
@@ -131,14 +131,15 @@ class SendQueueLists {
   const ClassList<&QosClass::active>& active() const { return active_; }
   const ClassList<&QosClass::recovering>& recovering() const { return recovering_; }
   const ClassList<&QosClass::over_bound>& over_bound() const { return over_bound_; }
-  /// A class with work that is behind a minimum rate; such classes go round. kNoQosClass: none is.
+  /// Returns a class with work that is behind a minimum rate; such classes go round. kNoQosClass:
+  /// none is.
   QosClassId next_behind() {
     return minimums_ != nullptr && minimums_->any() ? find_behind() : kNoQosClass;
   }
-  /// The first becomes the last.
+  /// Makes the first class the last.
   void rotate_with_work() { with_work_.rotate(classes_.data()); }
   void rotate_recovering() { recovering_.rotate(classes_.data()); }
-  /// The id of the first class of a list for which `wanted` is true; kNoIndex: none.
+  /// Returns the id of the first class of a list for which `wanted` is true; kNoIndex: none.
   template <IndexLink QosClass::*member, class Wanted>
   std::uint32_t find(const ClassList<member>& list, Wanted&& wanted) const {
     std::uint32_t i = list.front();
@@ -166,7 +167,7 @@ class SendQueueLists {
   ClassList<&QosClass::recovering> recovering_;
   ClassList<&QosClass::over_bound> over_bound_;
   const MinimumRates* minimums_;
-  std::size_t behind_ = 0;  ///< place of the class that was the last to be behind
+  std::size_t behind_ = 0;  ///< place of the class that was last found behind
 };
 
 }  // namespace softhca::schedule

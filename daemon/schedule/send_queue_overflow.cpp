@@ -11,7 +11,8 @@ std::uint32_t SendQueueOverflow::limit() const {
   return std::max(config_.entries - std::min(config_.entries, threshold), lists_.active_count());
 }
 
-/// Places every active class may have. At least 1: limit() is no less than these classes are.
+/// Returns the places that every active class may have: at least 1, since limit() is no less than
+/// these classes are.
 std::uint32_t SendQueueOverflow::share() const {
   return limit() / std::max(lists_.active_count(), 1u);
 }
@@ -30,8 +31,8 @@ void SendQueueOverflow::link(QpSlot slot) {
   prune(victim(qos_class.linked > share() ? qos_class : lists_[most_linked()]));
 }
 
-/// What the overflow buffer says of this queue pair, if it can be true: something new (else
-/// nothing would have been written), and within the send queue.
+/// Returns what the overflow buffer says of this queue pair, if it can be true. It has to be new,
+/// since otherwise nothing would have been written, and within the send queue.
 std::optional<std::uint32_t> SendQueueOverflow::read_back(QpSlot slot) const {
   const Descriptor& d = lists_[slot];
   const auto end = buffer_.read(slot);
@@ -87,7 +88,7 @@ void SendQueueOverflow::drop(QpSlot slot) {
   lists_.class_of(lists_[slot]).counters.dropped.add();
 }
 
-/// The queue pair that a class can spare first. REQUIRES: it has linked ones.
+/// Returns the queue pair that a class can spare first. REQUIRES: it has linked ones.
 QpSlot SendQueueOverflow::victim(const QosClass& qos_class) const {
   if (!qos_class.blocked.empty()) return QpSlot(qos_class.blocked.back());
   if (!qos_class.held.empty()) return QpSlot(qos_class.held.back());
@@ -96,8 +97,8 @@ QpSlot SendQueueOverflow::victim(const QosClass& qos_class) const {
   return QpSlot(list->back());
 }
 
-/// The class with the most places; if there are more places taken than the limit allows, or as
-/// many and somebody has less than its share, this one has more than its share.
+/// Returns the class with the most places. It has more than its share if more places are taken than
+/// the limit allows, or as many while another class has less than its share.
 QosClassId SendQueueOverflow::most_linked() const {
   QosClassId most(static_cast<std::uint16_t>(lists_.active().front()));
   lists_.find(lists_.active(), [&](QosClassId id) {
@@ -110,7 +111,7 @@ QosClassId SendQueueOverflow::most_linked() const {
 void SendQueueOverflow::take_turns(QpSlot slot) {
   const QosClass& qos_class = lists_.class_of(lists_[slot]);
   if (qos_class.overflow.empty() || source_for(qos_class) != Source::kNowhere) return;
-  if (qos_class.linked > qos_class.bound) return;  // smaller soon: relieve()
+  if (qos_class.linked > qos_class.bound) return;  // relieve() prunes it
   prune(slot);
 }
 
@@ -140,7 +141,7 @@ Relief SendQueueOverflow::relieve() {
     prune(slot);
     return {Relief::Kind::kPruned, slot};
   }
-  // Once round, from where the last recovery left off.
+  // Goes once round, from where the last recovery left off.
   const std::uint32_t last = lists_.recovering().back();
   for (std::uint32_t i = lists_.recovering().front(); i != kNoIndex;
        i = lists_.recovering().front()) {
@@ -152,7 +153,7 @@ Relief SendQueueOverflow::relieve() {
   return {};
 }
 
-/// The oldest doorbell of a class comes back. REQUIRES: there is a source for its place.
+/// Brings back the oldest doorbell of a class. REQUIRES: there is a source for its place.
 Relief SendQueueOverflow::recover(QosClassId id) {
   QosClass& qos_class = lists_[id];
   const QpSlot slot(qos_class.overflow.front());

@@ -1,12 +1,12 @@
 // The send queue scheduler's overflow: pruning and recovery of doorbells (mechanisms B4, B5).
 //
-// Only so many descriptors may be linked at once. Beyond, a doorbell is pruned: written to the
-// overflow buffer in the tenant's memory, and forgotten here, except for the fact that it is there.
+// Only so many descriptors may be linked at once. Beyond that a doorbell is pruned: it is written
+// to the overflow buffer in the tenant's memory, and the scheduler remembers only that it is there.
 // Further doorbells of that queue pair join it.
-//   - Every class that has doorbells anywhere has a share of the places, the same for each. A
-//     class within its share is never pruned for others and may always recover.
-//   - Queue pairs that cannot go on do not keep others of their class from coming back, and where
-//     those that can are too many they take turns with them: nobody waits forever.
+//   - Every class that has doorbells anywhere has a share of the places, the same for each. A class
+//     within its share is never pruned for others and may always recover.
+//   - Queue pairs that cannot go on do not keep others of their class from coming back. If those
+//     that can go on are too many, they take turns with the others, so that none waits forever.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Relief {
     kNone,       ///< there was nothing to do
     kPruned,     ///< a doorbell went to the overflow buffer
     kRecovered,  ///< one came back
-    kLost,       ///< `slot`: what was read back is no doorbell of it; it has none now
+    kLost,       ///< what was read back is not a doorbell of `slot`, which has none now
   };
   Kind kind = Kind::kNone;
   QpSlot slot{0};
@@ -61,23 +61,24 @@ class SendQueueOverflow {
   /// Follows the load (adaptive thresholds).
   void sample(Time now) { threshold_.sample(now, lists_.linked()); }
 
-  /// Descriptors that may be linked at once: at least one for each class that has doorbells.
+  /// Returns how many descriptors may be linked at once: at least one for each class with
+  /// doorbells.
   std::uint32_t limit() const;
 
-  /// An idle queue pair with a doorbell takes a place. If that is one too many, a doorbell is
+  /// Gives a place to an idle queue pair with a doorbell. If that is one too many, a doorbell is
   /// pruned, perhaps this one.
   void link(QpSlot slot);
-  /// A doorbell of a queue pair whose earlier ones have overflowed.
+  /// Adds a doorbell of a queue pair that has earlier ones in the overflow buffer.
   RingVerdict join(QpSlot slot, std::uint32_t sequence_end);
-  /// The queue pair closes, and what overflowed is forgotten. REQUIRES: something has.
+  /// Forgets what overflowed of a queue pair that closes. REQUIRES: something has.
   void drop(QpSlot slot);
-  /// After a turn: the queue pair makes room, if it has to, for those of its class that wait in the
-  /// overflow buffer.
+  /// To be called after a turn: the queue pair makes room, if it has to, for those of its class
+  /// that wait in the overflow buffer.
   void take_turns(QpSlot slot);
 
-  /// True: relieve() has something to do.
+  /// True if relieve() has something to do.
   bool may_relieve() const;
-  /// Prunes what is too much, else recovers a doorbell.
+  /// Prunes a doorbell if there are too many, else recovers one.
   Relief relieve();
 
  private:
@@ -92,7 +93,7 @@ class SendQueueOverflow {
   bool too_many() const { return !lists_.over_bound().empty() || lists_.linked() > limit(); }
   void take_place(QpSlot slot);
   void prune(QpSlot slot);
-  /// Nothing of the queue pair is in the overflow buffer any longer.
+  /// Notes that nothing of the queue pair is in the overflow buffer any longer.
   void forget(QpSlot slot);
   std::optional<std::uint32_t> read_back(QpSlot slot) const;
   QpSlot victim(const QosClass& qos_class) const;

@@ -40,7 +40,7 @@ RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
     counters.stale.add();
     return RingVerdict::kStale;
   }
-  // Commands between the read pointer and the end are not even fetched, let alone completed, so the
+  // Commands between the read pointer and the end are not even fetched, let alone completed. So the
   // send queue of an honest process has room for them.
   if (sequence_end - d.read > d.entries) {
     counters.hostile.add();
@@ -67,7 +67,7 @@ void SendQueueScheduler::vcb_kicked(QpSlot slot) {
   d.by_vcb = true;
 }
 
-/// A class that is behind a minimum leaves the order of the others as it is.
+/// A turn of a class that is behind a minimum does not change the order of the others.
 std::optional<Turn> SendQueueScheduler::next() {
   if (lists_.with_work().empty()) return std::nullopt;
   const QosClassId behind = lists_.next_behind();

@@ -1,19 +1,21 @@
-// Send queue scheduler: doorbells, and which send queue is read next (mechanisms A5, B1 to B5).
+// Send queue scheduler: accepts doorbells, and selects the send queue that is read next (mechanisms
+// A5, B1 to B5).
 //
 // A doorbell says "the send queue of this pair holds commands up to here", so a later one contains
-// the earlier ones: the scheduler's buffer is one descriptor per queue pair with a read pointer
-// (next command to fetch) and a write pointer (where the latest doorbell ends). Descriptors with
-// work stand in a list of their class, classes with work in a list of the scheduler; both take
-// turns.
+// the earlier ones. The scheduler's buffer is therefore one descriptor per queue pair, with two
+// pointers. The read pointer is the next command to fetch; the write pointer is where the latest
+// doorbell ends. Descriptors with work stand in a list of their class, classes with work in a list
+// of the scheduler. Both take turns.
 //
 // Order (B3): commands of a queue pair start in sequence whichever way they came. The scheduler
 // counts the commands of a queue pair that have been kicked and not started, and lets it change its
 // kick list only when there are none. Commands of VCBs and those fetched into ordinary PCBs stand
-// in the list of its own TVL, those fetched into dedicated PCBs (A9) in that of the dedicated one.
+// in the list of its own TVL. Those fetched into dedicated PCBs (A9) stand in that of the dedicated
+// one.
 //
 // Overflow (B4, B5): only so many descriptors may be linked at once; for the others see
-// send_queue_overflow.hpp. A queue pair is either linked or overflowed, and nothing of it starts
-// before what overflowed has come back.
+// send_queue_overflow.hpp. A queue pair is either linked or overflowed. Nothing of it starts before
+// what overflowed has come back.
 #pragma once
 
 #include <algorithm>
@@ -59,56 +61,58 @@ class SendQueueScheduler {
 
   // --- queue pairs
 
-  /// A queue pair starts to send: its first command has number `sequence`, its send queue holds
-  /// `entries` commands. REQUIRES: the slot is closed.
+  /// Opens a queue pair that starts to send: its first command has number `sequence`, its send
+  /// queue holds `entries` commands. REQUIRES: the slot is closed.
   void open(QpSlot slot, QosClassId qos_class, std::uint32_t entries, std::uint32_t sequence = 0);
-  /// Forgets its doorbells. Nothing happens if it is not open.
+  /// Closes a queue pair and forgets its doorbells. Does nothing if it is not open.
   void close(QpSlot slot);
-  /// The row is that of a new class: it counts from 0. REQUIRES: no queue pair of it is open.
+  /// Counts from 0, since the row is that of a new class. REQUIRES: no queue pair of it is open.
   void reset(QosClassId qos_class) { lists_[qos_class].counters = DoorbellCounters{}; }
   bool is_open(QpSlot slot) const { return lists_[slot].state != State::kClosed; }
 
   // --- the two ways of a command
 
-  /// A doorbell, rung by the process or made from a VCB command without PCB or out of turn (pass
-  /// its sequence number + 1). REQUIRES: open.
+  /// Accepts a doorbell, rung by the process or made from a VCB command without PCB or out of turn
+  /// (pass its sequence number + 1). REQUIRES: open.
   RingVerdict ring(QpSlot slot, std::uint32_t sequence_end);
 
-  /// May this VCB command be kicked now? Only when it is exactly the next one, no doorbell is
-  /// pending and none in the dedicated kick list waits for its start. Otherwise ring() for it.
+  /// True if this VCB command may be kicked now: it is exactly the next one, no doorbell is
+  /// pending, and no command in the dedicated kick list waits for its start. Otherwise ring() for
+  /// it.
   bool vcb_may_start(QpSlot slot, std::uint32_t sequence) const;
-  /// The next command was kicked from a VCB. REQUIRES: vcb_may_start().
+  /// To be called when the next command was kicked from a VCB. REQUIRES: vcb_may_start().
   void vcb_kicked(QpSlot slot);
 
-  /// The queue pair whose turn it is; nothing: no queue pair here has work that may be fetched. The
-  /// queue pair and its class go to the end of their lists. Fetch and kick up to `count` commands,
-  /// report them with fetched(), and if something was in the way say so with block() or
-  /// block_class(), or the next turns will be wasted.
+  /// Returns the queue pair that has its turn; nothing: no queue pair here has work that may be
+  /// fetched. The queue pair and its class go to the end of their lists. Fetch and kick up to
+  /// `count` commands, and report them with fetched(). If something was in the way, say so with
+  /// block() or block_class(), or the next turns will be wasted.
   std::optional<Turn> next();
-  /// Where its commands stand that were kicked and have not started; kNone: there are none.
+  /// Returns where its commands stand that were kicked and have not started; kNone: there are none.
   KickedIn kicked_in(QpSlot slot) const { return lists_[slot].kicked_in; }
-  /// The next `count` commands were fetched and kicked. REQUIRES: they were pending, and
-  /// kicked_in() was the same list or none.
+  /// To be called when the next `count` commands were fetched and kicked. REQUIRES: they were
+  /// pending, and kicked_in() was the same list or none.
   void fetched(QpSlot slot, std::uint32_t count, KickedIn list);
 
-  /// A kicked command of this queue pair, of either way, was started (or taken out of its kick
-  /// list). To be reported for every one of them. With the last one the queue pair is unblocked: it
-  /// may take the other list.
+  /// To be called when a kicked command of this queue pair, of either way, was started (or taken
+  /// out of its kick list), for every one of them. With the last one the queue pair is unblocked:
+  /// it may take the other list.
   void started(QpSlot slot);
 
-  /// Commands from `sequence` on were taken out again before they began; they are to be fetched
-  /// anew. REQUIRES: they had been kicked, and every one kicked has been reported started.
+  /// Takes back the commands from `sequence` on, which were taken out again before they began; they
+  /// are to be fetched anew. REQUIRES: they had been kicked, and every one kicked has been reported
+  /// started.
   void rewind(QpSlot slot, std::uint32_t sequence);
 
   // --- obstacles
 
-  /// This queue pair cannot go on (its kick list is full): no turns until unblock(). Doorbells are
-  /// still accepted.
+  /// Gives this queue pair no turns until unblock(): it cannot go on (its kick list is full).
+  /// Doorbells are still accepted.
   void block(QpSlot slot);
   void unblock(QpSlot slot) {
     if (lists_.is_blocked(lists_[slot])) end_block(slot);
   }
-  /// No queue pair of the class can go on (its dedicated PCBs are in use).
+  /// Gives the class no turns: none of its queue pairs can go on (its dedicated PCBs are in use).
   void block_class(QosClassId qos_class);
   void unblock_class(QosClassId qos_class) {
     if (lists_[qos_class].stopped) end_class_block(qos_class);
@@ -116,10 +120,10 @@ class SendQueueScheduler {
 
   // --- overflow
 
-  /// One step: prunes what is too much, else recovers a doorbell, oldest first in each class and
-  /// the classes in turn. To be called a bounded number of times in each poll step.
+  /// Makes one step: prunes a doorbell if there are too many, else recovers one, oldest first in
+  /// each class and the classes in turn. To be called a bounded number of times in each poll step.
   Relief relieve() { return overflow_.relieve(); }
-  /// The class's queue pairs may take at most this many places, whatever its share; kNoBound: no
+  /// Bounds the places that the class's queue pairs may take, whatever its share; kNoBound: no
   /// limit of its own. relieve() removes what is beyond.
   void set_bound(QosClassId qos_class, std::uint32_t places) {
     overflow_.set_bound(qos_class, places);
@@ -129,30 +133,30 @@ class SendQueueScheduler {
 
   // --- figures
 
-  /// next() or relieve() has something to do.
+  /// True if next() or relieve() has something to do.
   bool has_work() const { return !lists_.with_work().empty() || overflow_.may_relieve(); }
-  /// next() has something to do for this class.
+  /// True if next() has something to do for this class.
   bool has_work(QosClassId qos_class) const { return lists_[qos_class].with_work.linked(); }
-  /// next() has something to do for a class that `wanted` accepts.
+  /// True if next() has something to do for a class that `wanted` accepts.
   template <class Wanted>
   bool has_work_of(Wanted&& wanted) const {
     return lists_.find(lists_.with_work(), wanted) != kNoIndex;
   }
-  /// True: its doorbells are in the overflow buffer.
+  /// True if its doorbells are in the overflow buffer.
   bool overflowed(QpSlot slot) const { return lists_[slot].overflowed(); }
-  /// Queue pairs with doorbells here; how many there may be.
+  /// The number of queue pairs with doorbells here, and the most that there may be.
   std::uint32_t linked() const { return lists_.linked(); }
   std::uint32_t linked_high_water() const { return lists_.linked_high_water(); }
   std::uint32_t linked(QosClassId qos_class) const { return lists_[qos_class].linked; }
   std::uint32_t limit() const { return overflow_.limit(); }
   std::size_t max_classes() const { return lists_.class_count(); }
-  /// Commands announced by doorbells and not fetched.
+  /// Returns the number of commands that doorbells announced and that are not fetched.
   std::uint32_t pending(QpSlot slot) const { return lists_[slot].pending(); }
-  /// How many of these may be fetched in one turn.
+  /// Returns how many of these may be fetched in one turn.
   std::uint32_t next_turn(QpSlot slot) const { return std::min(pending(slot), quantum_); }
-  /// Commands kicked that have not started.
+  /// Returns the number of commands that were kicked and have not started.
   std::uint32_t kicked(QpSlot slot) const { return lists_[slot].kicked; }
-  /// True: no queue pair of the class has turns, see block_class().
+  /// True if no queue pair of the class has turns, see block_class().
   bool is_class_blocked(QosClassId qos_class) const { return lists_[qos_class].stopped; }
   std::uint32_t next_sequence(QpSlot slot) const { return lists_[slot].read; }
   const DoorbellCounters& counters(QosClassId qos_class) const {

@@ -18,7 +18,7 @@ bool fits(const QuotaPool& pool, const Quota& quota, std::uint32_t asked) {
   return asked <= has || asked - has <= pool.unallocated();
 }
 
-// The guarantees of dedicated TVLs come on top of the pool: it follows them.
+// The guarantees of dedicated TVLs come on top of the pool, which grows and shrinks with them.
 bool may_shrink(const QuotaPool& pool, const Quota& quota, std::uint32_t asked) {
   const std::uint32_t has = quota.guaranteed.value();
   return asked >= has || has - asked <= pool.free();
@@ -101,7 +101,7 @@ Outcome TvlTable::close(TvlId id) {
   Tvl& tvl = tvls_[id.value];
   tvl.closing = true;
   tvl.execution.may_share = tvl.completion.may_share = true;
-  // The credits of a dedicated TVL belong to nobody else: they leave with it.
+  // The credits of a dedicated TVL leave the pool with it.
   if (tvl.purpose == TvlPurpose::kDedicated) return {};
   execution_.set_guarantee(tvl.execution, 0);
   completion_.set_guarantee(tvl.completion, 0);
@@ -116,7 +116,7 @@ Outcome TvlTable::remove(TvlId id) {
   const bool dedicated = tvl.purpose == TvlPurpose::kDedicated;
   const bool held = tvl.queue_pairs != 0 || tvl.execution.in_use.value() != 0 ||
                     tvl.completion.in_use.value() != 0;
-  // While guarantees given to others are filling, also what is nobody's may be in use.
+  // While guarantees given to others are filling, even credits that no TVL holds may be in use.
   const bool lent = dedicated && (execution > execution_.free() || completion > completion_.free());
   if (held || lent)
     return Error{"TVL " + std::to_string(id.value) + " is in use by " +

@@ -1,5 +1,5 @@
-// Transmit virtual lanes (TVLs): whose they are, their weight, kick-list length and credits
-// (mechanisms A1, A2, A3, A9). TVLs may be added, changed and removed while others are at work.
+// Transmit virtual lanes (TVLs): their tenants, weights, kick-list lengths and credits (mechanisms
+// A1, A2, A3, A9). TVLs may be added, changed and removed while others are at work.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace softhca::schedule {
 
-/// What a TVL carries. The dedicated PCBs of send queue scheduler and management have TVLs of
-/// their own (A9).
+/// What a TVL carries. The dedicated PCBs of the send queue scheduler and of management have TVLs
+/// of their own (A9).
 enum class TvlPurpose : std::uint8_t { kCommands, kDedicated };
 
 struct TvlTerms {
   TenantId tenant;
-  QosClassId qos_class;  ///< of the tenant as a whole: for levels that have none of their own, too
+  QosClassId qos_class;  ///< of the tenant as a whole: also for levels without TVLs of their own
   TvlPurpose purpose = TvlPurpose::kCommands;
   std::uint32_t weight = 1;                 ///< starts per round, relative to the others
   std::uint32_t max_kick_list = 0;          ///< commands that may wait for their start
@@ -38,7 +38,7 @@ struct Tvl {
   TvlPurpose purpose = TvlPurpose::kCommands;
   std::uint32_t weight = 1;
   std::uint32_t max_kick_list = 0;
-  std::uint32_t queue_pairs = 0;  ///< that are on it
+  std::uint32_t queue_pairs = 0;  ///< on this TVL
   Quota execution;
   Quota completion;
   IdleWatch execution_idle;
@@ -60,28 +60,28 @@ class TvlTable {
 
   // --- set-up and live changes, between polls
 
-  /// Errors: table full, a guarantee exceeds what is unallocated (ENOSPC); weight or kick-list
-  /// length 0, a hard cap of no credit at all (EINVAL).
+  /// Adds a TVL. Errors: table full, a guarantee exceeds what is unallocated (ENOSPC); weight or
+  /// kick-list length 0, a hard cap of no credit at all (EINVAL).
   Expected<TvlId> add(const TvlTerms& config);
   /// Gives the TVL the weight, kick-list length, guarantees and access to the shared rest of
-  /// `config`, all or none. A TVL that was closed is open again. What is in use beyond a smaller
-  /// guarantee is draining. Errors as add(), and: no such TVL (ENOENT); so many credits are in use
-  /// that a dedicated one's cannot be taken out of the pool (EBUSY). To be followed by
+  /// `config`, all or none. Opens it again if it was closed. Credits in use beyond a smaller
+  /// guarantee are draining. Errors: as add(); no such TVL (ENOENT); too many credits are in use to
+  /// take those of a dedicated TVL out of the pool (EBUSY). To be followed by
   /// KickArbitrator::refresh().
   Outcome change(TvlId id, const TvlTerms& config);
-  /// First step of a removal: no more queue pairs, no own credits; what is on it finishes with
-  /// shared ones, or is moved to others. Errors: no such TVL (ENOENT). To be followed by
-  /// KickArbitrator::refresh().
+  /// Takes the first step of a removal: the TVL gets no more queue pairs and has no own credits.
+  /// Its commands finish with shared credits, or are moved to other TVLs. Errors: no such TVL
+  /// (ENOENT). To be followed by KickArbitrator::refresh().
   Outcome close(TvlId id);
-  /// Errors: no such TVL (ENOENT); queue pairs are on it or credits in use (EBUSY).
+  /// Removes a TVL. Errors: no such TVL (ENOENT); queue pairs are on it or credits in use (EBUSY).
   Outcome remove(TvlId id);
 
-  /// The TVL for a new queue pair: of that class and purpose, the one with the fewest queue pairs
-  /// for its weight. Nothing: there is none.
+  /// Returns the TVL for a new queue pair: of that class and purpose, the one with the fewest queue
+  /// pairs for its weight. Nothing: there is none.
   std::optional<TvlId> pick_tvl(QosClassId qos_class,
                                 TvlPurpose purpose = TvlPurpose::kCommands) const;
-  /// attach(): a queue pair is on the TVL; if it is the first, what is lent is recalled. detach():
-  /// it no longer is.
+  /// attach() puts a queue pair on the TVL, and recalls what it has lent if it is the first.
+  /// detach() takes it off.
   void attach(TvlId id) {
     Tvl& tvl = tvls_[id.value];
     if (tvl.queue_pairs++ != 0) return;
@@ -91,10 +91,10 @@ class TvlTable {
   void detach(TvlId id) { --tvls_[id.value].queue_pairs; }
 
   /// Lends what the TVL has left idle, or brings back what it has recalled (A10). `may_lend`: its
-  /// tenant lends. True: to be followed by KickArbitrator::refresh().
+  /// tenant lends. True if KickArbitrator::refresh() is to follow.
   bool adjust(TvlId id, bool may_lend, const AdjustmentPolicy& policy, Time now);
 
-  /// Rows, those not in use included.
+  /// Returns the number of rows, those not in use included.
   std::uint16_t size() const { return static_cast<std::uint16_t>(tvls_.size()); }
   Tvl& operator[](TvlId id) { return tvls_[id.value]; }
   const Tvl& operator[](TvlId id) const { return tvls_[id.value]; }

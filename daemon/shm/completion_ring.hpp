@@ -11,7 +11,7 @@
 
 namespace softhca::shm {
 
-/// What push() writes: abi::CompletionElement without its owner word.
+/// The data that push() writes: abi::CompletionElement without its owner word.
 struct Completion {
   std::uint32_t qpn = 0;
   std::uint32_t index = 0;  ///< send: sequence number; receive: ReceiveElement::index
@@ -31,25 +31,25 @@ static_assert(sizeof(Completion) == sizeof(abi::CompletionElement));
 
 class CompletionRing {
  public:
-  /// Shared memory a ring takes.
+  /// Returns the shared memory of a ring in bytes.
   static constexpr std::size_t bytes_for(std::uint32_t entries) {
     return sizeof(abi::CompletionRingHeader) + entries * sizeof(abi::CompletionElement);
   }
 
   CompletionRing() = default;
-  /// `base`: zeroed header and entries * sizeof(CompletionElement) bytes that outlive the view;
-  /// entries a power of two.
-  /// `producer`: counter to go on from, everything before it polled.
+  /// `base`: a zeroed header and entries * sizeof(CompletionElement) bytes that outlive the view.
+  /// `entries` is a power of two.
+  /// `producer`: the counter to continue from. The tenant has polled all completions before it.
   CompletionRing(std::byte* base, std::uint32_t entries, std::uint32_t producer = 0) {
     use(base, entries, producer);
   }
 
   std::uint32_t entries() const { return entries_; }
 
-  /// Writes one completion; `solicited` as the sender asked (a failed one counts as solicited).
-  /// False: the ring is full, nothing was written, the queue goes to error (IBV_EVENT_CQ_ERR).
-  /// Touches one cache line of the ring; reads the tenant's consumer index only when the ring
-  /// seems full by what was last seen of it.
+  /// Writes one completion. `solicited`: the sender asked for a solicited event; a failed
+  /// completion counts as solicited. Returns false if the ring is full: it writes nothing, and the
+  /// queue goes to error (IBV_EVENT_CQ_ERR). Touches one cache line of the ring. Reads the tenant's
+  /// consumer index only if the ring seems full by the index read last.
   bool push(const Completion& completion, bool solicited = false) {
     if (producer_ - consumer_seen_ >= entries_ && !refresh_consumer()) return false;
     abi::CompletionElement& element = elements()[producer_ & (entries_ - 1)];
@@ -62,10 +62,10 @@ class CompletionRing {
     return true;
   }
 
-  /// True if an event is to be sent for what was pushed since the last call; the tenant has to ask
-  /// anew for another one. REQUIRES: a seq_cst fence since the last push (one for the whole batch
-  /// of queues), so that either the tenant, polling once more after it armed, sees the completion,
-  /// or this sees the arm word.
+  /// True if the engine has to send an event for the completions pushed since the last call. The
+  /// tenant has to arm again for another event. REQUIRES: a seq_cst fence since the last push (one
+  /// for a whole batch of queues). Then either the tenant, which polls once more after it armed,
+  /// sees the completion, or this call sees the arm word.
   bool check_arm() {
     const std::uint8_t news = std::exchange(news_, 0);
     const std::uint32_t arm = header().arm.load(std::memory_order_relaxed);
@@ -75,14 +75,16 @@ class CompletionRing {
     return due;
   }
 
-  /// Completions the tenant has not polled yet, by its own account (at most entries()).
+  /// Returns the completions that the tenant has not polled, by its own consumer index; at most
+  /// entries().
   std::uint32_t backlog() {
     const std::uint32_t count = producer_ - header().consumer.load(std::memory_order_acquire);
     return count > entries_ ? entries_ : count;
   }
 
-  /// Goes on in another ring (resize): counters start at 0; the arm word moves along, so that an
-  /// event asked for before the resize still comes. The tenant takes what is left in the old ring.
+  /// Continues in another ring (resize). The counters start at 0. The arm word moves along, so that
+  /// an event requested before the resize still comes. The tenant polls the remaining completions
+  /// from the old ring.
   void replace(std::byte* base, std::uint32_t entries) {
     const std::uint32_t arm = header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
     use(base, entries, 0);
@@ -107,8 +109,9 @@ class CompletionRing {
     producer_ = consumer_seen_ = producer;
   }
 
-  /// True when there is room. An index outside (producer - entries, producer] is no honest one; it
-  /// is not taken over, so a tenant can at worst overwrite what it has not polled itself.
+  /// True if there is room. Rejects a consumer index outside (producer - entries, producer], which
+  /// no honest tenant writes. A tenant can thus at worst overwrite completions that it has not
+  /// polled itself.
   bool refresh_consumer() {
     const std::uint32_t consumer = header().consumer.load(std::memory_order_acquire);
     if (producer_ - consumer >= entries_) return false;

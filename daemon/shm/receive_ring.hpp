@@ -10,10 +10,10 @@
 
 namespace softhca::shm {
 
-/// A receive work request, private to the daemon. Nothing of it is initialised before it is drawn:
-/// that would touch its memory.
+/// A receive work request, private to the daemon. Its members have no initialisers: these would
+/// touch the memory before take() fills it.
 struct ReceiveWork {
-  std::uint32_t index;  ///< comes back in the completion
+  std::uint32_t index;  ///< the completion returns it
   std::uint32_t count;  ///< entries in use
   std::uint64_t bytes;  ///< sum of their lengths
   abi::ScatterGather entries[abi::kMaxSge];
@@ -21,14 +21,14 @@ struct ReceiveWork {
 
 class ReceiveRing {
  public:
-  /// Shared memory a ring takes.
+  /// Returns the shared memory of a ring in bytes.
   static constexpr std::size_t bytes_for(std::uint32_t entries, std::uint32_t max_sge) {
     return sizeof(abi::ReceiveRingHeader) + std::size_t{entries} * abi::receive_stride(max_sge);
   }
 
   ReceiveRing() = default;
-  /// `base`: header and entries * receive_stride(max_sge) bytes that outlive the view; entries a
-  /// power of two; max_sge <= kMaxSge; `taken`: counter to go on from.
+  /// `base`: a header and entries * receive_stride(max_sge) bytes that outlive the view. `entries`
+  /// is a power of two, max_sge <= kMaxSge. `taken`: the counter to continue from.
   ReceiveRing(const std::byte* base, std::uint32_t entries, std::uint32_t max_sge,
               std::uint32_t taken = 0)
       : base_(base),
@@ -43,13 +43,13 @@ class ReceiveRing {
   std::uint32_t entries() const { return mask_ + 1; }
   std::uint32_t taken() const { return taken_; }
 
-  /// The queue pair goes to RESET: both sides count from 0 again. The tenant writes its producer
-  /// word before it posts, which it does after the reply.
+  /// Restarts the counters at 0 on both sides, as the queue pair goes to RESET. The tenant writes
+  /// its producer word before it posts, which it does after the reply.
   void restart() { taken_ = seen_ = 0; }
 
-  /// The ring in other memory (resize): writes there what available() saw and nobody has taken,
-  /// under the same counters. `base`: as for the constructor, zeroed. REQUIRES: known() <=
-  /// `entries`.
+  /// Copies the ring to other memory (resize): writes the elements that available() saw and that
+  /// are not taken, under the same counters. `base`: as for the constructor, zeroed. REQUIRES:
+  /// known() <= `entries`.
   ReceiveRing copy_to(std::byte* base, std::uint32_t entries) const {
     ReceiveRing copy(base, entries, max_sge_, taken_);
     for (std::uint32_t at = taken_; at != seen_; ++at)
@@ -59,15 +59,16 @@ class ReceiveRing {
     copy.seen_ = seen_;
     return copy;
   }
-  /// Goes on in a ring that copy_to() made, whatever has been taken since. What was posted since,
-  /// as no honest tenant does, is lost.
+  /// Continues in a ring that copy_to() made, and keeps the current `taken` counter. Elements
+  /// posted after copy_to() are lost; no honest tenant posts then.
   void replace(const ReceiveRing& copy) {
     const std::uint32_t taken = taken_;
     *this = copy;
     taken_ = taken;
   }
 
-  /// Work requests at hand now; none: the producer index is hostile.
+  /// Returns the number of posted work requests that are not taken. Nothing: the producer index is
+  /// hostile.
   std::optional<std::uint32_t> available() {
     seen_ = header().producer.load(std::memory_order_acquire);
     const std::uint32_t count = seen_ - taken_;
@@ -75,14 +76,14 @@ class ReceiveRing {
     return count;
   }
 
-  /// Work requests that are certainly at hand: those there when the ring was last looked at.
+  /// Returns the number of posted work requests at the last read of the producer index.
   std::uint32_t known() const { return seen_ - taken_; }
 
-  /// Counter behind the latest work request that available() saw.
+  /// Returns the counter behind the latest work request that available() saw.
   std::uint32_t posted() const { return seen_; }
 
-  /// Where the first buffer of a work request lies, as it stands there now: a hint that tells
-  /// buffers apart. 0: it has none.
+  /// Returns the address of the first buffer of a work request, as the ring holds it now. It is a
+  /// hint to tell buffers apart. 0: the request has no buffer.
   std::uint64_t first_address(std::uint32_t counter) const {
     abi::ReceiveElement element;
     copy_once(&element, slot(counter), sizeof element);
@@ -92,9 +93,9 @@ class ReceiveRing {
     return first.addr;
   }
 
-  /// Draws the oldest work request. kHostile: producer index or number of entries impossible;
-  /// nothing is drawn, and the queue is not to be used again. Addresses and keys in `out` are
-  /// unvalidated.
+  /// Takes the oldest work request. kHostile: the producer index or the number of entries is
+  /// impossible; nothing is taken, and the queue must not be used again. Addresses and keys in
+  /// `out` are unvalidated.
   Take take(ReceiveWork& out) {
     if (seen_ == taken_) {
       seen_ = header().producer.load(std::memory_order_acquire);

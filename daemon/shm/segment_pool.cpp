@@ -36,7 +36,7 @@ bool SegmentPool::has_sealed_room(std::size_t bytes) const {
   const std::size_t room = round_up(bytes, kAlignment);
   const auto first = std::find_if(segments_.begin(), segments_.end(),
                                   [&](const Segment& segment) { return segment.has_room(room); });
-  return first != segments_.end() && first->announced;  // the one that allocate() takes
+  return first != segments_.end() && first->announced;  // allocate() takes this segment
 }
 
 Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
@@ -47,7 +47,7 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
   std::size_t offset = 0;
   for (std::uint32_t i = 0; i < segments_.size(); ++i)
     if (carve(segments_[i], room, offset)) {
-      segments_[i].memory.clear(offset, bytes);  // an earlier ring was there, or the tenant
+      segments_[i].memory.clear(offset, bytes);  // an earlier ring or the tenant wrote there
       return finish(i, offset, bytes);
     }
 
@@ -57,7 +57,7 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
   return finish(*index, offset, bytes);
 }
 
-/// The number of a segment that has been given up, or the next one, so that numbers stay small
+/// Returns the number of a segment that was given up, or the next number. Numbers thus stay small,
 /// however many segments come and go.
 std::uint32_t SegmentPool::unused_number() {
   const auto unused = std::find_if(segments_.begin(), segments_.end(), [](const Segment& segment) {
@@ -70,7 +70,7 @@ std::uint32_t SegmentPool::unused_number() {
 
 Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_ptr<void> account) {
   std::size_t size = std::max(next_segment_, SealedMemory::round_to_pages(bytes));
-  // A growing session takes larger steps, but the last step may be as small as the ring.
+  // The segments of a session grow in size. Near the budget, a segment may be as small as the ring.
   if (size > budget_ - segment_bytes_) size = SealedMemory::round_to_pages(bytes);
   if (size > budget_ - segment_bytes_) give_up_idle();
   if (size > budget_ - segment_bytes_)
@@ -129,7 +129,7 @@ void SegmentPool::release(const abi::RingLocation& location) {
   if (!segment.idle()) return;
   give_up_idle();
   idle_ = location.segment;
-  // The tenant may not have mapped it, and could not do so any more.
+  // The tenant may not have mapped the segment, and cannot map it after sealing.
   const bool unmapped =
       std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end();
   const bool large = segment.announced && segment.memory.bytes() > kLargestSegment;
@@ -151,7 +151,8 @@ void SegmentPool::announced(std::uint32_t segment) {
 }
 
 std::vector<UniqueFd> SegmentPool::to_seal() {
-  // Made for a ring that the tenant has not asked for again: it may not have mapped the segment.
+  // The segment was made for a ring that the tenant did not request again. The tenant may not have
+  // mapped the segment.
   if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
   sealed_now_ = std::exchange(unsealed_, {});
   std::vector<UniqueFd> fds;

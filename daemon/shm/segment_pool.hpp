@@ -19,47 +19,51 @@ using SharedSegment = SealedMemory;
 class SegmentPool {
  public:
   static constexpr std::size_t kFirstSegment = 64 << 10;
-  static constexpr std::size_t kLargestSegment = 4 << 20;  ///< larger rings have one of their own
+  /// A larger ring has a segment of its own.
+  static constexpr std::size_t kLargestSegment = 4 << 20;
   static constexpr std::size_t kAlignment = 64;
 
   struct Allocation {
-    abi::RingLocation location;  ///< bytes as asked for
-    std::byte* base;             ///< where the daemon sees it; zeroed
-    bool new_segment;            ///< the tenant has not been told of the segment: send `fd`
-    int fd;                      ///< of the segment, owned by the pool; -1 unless new_segment
+    abi::RingLocation location;  ///< `bytes` as requested
+    std::byte* base;             ///< the daemon's mapping; zeroed
+    bool new_segment;            ///< the segment is not announced to the tenant yet: send `fd`
+    int fd;                      ///< the segment's, owned by the pool; -1 unless new_segment
   };
 
-  /// The session may have up to `budget` bytes of segments. `unmap` takes those that end; empty:
-  /// they are unmapped at once. `lock`: as SealedMemory::create() takes it.
+  /// The session may have up to `budget` bytes of segments. `unmap` takes the segments that end; if
+  /// it is empty, they are unmapped at once. `lock`: as SealedMemory::create() takes it.
   explicit SegmentPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {})
       : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)) {}
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
 
-  /// Has a segment room for it? Else allocate() will make one.
+  /// True if a segment has room for `bytes`. Otherwise allocate() makes a new segment.
   bool has_room(std::size_t bytes) const;
-  /// Has one that the tenant was told of? REQUIRES: what to_seal() gave is sealed.
+  /// True if allocate() would use a segment that is announced to the tenant. REQUIRES: the
+  /// descriptors that to_seal() returned are sealed.
   bool has_sealed_room(std::size_t bytes) const;
 
-  /// `account` ends with the segment if one is made for it. Errors: ENOMEM (budget), EINVAL (0
-  /// bytes, or over 32 bits), or what memfd_create and mmap say.
+  /// Allocates a ring. `account` ends with the segment if a new one is made. Errors: ENOMEM
+  /// (budget), EINVAL (0 bytes, or 2^32 or more), and the errors of memfd_create and mmap.
   Expected<Allocation> allocate(std::size_t bytes, std::shared_ptr<void> account = nullptr);
 
-  /// `location` as it came from allocate(). The memory is used for later rings. One segment without
-  /// rings is kept for them, unless it is large and the tenant was told of it, or the last
-  /// to_seal() told of it.
+  /// Frees the memory at `location`, which allocate() returned, for later rings. The pool keeps one
+  /// segment without rings. It does not keep a large segment that is announced, nor one that the
+  /// last to_seal() returned.
   void release(const abi::RingLocation& location);
 
-  /// Segments without rings: at most one. The next to be made takes its number, and is announced.
+  /// Returns the number of segments without rings: at most one. After give_up_idle(), the next new
+  /// segment takes its number and is announced.
   std::size_t idle_count() const { return idle_ != kNone ? 1 : 0; }
   void give_up_idle();
 
-  /// The segment's descriptor has been sent: allocations from it are no longer new_segment. Not
-  /// called when sending failed, so that the next reply tries again.
+  /// Records that the segment's descriptor was sent: allocations from it are no longer new_segment.
+  /// Do not call it if sending failed, so that the next reply sends the descriptor again.
   void announced(std::uint32_t segment);
-  /// The tenant has mapped all segments that were announced, or will do without: their descriptors,
-  /// which are to be sealed (SealedMemory::seal_holes) before anything else is done with the pool.
+  /// Returns the descriptors of the announced segments that are not sealed. The tenant has mapped
+  /// these segments or does without them. Seal the descriptors (SealedMemory::seal_holes) before
+  /// any other call to the pool.
   std::vector<UniqueFd> to_seal();
 
  private:
@@ -68,7 +72,7 @@ class SegmentPool {
     std::size_t bytes;
   };
   struct Segment {
-    SharedSegment memory;   ///< none: it has been given up
+    SharedSegment memory;   ///< no memory: the segment was given up
     std::vector<Gap> gaps;  ///< ascending, never adjoining
     std::shared_ptr<void> account;
     bool announced = false;
@@ -88,9 +92,11 @@ class SegmentPool {
   LockMemory lock_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
-  std::vector<Segment> segments_;          ///< by number
-  std::vector<std::uint32_t> unsealed_;    ///< numbers of those announced and not sealed
-  std::vector<std::uint32_t> sealed_now_;  ///< of those that the last to_seal() told of
+  std::vector<Segment> segments_;  ///< by number
+  /// numbers of the segments that are announced and not sealed
+  std::vector<std::uint32_t> unsealed_;
+  /// numbers of the segments that the last to_seal() returned
+  std::vector<std::uint32_t> sealed_now_;
   std::uint32_t idle_ = kNone;
 };
 

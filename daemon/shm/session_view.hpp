@@ -1,5 +1,5 @@
 // The engine's side of a session's memory (abi/session.hpp): active and released bits, VCB pages,
-// doorbell ring, parking. One engine, one thread.
+// doorbell ring, parking. One engine thread uses it.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace softhca::shm {
 
 class SessionView {
  public:
-  /// Prepares zeroed memory of abi::session_bytes(vcbs) bytes before a tenant sees it.
-  /// All VCBs are granted.
+  /// Initialises zeroed memory of abi::session_bytes(vcbs) bytes before a tenant maps it. Grants
+  /// all VCBs.
   static void format(std::byte* base, std::uint32_t vcbs) {
     auto* header = reinterpret_cast<abi::SessionHeader*>(base);
     header->magic = abi::kSessionMagic;
@@ -23,8 +23,8 @@ class SessionView {
     header->granted = below(vcbs);
   }
 
-  /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession: its pages.
-  /// `doorbells_taken`: counter to go on from.
+  /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession.
+  /// `doorbells_taken`: the counter to continue from.
   SessionView(std::byte* base, std::uint32_t vcbs, std::uint32_t doorbells_taken = 0)
       : base_(base),
         mask_(below(vcbs)),
@@ -37,16 +37,16 @@ class SessionView {
   std::uint32_t vcbs() const { return vcbs_; }
   std::uint32_t granted() const { return static_cast<std::uint32_t>(std::bit_width(mask_)); }
 
-  /// The process may use the VCBs below `count`. REQUIRES: granted() <= count <= vcbs().
+  /// Grants the process the VCBs below `count`. REQUIRES: granted() <= count <= vcbs().
   void grant(std::uint32_t count) {
     assert(granted() <= count && count <= vcbs_);
     mask_ = below(count);
     header().granted.store(mask_, std::memory_order_seq_cst);
   }
-  /// Takes the VCBs from `count` on away, but for those up to the last one that is handed over.
-  /// Returns how many stay granted. The store and the load after it are seq_cst, as are the
-  /// process's post and its look at `granted`: a VCB that is taken away is either seen here, or
-  /// seen to be gone there.
+  /// Revokes the VCBs from `count` on, except those up to the last one that the process has handed
+  /// over. Returns how many stay granted. The store and the load after it are seq_cst, as are the
+  /// process's post and its read of `granted`. So either this call sees that a revoked VCB was
+  /// posted, or the process sees that it is revoked.
   std::uint32_t revoke(std::uint32_t count) {
     if (count >= granted()) return granted();
     header().granted.store(below(count), std::memory_order_seq_cst);
@@ -57,13 +57,13 @@ class SessionView {
     return granted();
   }
 
-  /// Bit i: VCB i is in the engine's hands.
+  /// Returns the VCBs that the process has handed to the engine: bit i for VCB i.
   std::uint64_t pending() const {
     return (header().active.load(std::memory_order_acquire) ^ released_) & mask_;
   }
 
   /// Hands VCBs back to the tenant. REQUIRES: each bit was in a pending() since its last release.
-  /// A tenant that turns an active bit over meanwhile sees its VCB collected once more.
+  /// If the tenant toggles an active bit meanwhile, the engine collects its VCB once more.
   void release(std::uint64_t vcb_bits) {
     released_ ^= vcb_bits & mask_;
     header().released.store(released_, std::memory_order_release);
@@ -71,14 +71,14 @@ class SessionView {
 
   // --- VCB pages; vcb < vcbs()
 
-  /// Segments written, and possibly kExplicitKick. Any value may appear.
+  /// Returns the segments written, and possibly kExplicitKick. The tenant may write any value.
   std::uint64_t scoreboard(std::uint32_t vcb) const {
     return page(vcb).scoreboard.load(std::memory_order_acquire);
   }
 
-  /// Copies a whole command, the payload only as far as the header says. Not kOk
-  /// (kLocalQpOperation): payload length impossible; `header` is filled, `payload` is not.
-  /// `payload` has room for kCommandPayloadBytes.
+  /// Copies a whole command, with as much payload as the header says. Not kOk (kLocalQpOperation):
+  /// the payload length is impossible; `header` is filled, `payload` is not. `payload` has room for
+  /// kCommandPayloadBytes.
   Verdict copy_command(std::uint32_t vcb, abi::CommandHeader& header, std::byte* payload) const {
     const std::uint8_t* from = page(vcb).command;
     copy_once(&header, from, sizeof header);
@@ -101,8 +101,9 @@ class SessionView {
 
   // --- doorbells
 
-  /// Takes the oldest doorbell and publishes that its slot is free. kHostile: the producer claims
-  /// more than the ring holds; it stays so, end the session. The doorbell itself is unvalidated.
+  /// Takes the oldest doorbell and publishes that its slot is free. kHostile: the producer index
+  /// claims more doorbells than the ring holds. Every later call returns the same; the caller ends
+  /// the session. The doorbell itself is unvalidated.
   Take next_doorbell(abi::Doorbell& out) {
     if (doorbells_seen_ == doorbells_taken_) {
       doorbells_seen_ = header().doorbell_producer.load(std::memory_order_acquire);
@@ -115,24 +116,25 @@ class SessionView {
     return Take::kTaken;
   }
 
-  /// True: there is a doorbell.
+  /// True if the doorbell ring is not empty.
   bool rung() const {
     return header().doorbell_producer.load(std::memory_order_acquire) != doorbells_taken_;
   }
-  /// Doorbells that are there; at most as many as there is room for, whatever the process claims.
+  /// Returns the number of doorbells in the ring: at most kDoorbellEntries, whatever the process
+  /// claims.
   std::uint32_t doorbells() const {
     const std::uint32_t rung = header().doorbell_producer.load(std::memory_order_acquire);
     return std::min(rung - doorbells_taken_, abi::kDoorbellEntries);
   }
-  /// True: a VCB that is not among `ignored`, or a doorbell, has been handed over.
+  /// True if the process has handed over a doorbell, or a VCB that is not in `ignored`.
   bool has_work(std::uint64_t ignored = 0) const { return (pending() & ~ignored) != 0 || rung(); }
 
   // --- parking
 
-  /// Asks the tenant for a write to the wake eventfd at its next post. False, and not parked, when
-  /// work came in meanwhile; VCBs of `ignored` do not count. The store and the loads after it are
-  /// seq_cst, as are the tenant's post and its look at `parked`: one of the two sees the other, so
-  /// no wake-up is lost.
+  /// Asks the tenant to write to the wake eventfd at its next post. Returns false, and does not
+  /// park, if work arrived meanwhile; VCBs in `ignored` do not count. The store and the loads after
+  /// it are seq_cst, as are the tenant's post and its read of `parked`. One of the two sees the
+  /// other, so no wake-up is lost.
   bool park(std::uint64_t ignored = 0) {
     header().parked.store(1, std::memory_order_seq_cst);
     const std::uint64_t active = header().active.load(std::memory_order_seq_cst);
@@ -165,8 +167,8 @@ class SessionView {
   }
 
   std::byte* base_;
-  std::uint64_t mask_;          ///< the VCBs that are granted
-  std::uint64_t released_ = 0;  ///< what the tenant should see in `released`; never read back
+  std::uint64_t mask_;          ///< the granted VCBs
+  std::uint64_t released_ = 0;  ///< the value written to `released`; never read back
   std::uint32_t vcbs_;
   std::uint32_t doorbells_taken_;
   std::uint32_t doorbells_seen_;  ///< producer as last read

@@ -56,7 +56,7 @@ Duration rnr_delay(std::uint8_t timer_code) { return kRnrDelays[timer_code & 0x1
 
 std::uint8_t rnr_timer(Duration delay) {
   static_assert(kRnrDelays[0] == kLongestRnrDelay);
-  // Code 0 is the longest; from 1 on they grow.
+  // Code 0 is the longest; the others ascend.
   const auto enough = std::lower_bound(kRnrDelays.begin() + 1, kRnrDelays.end(), delay);
   return enough == kRnrDelays.end() ? 0 : static_cast<std::uint8_t>(enough - kRnrDelays.begin());
 }

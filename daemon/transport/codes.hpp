@@ -1,4 +1,4 @@
-// The coded values of the AETH and of queue pair attributes, each table in one place.
+// Encoded values of the AETH and of queue pair attributes.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace softhca::transport {
 
-/// The NAK syndrome a responder answers `verdict` with. REQUIRES: verdict is one of
-/// kRemoteInvalidRequest, kRemoteAccess, kRemoteOperation.
+/// Returns the NAK syndrome for `verdict`. REQUIRES: verdict is one of kRemoteInvalidRequest,
+/// kRemoteAccess, kRemoteOperation.
 std::uint8_t nak_syndrome(Verdict verdict);
 
-/// How a request ends that was answered with a fatal NAK `syndrome` (0x61..0x63; others, which no
-/// sane peer sends on RC, are a kBadResponse).
+/// Returns how a request ends that was answered with a fatal NAK `syndrome` (0x61..0x63). Other
+/// values are invalid on RC and yield kBadResponse.
 Verdict nak_verdict(std::uint8_t syndrome);
 
-/// The value of the RNR retry attribute that sets no limit (9.7.5.2.8).
+/// RNR retry attribute without a limit (9.7.5.2.8).
 inline constexpr std::uint8_t kRnrRetryForEver = 7;
 
-/// Wait before the retry that an RNR NAK asks for (InfiniBand specification 9.7.5.2.8, table 45).
-/// Only the lower five bits count.
+/// Returns the wait that an RNR NAK asks for (InfiniBand specification 9.7.5.2.8, table 45). Only
+/// the lower five bits count.
 Duration rnr_delay(std::uint8_t timer_code);
 
 inline std::uint32_t in_microseconds(Duration wait) {
@@ -28,19 +28,20 @@ inline std::uint32_t in_microseconds(Duration wait) {
       std::chrono::duration_cast<std::chrono::microseconds>(wait).count());
 }
 
-/// The longest of these, and the code of the shortest one that is at least `delay`; of the longest
-/// if none is.
+/// The longest RNR wait.
 inline constexpr Duration kLongestRnrDelay = std::chrono::microseconds(655360);
+/// Returns the code of the shortest RNR wait that is at least `delay`, or of the longest if none
+/// is.
 std::uint8_t rnr_timer(Duration delay);
 
-/// Acknowledgement timeout: 4.096 us * 2^code; zero, "never", for code 0 (9.7.6.1.3). Only the
-/// lower five bits count.
+/// Returns the acknowledgement timeout, 4.096 us * 2^code, or zero ("never") for code 0
+/// (9.7.6.1.3). Only the lower five bits count.
 Duration ack_timeout(std::uint8_t code);
 
-/// Largest credit code whose count is at most `receives` (9.7.7.2.4). Never 0x1f.
+/// Returns the largest credit code that stands for at most `receives` (9.7.7.2.4). Never 0x1f.
 std::uint8_t encode_credits(std::uint32_t receives);
 
-/// Receive work requests a credit code stands for. REQUIRES: code < 0x1f.
+/// Returns the number of receive work requests of a credit code. REQUIRES: code < 0x1f.
 std::uint32_t decode_credits(std::uint8_t code);
 
 }  // namespace softhca::transport

@@ -7,28 +7,28 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Questions are so far apart at least, and what they tell steers the rate no faster.
+/// Shortest interval between probes, and so between changes of the rate.
 constexpr Duration kLeastBetween = milliseconds(1);
 constexpr Duration kMostBetween = milliseconds(100);
-/// What is left of a rate after a loss (RFC 9438, 4.6). A half, of a flight that is told of losses
-/// once in a millisecond, has no chance beside those that are told at once.
+/// Factor applied to the rate after a loss (RFC 9438, 4.6). One half would starve this flow, which
+/// learns of losses once in a millisecond, beside flows that learn of them at once.
 constexpr double kRemains = 0.7;
-/// A peer that does not answer is asked ever more seldom. What floods a queue may lose its first
-/// questions in it.
+/// Number of probes to a peer that has never answered, after which probes become rarer. A flow that
+/// overflows a queue may lose its first probes there.
 constexpr std::uint32_t kTries = 32;
 constexpr Duration kMostSeldom = std::chrono::seconds(60);
-/// Hosts with few processors are silent for milliseconds.
+/// Hosts with few processors can be silent for milliseconds.
 constexpr Duration kFirstSilence = milliseconds(20);
 constexpr Duration kMostSilence = std::chrono::seconds(1);
 constexpr double kSilenceDivides = 8;
-/// A peer that is silent for so long counts as one that does not answer.
+/// A peer that is silent for this long counts as one that does not answer.
 constexpr Duration kGone = std::chrono::seconds(10);
-/// What a sender that comes late may catch up on, as an engine serves others in between.
+/// How far a late sender may catch up: an engine serves other queue pairs in between.
 constexpr Duration kCatchUp = std::chrono::microseconds(100);
-/// Losses without a queue are judged by so many times `borne_losses` datagrams at least.
+/// Losses without a queue are judged over at least this many times `borne_losses` datagrams.
 constexpr std::uint64_t kJudged = 4;
-/// Ethernet, IPv4, UDP and transport headers, ICRC. What a datagram counts need not be exact, but
-/// small ones must not go for free.
+/// Ethernet, IPv4, UDP and transport headers, ICRC. The size of a datagram need not be exact, but
+/// small ones must not be free.
 constexpr std::uint32_t kDatagramHeaders = 66;
 
 double seconds_of(Duration time) {
@@ -65,8 +65,9 @@ void DatagramFlow::sent(std::uint32_t bytes, Time now) {
   next_ = std::max(next_, now - kCatchUp) + step * 3 / 4 + scatter(step, now);
 }
 
-/// Up to half of `time`, so that neither questions nor datagrams fall in step with those of others
-/// (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1991).
+/// Returns up to half of `time`, at random, so that neither probes nor datagrams synchronize with
+/// those of others (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",
+/// 1991).
 Duration DatagramFlow::scatter(Duration time, Time now) {
   random_ ^= static_cast<std::uint64_t>(now.time_since_epoch().count());
   random_ = random_ * 6364136223846793005 + 1442695040888963407;  // Knuth
@@ -91,8 +92,8 @@ void DatagramFlow::asked(Time now) {
   silence_due_ = now + std::max(kFirstSilence, 2 * round_trip_.rto());
 }
 
-/// As after a timeout (RFC 5681, 3.1): little is sent, and once there are answers the rate doubles
-/// up to half of what it was.
+/// Reacts to silence like a timeout (RFC 5681, 3.1): lowers the rate to a fraction. Once the peer
+/// answers again, the rate doubles up to half of what it was.
 void DatagramFlow::meet_silence(const DatagramRules& rules, Time now) {
   const Duration silent = now - unanswered_.at;
   if (silent > kGone) {
@@ -133,13 +134,14 @@ bool DatagramFlow::answer(std::uint64_t id, const DatagramReceipt& receipt,
   told_ = receipt;
   const std::uint64_t lost = newly_lost();
   if (sent.packets == 0) return true;
-  const bool is_of_before = from.at < slowed_;  // the losses of one flight count once
+  const bool is_of_before = from.at < slowed_;  // the losses of one round trip count once
   if (!is_of_before) judge(sent, got, lost, question.busy - from.busy, rules, now);
   held_ = false;
   return true;
 }
 
-/// The peer does not tell, and is asked again after twice that time.
+/// Stops limiting the flow, since the peer does not report losses. The interval of the probes
+/// becomes twice `pause`.
 void DatagramFlow::give_up(Duration pause) {
   answered_ = false;
   tries_ = kTries;
@@ -147,7 +149,7 @@ void DatagramFlow::give_up(Duration pause) {
   pause_ = pause;
 }
 
-/// Nothing can be said of what went before.
+/// Starts counting: no losses are known before this answer.
 void DatagramFlow::begin(const Question& question, const DatagramReceipt& receipt) {
   answered_ = true;
   from_ = question;
@@ -156,8 +158,8 @@ void DatagramFlow::begin(const Question& question, const DatagramReceipt& receip
   next_question_ = question.at + between_questions();
 }
 
-/// More than was ever missing before: where datagrams take several ways, a question overtakes some,
-/// which come later. If the peer does not tell the truth, that harms itself alone.
+/// Returns how many more datagrams are missing than ever before. On paths with several ways a probe
+/// overtakes datagrams that arrive later. A peer that reports false numbers harms only itself.
 std::uint64_t DatagramFlow::newly_lost() {
   const std::uint64_t sent = from_.sent.packets - missing_.sent;
   const std::uint64_t got = told_.received.packets - missing_.told;
@@ -204,7 +206,7 @@ void DatagramFlow::slow_down(double rate, const DatagramRules& rules, Time now) 
 
 bool DatagramFlow::notify(const DatagramRules& rules, Time now) {
   if (!answered_) return false;
-  if (from_.at < slowed_) return true;  // of before
+  if (from_.at < slowed_) return true;  // marked before the rate was lowered
   const double before = limited() ? rate_ : rate_of(sent_ - from_.sent, busy_ - from_.busy);
   slow_down(before * kRemains, rules, now);
   return true;

@@ -1,13 +1,14 @@
-// How fast datagrams may go to one address. A datagram is not acknowledged, so the peer's adapter
-// is asked now and then how many have come; what is missing was lost.
+// Limits how fast datagrams are sent to one address. Datagrams are not acknowledged, so a probe
+// asks the peer's adapter from time to time how many have arrived; the others were lost.
 //
-// As with the flight of reliable connections (pace.hpp), a loss while packets wait in a queue on
-// the way lowers the rate, and one without is borne up to one packet in `borne_losses`. In each
-// round trip the rate grows by a step, the same for all so that they come to the same rate, and by
-// a part of itself, to keep up with connections. Without losses there is none.
+// As with the congestion window of reliable connections (pace.hpp), a loss while packets wait in a
+// queue on the path lowers the rate; without a queue, one loss in `borne_losses` packets is
+// tolerated. In each round trip the rate grows by a step, the same for all flows so that they
+// converge, and by a part of itself, to keep up with connections. Without losses the rate is not
+// limited.
 //
-// Time is looked at only when a datagram is to go or the peer has answered: nothing is asked, and
-// nothing changes, while none goes.
+// The clock is used only when a datagram is to be sent or the peer has answered: while no datagram
+// is sent, no probe is sent either, and the rate does not change.
 #pragma once
 
 #include <array>
@@ -23,10 +24,10 @@ struct DatagramRules {
   FlightParameters flight;
   double step = 1250e3;       ///< bytes per second, in each round trip
   double least_rate = 125e3;  ///< bytes per second
-  double most_rate = 1250e6;  ///< from there on the flow is not held back any more
+  double most_rate = 1250e6;  ///< at this rate the flow is no longer limited
 };
 
-/// Datagrams, and their bytes.
+/// Number of datagrams and of bytes.
 struct DatagramAmount {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
@@ -35,58 +36,59 @@ struct DatagramAmount {
   }
 };
 
-/// What a peer has told of the datagrams that came.
+/// What the peer reports about the datagrams that arrived.
 struct DatagramReceipt {
-  bool counts = false;      ///< it does count them
-  std::uint32_t since = 0;  ///< changes when it has begun anew
-  DatagramAmount received;  ///< bytes of payload
+  bool counts = false;      ///< the peer counts them
+  std::uint32_t since = 0;  ///< changes when the peer starts counting anew
+  DatagramAmount received;  ///< with bytes of payload
 };
 
 class DatagramFlow {
  public:
-  /// `secret`: questions are numbered from there on, so that others cannot answer them.
+  /// `secret` is the offset of the probe ids, so that others cannot forge answers.
   explicit DatagramFlow(std::uint64_t secret) : secret_(secret), rate_(kFirst), threshold_(kAny) {}
   DatagramFlow() = default;
 
-  /// The peer has told how many datagrams came; what it has not can be known.
+  /// True if the peer has reported how many datagrams arrived, so that losses can be computed.
   bool is_answered() const { return answered_; }
   bool limited() const { return rate_ != 0; }
   double rate() const { return rate_; }  ///< bytes per second; 0: not limited
 
-  /// May a datagram go? If not, it may at next().
+  /// True if a datagram may be sent now; otherwise it may be sent at next().
   bool may_send(const DatagramRules& rules, Time now);
   Time next() const { return next_; }
-  /// One has gone.
+  /// Records that a datagram was sent.
   void sent(std::uint32_t bytes, Time now);
-  /// Is it time to ask, before the next datagram?
+  /// True if a probe should be sent before the next datagram.
   bool wants_to_ask(Time now) const { return now >= next_question_; }
-  /// The number of the question.
+  /// Returns the id of the next probe.
   std::uint64_t question() const { return secret_ + next_id_; }
   void asked(Time now);
-  /// The answer to a question has come. False: this one was not asked, or is answered.
+  /// Handles the answer to a probe. Returns false if that probe was not sent or is already
+  /// answered.
   bool answer(std::uint64_t id, const DatagramReceipt& receipt, const DatagramRules& rules,
               Time now);
-  /// A switch on the way has marked a datagram as having met congestion. False: it is not known
-  /// who says so.
+  /// Handles the report that a switch marked a datagram because of congestion. Returns false if the
+  /// peer has not answered a probe: the report could then come from anyone.
   bool notify(const DatagramRules& rules, Time now);
 
  private:
-  /// Bytes per second until the peer has answered; then the rate doubles until something is lost.
+  /// Bytes per second until the peer has answered; then the rate doubles until a loss.
   static constexpr double kFirst = 16e6;
   static constexpr double kAny = 1e12;
-  static constexpr std::uint32_t kAsked = 16;  ///< questions that may be answered yet, at most
+  static constexpr std::uint32_t kAsked = 16;  ///< most probes that can still be answered
 
   struct Question {
     Time at{};
-    DatagramAmount sent;  ///< before it, with headers
-    Duration busy{};      ///< until then
+    DatagramAmount sent;  ///< before the probe, with headers
+    Duration busy{};      ///< until the probe
   };
 
-  /// Of all datagrams since the first answer.
+  /// Losses since the first answer.
   struct Missing {
-    std::uint64_t sent = 0, told = 0;  ///< before that
-    std::uint64_t most = 0;            ///< that ever were
-    // Of late, while no queue was seen.
+    std::uint64_t sent = 0, told = 0;  ///< at the first answer
+    std::uint64_t most = 0;            ///< most datagrams missing at any time
+    // Recent counts, without a queue on the path.
     std::uint64_t tried = 0, lost = 0;
   };
 
@@ -105,26 +107,26 @@ class DatagramFlow {
   std::uint64_t secret_ = 0;
   std::uint64_t random_ = 1;
   std::uint64_t next_id_ = 1;      ///< without secret_
-  std::uint64_t answered_id_ = 0;  ///< the last question that was answered
+  std::uint64_t answered_id_ = 0;  ///< last probe that was answered
   std::array<Question, kAsked> questions_;
   Time next_question_{};
-  std::uint32_t tries_ = 0;  ///< questions to a peer that has never answered, up to kTries
-  Duration pause_{};         ///< before the next one then
+  std::uint32_t tries_ = 0;  ///< probes to a peer that has never answered, at most kTries
+  Duration pause_{};         ///< before the next of those probes
   bool answered_ = false;
   RoundTrip round_trip_;
 
   DatagramAmount sent_;
-  Duration busy_{};       ///< the time in which datagrams went or waited
-  bool waited_ = false;   ///< the next one had to
-  Time last_{};           ///< when a datagram went last
-  Question from_;         ///< the last question that was answered
-  Question unanswered_;   ///< the first since then, if silence_due_ says so
-  DatagramReceipt told_;  ///< its answer
+  Duration busy_{};       ///< time in which datagrams were sent or waited
+  bool waited_ = false;   ///< the next datagram had to wait
+  Time last_{};           ///< when the last datagram was sent
+  Question from_;         ///< last probe that was answered
+  Question unanswered_;   ///< first probe since then, if silence_due_ is set
+  DatagramReceipt told_;  ///< answer to from_
   Missing missing_;
 
   double rate_ = 0;
-  double threshold_ = 0;       ///< up to which it doubles in each round trip
-  Time next_{};                ///< when the next datagram may go
+  double threshold_ = 0;       ///< up to this rate, it doubles in each round trip
+  Time next_{};                ///< when the next datagram may be sent
   Time slowed_{};              ///< when the rate was last lowered
   Time silence_due_ = kNever;  ///< when silence lowers it again
   bool held_ = false;          ///< datagrams had to wait since the last answer

@@ -1,6 +1,6 @@
-// Responses to reads and atomics that came while one before them is missing. Their data lies in its
-// place, the memory of the request, which its program may not look at before the completion; what
-// is remembered is which they are.
+// Responses to reads and atomics that arrived while an earlier one is missing. Their data is
+// already in the memory of the request, which the program may not read before the completion. Only
+// their PSNs are recorded here.
 #pragma once
 
 #include <array>
@@ -12,22 +12,22 @@ namespace softhca::transport {
 
 class EarlyResponses {
  public:
-  /// From the oldest response that is missing on; what is farther ahead is not remembered.
+  /// From the oldest missing response on; responses farther ahead are not recorded.
   static constexpr std::uint32_t kSpan = 128;
 
   bool empty() const { return (words_[0] | words_[1]) == 0; }
   void clear() { words_.fill(0); }
-  /// REQUIRES: all that were added lie within kSpan of each other.
+  /// REQUIRES: all recorded PSNs lie within kSpan of each other.
   void add(Psn psn) { word(psn) |= bit(psn); }
   bool has(Psn psn) const { return (words_[index(psn)] & bit(psn)) != 0; }
-  /// The first of [from, from + kSpan) that was added. REQUIRES: !empty(), and all that were added
-  /// lie there.
+  /// Returns the first recorded PSN of [from, from + kSpan). REQUIRES: !empty(), and all recorded
+  /// PSNs lie in that range.
   Psn first(Psn from) const {
     Psn psn = from;
     while (!has(psn)) ++psn;
     return psn;
   }
-  /// `packets` from `from` on are no longer of interest.
+  /// Drops `packets` PSNs from `from` on.
   void forget(Psn from, std::uint32_t packets) {
     if (packets >= kSpan) return clear();
     for (; packets > 0; --packets, ++from) word(from) &= ~bit(from);

@@ -1,4 +1,4 @@
-// End-to-end flow control: how many messages the peer has receive work requests for (InfiniBand
+// End-to-end flow control: for how many messages the peer has receive work requests (InfiniBand
 // specification, volume 1, 9.7.7.2).
 #pragma once
 
@@ -12,11 +12,11 @@ namespace softhca::transport {
 
 class EndToEndCredits {
  public:
-  /// The peer has said nothing: there is no limit.
+  /// Removes the limit: the peer has not reported its receives yet.
   void reset() { *this = EndToEndCredits(); }
 
-  /// `h` has an AETH of an acknowledgement. The limit only grows: an older acknowledgement says
-  /// nothing new (9.7.7.2.5).
+  /// Updates the limit from an acknowledgement with an AETH. The limit only grows, since an older
+  /// acknowledgement carries no news (9.7.7.2.5).
   void update(const wire::Headers& h) {
     if (h.syndrome == wire::kSyndromeNoCreditLimit) {
       limited_ = false;
@@ -27,15 +27,15 @@ class EndToEndCredits {
     limited_ = true;
   }
 
-  /// The peer has a receive work request for it, or it needs none.
+  /// True if the peer has a receive work request for the request, or it needs none.
   bool permit(const RequestSlot& slot) const {
     return !limited_ || !draws_receive(slot.request.kind) ||
            !slot.sequence.is_after(last_permitted_);
   }
 
  private:
-  bool limited_ = false;  ///< the peer counts its receives
-  Psn last_permitted_;    ///< LSN: SSN up to which it has receives
+  bool limited_ = false;  ///< the peer reports its receives
+  Psn last_permitted_;    ///< LSN: last SSN for which it has a receive
 };
 
 }  // namespace softhca::transport

@@ -1,6 +1,6 @@
-// Flush: the requester learns that what it wrote before has been placed (InfiniBand specification,
-// volume 1, annex A19). Memory here is visible to all as soon as it is written, and none of it
-// outlasts the power.
+// Flush: confirms to the requester that its earlier writes have been placed (InfiniBand
+// specification, volume 1, annex A19). Memory here is globally visible as soon as it is written;
+// none of it is persistent.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ inline constexpr unsigned kFlushSelectivityShift = 4;
 inline constexpr std::uint32_t kFlushSelectivity = 0x3;
 inline constexpr std::uint32_t kFlushWholeRegion = 1;
 
-/// Address and length do not count.
+/// True if the flush covers the whole region: address and length are ignored.
 constexpr bool flushes_region(std::uint32_t flush) {
   return (flush >> kFlushSelectivityShift & kFlushSelectivity) == kFlushWholeRegion;
 }
 
-/// It asks for what the specification knows; reserved bits are ignored.
+/// True if the specification defines the requested flush; reserved bits are ignored.
 constexpr bool is_flush(std::uint32_t flush) {
   const std::uint32_t placement = flush & kFlushPlacement;
   return placement != 0 && (placement & ~(kFlushGlobal | kFlushPersistent)) == 0 &&
@@ -36,13 +36,13 @@ struct FlushRequest {
   std::uint32_t length;  ///< bytes
 };
 
-/// REQUIRES: kFlush.
+/// REQUIRES: request.kind == RequestKind::kFlush.
 constexpr FlushRequest flush_of(const Request& request) {
   return {static_cast<std::uint32_t>(request.swap), request.rkey, request.remote_addr,
           static_cast<std::uint32_t>(request.compare_add)};
 }
 
-/// What a responder checks. No region here allows to be flushed persistently.
+/// Runs the checks of a responder. No region here supports a persistent flush.
 inline Verdict check_flush(RemoteMemory& memory, const FlushRequest& request) {
   if (!is_flush(request.flush)) return Verdict::kRemoteInvalidRequest;
   if ((request.flush & kFlushPersistent) != 0) return Verdict::kRemoteAccess;

@@ -1,5 +1,5 @@
-// The message of which a responder receives packets, of a reliable or an unreliable connection, and
-// the receive work request that it takes.
+// The message that a responder is receiving, of a reliable or an unreliable connection, and its
+// receive work request.
 #pragma once
 
 #include <cstddef>
@@ -22,40 +22,40 @@ struct RequestPacket {
 
   bool starts() const { return mask.has_all(wire::kStart); }
   bool ends() const { return mask.has_all(wire::kEnd); }
-  /// True: the payload fits opcode and path MTU (InfiniBand specification, volume 1, 9.7.4.1.6).
+  /// True if the payload fits opcode and path MTU (InfiniBand specification, volume 1, 9.7.4.1.6).
   bool fits_opcode(std::uint32_t mtu) const;
 };
 
 class IncomingMessage {
  public:
-  /// No message, and no receive work request.
+  /// Drops the message and the receive work request.
   void reset();
 
   bool in_progress() const { return kind_ != Kind::kNone; }
-  /// True: `p`, which does not start a message, may belong to this one.
+  /// True if `p`, which does not start a message, may belong to this message.
   bool goes_on_with(const RequestPacket& p) const;
-  /// True: the payload of this packet of a write fits the length that the RETH announced.
+  /// True if the payload of this packet of a write fits the length announced in the RETH.
   bool fits_announcement(const RequestPacket& p) const;
 
   void begin_send();
   void begin_write(const wire::Headers& h);
-  /// The message is over, or what is left of it will not be taken. A receive work request drawn for
-  /// it stays.
+  /// Ends the message, because it is complete or its rest will not be taken. A receive work request
+  /// that was drawn for it stays.
   void end() { kind_ = Kind::kNone; }
 
-  /// True: a receive work request was drawn and is not complete.
+  /// True if a receive work request was drawn and is not complete.
   bool has_receive() const { return drawn_; }
-  /// Draws a receive work request, unless it has one. False: there is none.
+  /// Draws a receive work request, unless one is drawn. Returns false if there is none.
   bool draw(ReceiveSource& receives);
-  /// True: the receive work request that was drawn holds `bytes` more.
+  /// True if the drawn receive work request has room for `bytes` more.
   bool has_room(std::size_t bytes) const;
   /// Stores the payload of a send. REQUIRES: has_room().
   Verdict store(ReceiveSource& receives, std::span<const std::byte> payload);
   /// Stores the payload of a write.
   Verdict write(RemoteMemory& memory, std::span<const std::byte> payload);
-  /// Completes the receive work request that was drawn: `last` is the last packet of the message.
+  /// Completes the drawn receive work request. `last` is the last packet of the message.
   void complete_receive(ReceiveSource& receives, const RequestPacket& last);
-  /// Completes it in error, if one was drawn.
+  /// Completes the drawn receive work request, if any, with an error.
   void fail_receive(ReceiveSource& receives, Verdict verdict);
 
   bool is_send() const { return kind_ == Kind::kSend; }
@@ -64,9 +64,9 @@ class IncomingMessage {
   enum class Kind : std::uint8_t { kNone, kSend, kWrite };
 
   Kind kind_ = Kind::kNone;
-  bool drawn_ = false;  ///< a receive work request is ours, of `capacity_` bytes
+  bool drawn_ = false;  ///< a receive work request of `capacity_` bytes is drawn
   std::uint64_t capacity_ = 0;
-  std::uint64_t offset_ = 0;     ///< bytes taken so far
+  std::uint64_t offset_ = 0;     ///< bytes received so far
   std::uint32_t remaining_ = 0;  ///< write: bytes to come
   Rkey rkey_;
   std::uint64_t addr_ = 0;

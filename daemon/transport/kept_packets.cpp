@@ -53,7 +53,8 @@ bool KeptPackets::find(Psn psn, Packet& out) const {
   return true;
 }
 
-/// A request for many responses passes as many numbers, of which only few packets can have one.
+/// Drops the packets in [first, end). A read request skips many PSNs, and few of them can be
+/// buffered.
 void KeptPackets::forget(Psn first, Psn end) {
   if (end.is_after(last_ + 1)) end = last_ + 1;
   for (Psn psn = first; !empty() && psn.is_before(end); ++psn) {
@@ -62,7 +63,8 @@ void KeptPackets::forget(Psn first, Psn end) {
   }
 }
 
-/// What is kept lies near the last: no farther than the threshold of the connection.
+/// Drops all packets. They lie within the connection's threshold, so the search from the last PSN
+/// down is short.
 void KeptPackets::clear() {
   for (Psn psn = last_; !empty(); psn = psn - 1) forget(psn, psn + 1);
 }
@@ -97,8 +99,8 @@ void KeptStore::open(std::uint32_t places) {
   buckets_.assign(std::bit_ceil(std::max(places, 1u)), kNoIndex);
 }
 
-/// True: there is room for one packet of the account. If a watermark was in the way, there is the
-/// next time.
+/// True if there is room for one packet of the account. If a watermark prevents it, packets are
+/// dropped and the next call succeeds.
 bool KeptStore::make_room(KeptAccount& account) {
   if (account.watermark_ == 0 || std::min(watermark_, places_) == 0) return false;
   if (account.held.value() >= account.watermark_) {
@@ -132,7 +134,8 @@ void KeptStore::give_back(std::uint32_t index) {
   free_ = index;
 }
 
-/// Which packets share a bucket depends on where the holder lies in memory: no peer can tell.
+/// Returns the bucket of a packet. It depends on the address of the holder, which no peer knows, so
+/// a peer cannot provoke collisions.
 std::uint32_t& KeptStore::bucket_of(const KeptPackets& holder, Psn psn) {
   std::uint64_t key =
       reinterpret_cast<std::uintptr_t>(&holder) + (std::uint64_t{psn.value()} << 40);

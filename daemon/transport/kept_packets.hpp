@@ -1,15 +1,15 @@
-// Request packets that came before their turn: a packet between was lost, and what came behind it
-// is kept until that one has been sent again (mechanism D3). The peer cannot tell, but for the
-// acknowledgement, which then covers all at once.
+// Out-of-order buffer: request packets that arrived ahead of a lost one are buffered until that one
+// is retransmitted (mechanism D3). The peer notices only that the acknowledgement then covers all
+// of them.
 //
-// Copies are kept, not data at its place: nothing that a peer sends takes effect before its turn,
-// whatever it is, and what is given up leaves no trace. They lie in a store of fixed size for all
-// connections of an engine, whose memory is in use only as far as packets have been in it.
+// The buffer holds copies, and does not place data: a packet takes no effect before its turn, and a
+// dropped packet leaves no trace. All connections of an engine share a store of fixed size. Its
+// memory is used only as far as packets have been in it.
 //
-// How much a peer can make us keep is bounded three times: for a connection by its threshold (what
-// is farther ahead is dropped), for a tenant and for all by a watermark, where everything is given
-// up, of that tenant or of the tenant that holds most. A peer that leaves a gap for ever so loses
-// what it holds, instead of keeping others from it. Giving up costs a retransmission only.
+// Three limits bound what a peer can make the engine buffer. A connection has a threshold: packets
+// farther ahead are dropped. A tenant and the engine have watermarks: reaching one drops all
+// packets of that tenant, or of the tenant with most packets. So a peer that never closes a gap
+// loses its own packets and does not block others. Dropping costs only a retransmission.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ namespace softhca::transport {
 class KeptAccount;
 class KeptStore;
 
-/// What one responder keeps: copies in the store, found by holder and number, and listed by
-/// account. REQUIRES: close() before store or account go.
+/// The packets that one responder has buffered: copies in the store, found by holder and PSN, and
+/// listed by account. REQUIRES: close() before store or account are destroyed.
 class KeptPackets {
  public:
   KeptPackets() = default;
@@ -44,19 +44,20 @@ class KeptPackets {
 
   bool empty() const { return size_ == 0; }
   std::uint32_t size() const { return size_; }
-  /// The packet farthest ahead. REQUIRES: !empty().
+  /// Returns the PSN farthest ahead. REQUIRES: !empty().
   Psn last() const { return last_; }
 
-  /// Keeps a copy, unless it has one; false: there is no room, or it had to be given up.
+  /// Buffers a copy, unless the packet is buffered already. Returns false if the buffer is full or
+  /// a watermark was reached.
   bool keep(const RequestPacket& packet);
-  /// Puts the packet with this PSN into `out`, whose references last until the next call of a
-  /// member that is not const; false: there is none.
+  /// A buffered packet. Its references are valid until the next call of a member that is not const.
   struct Packet {
     const wire::Headers* h = nullptr;
     std::span<const std::byte> payload;
   };
+  /// Finds the buffered packet with this PSN. Returns false if there is none.
   bool find(Psn psn, Packet& out) const;
-  /// Those in [first, end) are no longer wanted.
+  /// Drops the packets in [first, end).
   void forget(Psn first, Psn end);
   void clear();
 
@@ -74,22 +75,23 @@ class KeptPackets {
     wire::Headers headers;
     KeptPackets* holder = nullptr;
     IndexLink link;                  ///< in `places_` of its account
-    std::uint32_t chain = kNoIndex;  ///< the next in its bucket, or of the free ones
+    std::uint32_t chain = kNoIndex;  ///< next in its bucket, or in the free list
     std::uint32_t length = 0;
   };
 };
 
-/// What the connections of one tenant keep together.
+/// The packets that the connections of one tenant have buffered together.
 class KeptAccount {
  public:
   static constexpr std::uint32_t kNoWatermark = 0xffffffff;
-  /// Where this many packets would be exceeded all are given up; 0: none is kept.
+  /// Sets the watermark: a packet that would exceed it drops all of the tenant's packets; 0:
+  /// buffers none.
   void set_watermark(std::uint32_t packets) { watermark_ = packets; }
   std::uint32_t watermark() const { return watermark_; }
 
-  Gauge held;        ///< packets, at present
+  Gauge held;        ///< packets now
   Counter kept;      ///< packets
-  Counter given_up;  ///< of them: by a watermark
+  Counter given_up;  ///< packets dropped at a watermark
 
  private:
   friend class KeptPackets;
@@ -99,11 +101,11 @@ class KeptAccount {
 
   std::uint32_t watermark_ = kNoWatermark;
   IndexList<KeptPackets::Place, &KeptPackets::Place::link> places_;
-  KeptStore* store_ = nullptr;  ///< written by the first responder
+  KeptStore* store_ = nullptr;  ///< set by the first responder
   ListLink<KeptAccount> of_store_;
 };
 
-/// Room for what all connections of an engine keep.
+/// Storage for the buffered packets of all connections of an engine.
 class KeptStore {
  public:
   /// Longest payload of a packet.
@@ -113,10 +115,10 @@ class KeptStore {
   KeptStore(const KeptStore&) = delete;
   KeptStore& operator=(const KeptStore&) = delete;
 
-  /// To be called once; the only call that allocates.
+  /// Allocates; the only call that does. Call it once.
   void open(std::uint32_t places);
   std::uint32_t places() const { return places_; }
-  /// Where this many packets would be exceeded, the tenant that holds most gives up all of its.
+  /// Sets the watermark: a packet that would exceed it drops all packets of the tenant with most.
   void set_watermark(std::uint32_t packets) { watermark_ = packets; }
   std::uint32_t held() const { return held_; }
 
@@ -140,13 +142,13 @@ class KeptStore {
   std::uint32_t places_ = 0;
   std::uint32_t watermark_ = KeptAccount::kNoWatermark;
   std::uint32_t held_ = 0;
-  std::uint32_t fresh_ = 0;        ///< never taken: this place and those behind it
-  std::uint32_t free_ = kNoIndex;  ///< given back last
-  // Not initialised: that would touch their pages.
+  std::uint32_t fresh_ = 0;        ///< this place and those behind it were never taken
+  std::uint32_t free_ = kNoIndex;  ///< the place given back last
+  // Not initialized: that would touch their pages.
   std::unique_ptr<std::byte[]> table_;
   std::unique_ptr<std::byte[]> bytes_;
   std::vector<std::uint32_t> buckets_;  ///< by holder and PSN; a power of two
-  LinkedList<KeptAccount, &KeptAccount::of_store_> accounts_;  ///< which hold something
+  LinkedList<KeptAccount, &KeptAccount::of_store_> accounts_;  ///< those that hold packets
 };
 
 }  // namespace softhca::transport

@@ -1,7 +1,7 @@
-// How much a requester has under way, and how long it waits before it takes silence for loss. Both
-// go beyond the InfiniBand specification, which leaves them to static attributes, and change
-// nothing a peer could object to: fewer packets in flight, and retries before the timeout asks for
-// them (docs/decisions.md).
+// How many packets a requester has in flight, and how long it waits before it treats silence as
+// loss. Both go beyond the InfiniBand specification, which leaves them to static attributes. A peer
+// sees nothing unusual: fewer packets in flight, and retries before the timeout requires them
+// (docs/decisions.md).
 #pragma once
 
 #include <algorithm>
@@ -13,42 +13,43 @@
 
 namespace softhca::transport {
 
-/// Round-trip time as measured on packets that were sent once (RFC 6298, Karn's rule), and from it
-/// the wait before a retry.
+/// Round-trip time, measured on packets that were sent once (RFC 6298, Karn's rule), and the wait
+/// before a retry derived from it.
 class RoundTrip {
  public:
   void reset() { *this = RoundTrip(); }
 
-  /// A packet that asks for an answer was sent for the first time.
+  /// Starts a measurement: a packet that asks for an answer was sent for the first time.
   void sent(Psn psn, Time now) {
     if (timing_) return;
     timing_ = true;
     psn_ = psn;
     since_ = now;
   }
-  /// All before `unacked` are acknowledged. Only what is measured ends the patience of back_off():
-  /// an answer to what was sent twice says nothing of the way.
+  /// Records that everything before `unacked` is acknowledged. Only a measured time resets the
+  /// back-off: an answer to a packet that was sent twice says nothing about the path.
   void acknowledged(Psn unacked, Time now) {
     if (!timing_ || !unacked.is_after(psn_)) return;
     timing_ = false;
     backoff_ = 0;
     sample(std::clamp(now - since_, Duration(1), kLongest), now);
   }
-  /// Packets will be sent twice, so that an answer may take longer for it, or say nothing about its
-  /// time. A time that is too long is better than none.
+  /// Drops the measurement, since packets are about to be sent twice: the answer may be delayed or
+  /// ambiguous. The first measurement is kept, because a time that is too long is better than none.
   void distrust() {
     if (smoothed_ != Duration{}) timing_ = false;
   }
-  /// The last wait was not long enough.
+  /// Doubles the wait after it was too short.
   void back_off() {
     backoff_ = static_cast<std::uint8_t>(std::min(backoff_ + 1u, kLongestBackoff));
   }
 
   bool is_known() const { return smoothed_ != Duration{}; }
   Duration smoothed() const { return smoothed_; }  ///< Duration{} unless is_known()
-  /// So many of `packets` in flight, or half of them, wait in a queue, by the last time measured
-  /// beside the least (Fu and Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless
-  /// Access Networks", IEEE JSAC 21(2), 2003).
+  /// True if at least `queued_packets` of `packets` in flight, or half of them, wait in a queue on
+  /// the path. The estimate compares the latest round-trip time with the least one (Fu and Liew,
+  /// "TCP Veno: TCP Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC 21(2),
+  /// 2003).
   bool is_queued(std::uint32_t packets, const FlightParameters& parameters) const {
     const std::uint32_t least = std::min(least_, least_before_);
     if (latest_ < least + kJitter) return false;
@@ -56,29 +57,29 @@ class RoundTrip {
     return std::uint64_t{latest_ - least} * 2 * packets >= std::uint64_t{latest_} * many;
   }
 
-  /// How long before a probe asks for an answer: after two round trips (RFC 8985, 7.2);
-  /// Duration::max() while nothing was measured.
+  /// Returns the wait before a probe asks for an answer: two round trips (RFC 8985, 7.2), or
+  /// Duration::max() while nothing is measured.
   Duration probe_after() const {
     if (!is_known()) return Duration::max();
     return std::max<Duration>(2 * smoothed_, smoothed_ + 4 * variation_);
   }
-  /// How long to wait for an answer.
+  /// Returns the wait for an answer.
   Duration rto() const {
     const Duration one = is_known() ? smoothed_ + 4 * variation_ : kFirst;
     return std::max(one, kShortest) * (1u << backoff_);
   }
 
  private:
-  // Below that lies what a scheduler does to a daemon that shares its core.
+  // A daemon that shares its core may lose this much time to the scheduler.
   static constexpr Duration kShortest = std::chrono::milliseconds(1);
-  /// While nothing was measured. The 1 s of RFC 6298 are for paths round the world.
+  /// Used while nothing is measured. The 1 s of RFC 6298 is for worldwide paths.
   static constexpr Duration kFirst = std::chrono::milliseconds(8);
   static constexpr unsigned kLongestBackoff = 10;
   static constexpr Duration kLongest = std::chrono::seconds(1);
-  /// The way may be another one later: the least holds for so long, and once more.
+  /// How long the least time holds, since the path may change; it holds for a second such period
+  /// too.
   static constexpr Duration kLeastHolds = std::chrono::seconds(5);
-  static constexpr std::uint32_t kJitter =
-      20'000;  ///< ns, of hosts, that no queue on the way makes
+  static constexpr std::uint32_t kJitter = 20'000;  ///< ns; caused by hosts, not by a queue
 
   void sample(Duration measured, Time now) {
     latest_ = static_cast<std::uint32_t>(measured.count());
@@ -108,20 +109,20 @@ class RoundTrip {
   // In ns.
   std::uint32_t latest_ = 0;
   std::uint32_t least_ = 0;         ///< since least_since_
-  std::uint32_t least_before_ = 0;  ///< in the time before
+  std::uint32_t least_before_ = 0;  ///< in the previous period
   Time least_since_{};
 };
 
-/// Packets that may be in flight: slow start, additive increase, multiplicative decrease (RFC
-/// 5681). A go-back-N sender sends its whole flight again for one lost packet, so that a smaller
-/// flight is both the cure and the lesser harm.
+/// Congestion window: packets that may be in flight. Slow start, additive increase, multiplicative
+/// decrease (RFC 5681). A go-back-N sender retransmits the whole window for one lost packet, so a
+/// smaller window reduces both the loss and its cost.
 ///
-/// Many flows through a short queue have less than a packet each: then one goes in several round
-/// trips (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
-/// Datacenter", SIGCOMM 2020, 3.5).
+/// If many flows share a short queue, each gets less than one packet. The window is then below one
+/// packet, and one packet is sent in several round trips (Kumar et al., "Swift: Delay is Simple and
+/// Effective for Congestion Control in the Datacenter", SIGCOMM 2020, 3.5).
 class FlightWindow {
  public:
-  /// `limit` >= 1 packets, to which the window doubles in each round trip until something is lost.
+  /// Resets to `limit` >= 1 packets. The window doubles in each round trip until a loss.
   void reset(std::uint32_t limit, const FlightParameters& parameters) {
     limit_ = threshold_ = whole(limit);
     window_ = std::min(whole(parameters.initial_flight), limit_);
@@ -133,15 +134,15 @@ class FlightWindow {
     window_ = std::min(window_, limit_);
   }
 
-  /// In packets, at least one.
+  /// Returns the window in packets, at least one.
   std::uint32_t size() const { return std::max(window_ / kPacket, 1u); }
-  /// Between two packets, where the window is less than one; 0 otherwise.
+  /// Returns the pause between two packets if the window is below one packet, else 0.
   Duration pause(const RoundTrip& round_trip) const {
     if (window_ >= kPacket) return Duration{};
     return std::min(round_trip.smoothed() * kPacket / window_, kLongestPause);
   }
 
-  /// `packets` more are acknowledged, all before `unacked` now.
+  /// Grows the window: `packets` more are acknowledged, everything before `unacked` now.
   void grow(std::uint32_t packets, Psn unacked, const FlightParameters& parameters) {
     if (recovering_ && !unacked.is_before(recovery_end_)) recovering_ = false;
     if (counting_ && !unacked.is_before(counting_end_)) counting_ = false;
@@ -153,9 +154,9 @@ class FlightWindow {
     window_ = static_cast<std::uint32_t>(std::min(window_ + std::uint64_t{packets} * step, most));
   }
 
-  /// `packets` sent before `sent_end` were lost, and only they are sent again: that costs no more
-  /// than they do, so a few in a flight are borne, unless packets wait in a queue, which overflows
-  /// then.
+  /// Handles the loss of `packets` sent before `sent_end` that alone are retransmitted. That costs
+  /// no more than the packets, so a few losses per window are tolerated, unless packets wait in a
+  /// queue: it has then overflowed.
   void lose(std::uint32_t packets, Psn sent_end, const RoundTrip& round_trip,
             const FlightParameters& parameters) {
     if (!counting_) {
@@ -167,26 +168,26 @@ class FlightWindow {
     if (lost_ * parameters.borne_losses > size() || round_trip.is_queued(size(), parameters))
       shrink(sent_end, window_ / 2);
   }
-  /// Something sent before `sent_end` was lost, and all behind it is sent again.
+  /// Handles a loss before `sent_end` after which everything behind it is sent again.
   void lose_rest(Psn sent_end, const RoundTrip& round_trip, const FlightParameters& parameters) {
     shrink(sent_end, round_trip.is_queued(size(), parameters) ? window_ / 2 : window_ / 5 * 4);
   }
 
-  /// Nothing that was sent before `sent_end` was answered in time: one packet at first, and twice
-  /// as many in each round trip up to half of what it was (RFC 5681, 3.1).
+  /// Handles a timeout: nothing sent before `sent_end` was answered. One packet goes first, then
+  /// twice as many in each round trip, up to half of the previous window (RFC 5681, 3.1).
   void time_out(Psn sent_end) {
     shrink(sent_end, window_ / 2);
     begin_again();
   }
-  /// As much as is known of a way on which nothing was measured yet.
+  /// Starts again at one packet, as on a path that was not measured yet.
   void begin_again() { window_ = std::min(window_, kPacket); }
 
  private:
-  static constexpr std::uint32_t kPacket = 1 << 16;  ///< the unit of the window is a part of it
+  static constexpr std::uint32_t kPacket = 1 << 16;  ///< units of the window per packet
   static constexpr std::uint32_t kLeast = kPacket / 16;
   static constexpr Duration kLongestPause = std::chrono::milliseconds(16);
 
-  /// The losses of one flight count once.
+  /// Shrinks the window; the losses of one window count once.
   void shrink(Psn sent_end, std::uint32_t window) {
     if (recovering_) return;
     recovering_ = true;
@@ -197,15 +198,15 @@ class FlightWindow {
 
   std::uint32_t limit_ = kPacket;
   std::uint32_t window_ = kPacket;
-  std::uint32_t threshold_ = kPacket;  ///< up to which each acknowledged packet adds one
+  std::uint32_t threshold_ = kPacket;  ///< below it, each acknowledged packet adds one
   bool recovering_ = false;
   bool counting_ = false;
-  std::uint16_t lost_ = 0;  ///< of what was sent before `counting_end_`
+  std::uint16_t lost_ = 0;  ///< packets sent before `counting_end_`
   Psn recovery_end_;
   Psn counting_end_;
 };
 
-/// The wait until the next packet may go, where the window is less than one.
+/// Wait before the next packet, if the window is below one packet.
 class Pause {
  public:
   void end() { until_ = kNever; }

@@ -31,7 +31,7 @@ void Rc::resume(const WirePosition& position) {
 
 bool Rc::transmit(const RcUpcalls& up, Time now, unsigned packet_budget) {
   const bool owes = responder_.transmit(up.responder, packet_budget);
-  // In RTR it has nothing to send, and in the error state it is silent.
+  // In RTR there is nothing to send; in the error state the requester is silent.
   return requester_.transmit(up.requester, now, packet_budget) || owes;
 }
 

@@ -1,5 +1,5 @@
-// A reliable connection, of RC or XRC: a requester and a responder. An end of XRC has only one of
-// the two.
+// A reliable connection, of RC or XRC: a requester and a responder. An XRC end has only one of
+// them.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Rc {
   void open(RequestTable& table, std::uint32_t requests) { requester_.open(table, requests); }
   /// `responds`: it executes requests of its peer.
   void configure(const RcAttributes& attributes, const ResponderStores& stores, bool responds);
-  /// Forgets everything without completing it.
+  /// Drops everything without completing it.
   void reset();
   /// The next request packet has PSN `sq_psn`.
   void reset_sender(Psn sq_psn) { requester_.reset(sq_psn); }
@@ -27,19 +27,19 @@ class Rc {
   void resume(const WirePosition& position);
 
   void start(const Request& request) { requester_.start(request); }
-  /// Sends what it owes its peer, then requests: up to `packet_budget` packets of each. True: it
-  /// could go on right away.
+  /// Sends what it owes its peer, then requests, up to `packet_budget` packets of each. Returns
+  /// true if it could continue right away.
   bool transmit(const RcUpcalls& up, Time now, unsigned packet_budget);
-  /// True: transmit() is to be called.
+  /// Handles a packet. Returns true if transmit() is to be called.
   bool receive(const RcUpcalls& up, const wire::Headers& h, std::span<const std::byte> payload,
                Time now);
   void expire(const RcUpcalls& up, Time now) { requester_.expire(up.requester, now); }
   void flush(const RcUpcalls& up);
-  /// Sends what it owes, as far as the port takes it, and leaves. Returns the last acknowledgement,
-  /// as Responder::last_acknowledgement().
+  /// Sends what it owes, as far as the port has room, before the queue pair goes. Returns the last
+  /// acknowledgement (Responder::last_acknowledgement()).
   std::optional<wire::Headers> take_leave(const RcUpcalls& up, unsigned packet_budget);
 
-  /// Packets of the peer that wait for their turn.
+  /// Returns the number of buffered packets of the peer.
   std::uint32_t kept() const { return responder_.kept(); }
   bool is_held() const { return requester_.is_held(); }
   SendProgress progress() const { return requester_.progress(); }

@@ -1,8 +1,8 @@
-// Request packets of what is answered by responses: reads, atomics, atomic writes, flushes
+// Packets of the requests that are answered by responses: reads, atomics, atomic writes, flushes
 // (InfiniBand specification, volume 1, 9.4.4, 9.4.5, annex A19).
 //
-// A read of 2^31 bytes has 2^23 packets at MTU 256, more than PSN arithmetic can tell apart from
-// the past. It is asked for in parts, each a read of its own on the wire.
+// A read of 2^31 bytes has 2^23 packets at MTU 256, too many for PSN arithmetic to separate from
+// old ones. It is split into parts, each a read of its own on the wire.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,18 @@ namespace softhca::transport {
 
 inline constexpr std::uint32_t kReadPartPackets = 1u << 20;
 
-/// Parts of a read with so many response packets.
+/// Returns the number of parts of a read with `packets` response packets.
 constexpr std::uint32_t read_parts(std::uint32_t packets) {
   return (packets - 1) / kReadPartPackets + 1;
 }
 
-/// One beyond the last response packet of the part that has packet `index`.
+/// Returns one beyond the last response packet of the part with packet `index`.
 constexpr std::uint32_t read_part_end(std::uint32_t packets, std::uint32_t index) {
   return std::min(packets, (index / kReadPartPackets + 1) * kReadPartPackets);
 }
 
 /// Fills in opcode and extended headers of the request for response packets [index, end) of
-/// `packets`, which lie in one part.
+/// `packets`. They lie in one part.
 inline void fill_read_or_atomic(wire::Headers& h, const Request& r, std::uint32_t packets,
                                 std::uint32_t index, std::uint32_t end, std::uint32_t mtu_shift) {
   h.opcode = wire::raw(request_opcode(r.kind, true, true));

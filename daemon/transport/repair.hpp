@@ -1,12 +1,14 @@
-// What a requester sends again of a flight of which something was lost, when it does not go back:
-// the packet that is missing, and not those behind it, which the peer may have kept.
+// Retransmission at a requester without going back: sends the missing packet again, but not those
+// behind it, which the peer may have buffered.
 //
-// Whether it has, no bit on the wire says. Its next acknowledgement does: one that goes beyond what
-// was sent again shows a peer that keeps; one that ends right there, with more outstanding, shows
-// that nothing behind it was kept. Until a peer has shown that it keeps, nothing else is sent
-// meanwhile, and one that has not after some losses is believed to have no such thing. A peer that
-// keeps and still lacks the next packet as well has lost many in a row, or given up what it had:
-// four times as many are sent then.
+// No bit on the wire tells whether the peer buffers packets. Its next acknowledgement shows it. If
+// that covers more than what was retransmitted, the peer buffers. If it ends exactly there,
+// although more is outstanding, nothing behind was buffered.
+//
+// Until a peer has proved that it buffers, nothing else is sent meanwhile. A peer that has not
+// proved it after some losses counts as one without a buffer. A peer that buffers may still lack
+// the next packet: it has lost several in a row, or dropped its buffer. Then four times as many
+// packets are sent.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +24,11 @@ class Repair {
   enum class Peer : std::uint8_t { kUnknown, kKeeps, kDiscards };
   enum class Outcome : std::uint8_t { kNothing, kKept, kDiscarded };
 
-  /// Nothing is known of the peer.
+  /// Drops all knowledge about the peer.
   void reset() { *this = Repair(); }
   Peer peer() const { return peer_; }
 
-  /// Packets [from, end) are to be sent again, the first of them of request `pcb`.
+  /// Schedules packets [from, end) for retransmission. The first belongs to request `pcb`.
   void send(PcbId pcb, Psn from, Psn end) {
     pcb_ = pcb;
     next_ = from;
@@ -34,14 +36,14 @@ class Repair {
     due_ = true;
     awaits_ = has_last_ = false;
   }
-  /// After that the packet `psn`, of request `pcb`, which lies behind.
+  /// Schedules in addition packet `psn` of request `pcb`, which lies behind them.
   void add_last(PcbId pcb, Psn psn) {
     last_pcb_ = pcb;
     last_ = psn;
     has_last_ = true;
   }
-  /// As send(), of what the peer has said it lacks: as many as the last outcome suggests. All
-  /// before `sent_end` have been sent.
+  /// Like send(), for packets that the peer reported missing. The last outcome determines how many.
+  /// All packets before `sent_end` have been sent.
   void begin(PcbId pcb, Psn from, Psn sent_end) {
     const auto most = static_cast<std::uint32_t>(sent_end.distance_from(from));
     first_ = from;
@@ -49,16 +51,16 @@ class Repair {
     covers_ = sent_end;
     awaits_ = true;
   }
-  /// Nothing is to be sent again, and no outcome is awaited.
+  /// Cancels the retransmission; no outcome is awaited.
   void cancel() { due_ = awaits_ = has_last_ = false; }
 
-  /// The outcome of begin() is awaited. Until then nothing else is sent to a peer of which nothing
-  /// is known.
+  /// True if the outcome of begin() is awaited.
   bool awaits() const { return awaits_; }
+  /// True if nothing else may be sent until then, because it is unknown whether the peer buffers.
   bool holds() const { return awaits_ && peer_ == Peer::kUnknown; }
-  /// That this packet is missing has been acted on.
+  /// True if the loss of this packet was already handled.
   bool has_begun(Psn missing) const { return awaits_ && first_ == missing; }
-  /// An acknowledgement covers all before `end`, and its meaning is learnt.
+  /// Evaluates an acknowledgement of everything before `end`.
   Outcome learn(Psn end) {
     if (!awaits_ || end.is_before(end_)) return Outcome::kNothing;
     awaits_ = due_ = false;
@@ -74,22 +76,22 @@ class Repair {
       peer_ = Peer::kDiscards;
     return Outcome::kDiscarded;
   }
-  /// Packets that were sent before it and need not be sent again, if learn() said kKept.
+  /// Returns how many packets need not be retransmitted, if learn() returned kKept.
   std::uint32_t spared() const { return static_cast<std::uint32_t>(covers_.distance_from(end_)); }
-  /// Packets that are sent again, if begin() was the last call.
+  /// Returns how many packets are retransmitted, if begin() was the last call.
   std::uint32_t length() const { return static_cast<std::uint32_t>(end_.distance_from(first_)); }
 
-  // --- what is to be sent again
+  // --- the packets to be retransmitted
   bool due() const { return due_; }
   PcbId pcb() const { return pcb_; }
   Psn next() const { return next_; }
   Psn end() const { return end_; }
-  /// All before `to` are acknowledged; the next is of request `pcb`.
+  /// Everything before `to` is acknowledged; the next packet belongs to request `pcb`.
   void acknowledge(Psn to, PcbId pcb) {
     if (!to.is_before(end_)) awaits_ = false;
     pass(to, pcb);
   }
-  /// All before `to` have been sent, or need not be; the next is of request `pcb`.
+  /// Everything before `to` was sent or need not be; the next packet belongs to request `pcb`.
   void pass(Psn to, PcbId pcb) {
     if (!due_ || to.is_before(next_)) return;
     next_ = to;
@@ -118,7 +120,7 @@ class Repair {
   Psn end_;
   PcbId last_pcb_;
   Psn last_;
-  Psn covers_;  ///< all before it had been sent when it began
+  Psn covers_;  ///< everything before it had been sent at begin()
 };
 
 }  // namespace softhca::transport

@@ -82,7 +82,7 @@ void Replays::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
 }
 
 void Replays::owe_part(Replay& r, std::uint32_t from, std::uint32_t end) {
-  if (r.next <= from) return;  // it comes anyway
+  if (r.next <= from) return;  // it is owed anyway
   r.begun = false;
   const Replay::Rest rest{r.next, r.end};
   const bool is_apart = r.rest.end == 0 && end <= r.next;

@@ -1,10 +1,10 @@
 // The reads and atomics that responders have executed and may have to answer again (InfiniBand
 // specification, volume 1, 9.7.5.1.4, 9.4.5).
 //
-// How many a connection may want is agreed when it is made (max_dest_rd_atomic), and a read that
-// found no place would have to be refused, which the peer takes for an error. So places are
-// reserved then, and taken when they are used: what is only reserved is address space that no page
-// of memory stands behind.
+// max_dest_rd_atomic fixes at set-up how many a connection may need. A read that found no place
+// would have to be refused, and the peer would treat that as an error. So places are reserved at
+// set-up and taken when they are used. A reserved place is only address space, without a page of
+// memory behind it.
 #pragma once
 
 #include <cassert>
@@ -23,17 +23,17 @@ struct Replay {
   Psn first;
   std::uint32_t packets = 0;
   bool atomic = false;
-  bool empty = false;       ///< atomic write, flush: nothing but that it was done
-  bool due = false;         ///< packets [next, end) are owed
-  bool replay : 1 = false;  ///< was asked for again
-  bool begun : 1 = false;   ///< a packet of what is owed has gone
+  bool empty = false;       ///< atomic write, flush: the response carries no data
+  bool due = false;         ///< responses [next, end) are owed
+  bool replay : 1 = false;  ///< the peer requested it again
+  bool begun : 1 = false;   ///< a response that is owed was sent
   std::uint32_t start = 0;
   std::uint32_t next = 0;
   std::uint32_t end = 0;
   Rkey rkey;
   std::uint32_t length = 0;
   std::uint32_t xrc_srq = 0;
-  std::uint32_t answer_length = 0;  ///< bytes up to the end of packet `end` - 1
+  std::uint32_t answer_length = 0;  ///< bytes up to the end of response `end` - 1
   std::uint32_t older = kNoIndex;
   std::uint32_t younger = kNoIndex;
   std::uint64_t addr = 0;
@@ -42,17 +42,17 @@ struct Replay {
     std::uint32_t end;
   };
   union {
-    std::uint64_t original = 0;  ///< of an atomic
-    Rest rest;                   ///< of a read: what is owed after [next, end), if anything
+    std::uint64_t original = 0;  ///< for an atomic
+    Rest rest;                   ///< for a read: owed after [next, end), if not empty
   };
 
-  /// It is a read, of more than nothing.
+  /// True if it is a read of at least one byte.
   bool reads() const { return !atomic && length != 0; }
-  /// The part that was asked for again is answered. True: the rest goes on being owed.
+  /// Ends the part that the peer requested again. Returns true if the rest is still owed.
   bool resume() {
     if (atomic || empty || rest.end == 0) return false;
     next = rest.next;
-    start = next - 1;  // it does not begin here
+    start = next - 1;  // the rest does not start with a first response
     end = rest.end;
     rest = {};
     replay = false;
@@ -61,20 +61,20 @@ struct Replay {
 };
 static_assert(sizeof(Replay) == 64);
 
-/// Places for all connections of an engine. Places given back are the first to be taken again, so
-/// that as few pages as possible are in use.
+/// Places for all connections of an engine. A place that was given back last is taken first, so
+/// that few pages are in use.
 class ReplayStore {
  public:
   ReplayStore() = default;
   ReplayStore(const ReplayStore&) = delete;
   ReplayStore& operator=(const ReplayStore&) = delete;
 
-  /// `places` more can be taken; the only call that allocates.
+  /// Reserves `places` more; the only call that allocates.
   void reserve(std::size_t places);
   /// REQUIRES: they were reserved, and are not taken.
   void release(std::size_t places) { reserved_ -= places; }
 
-  /// REQUIRES: no more are taken than are reserved.
+  /// REQUIRES: fewer places are taken than reserved.
   std::uint32_t take();
   void give_back(std::uint32_t index);
   Replay& operator[](std::uint32_t index) {
@@ -92,44 +92,44 @@ class ReplayStore {
   std::vector<Slab> slabs_;
   std::size_t reserved_ = 0;
   std::size_t taken_ = 0;
-  std::uint32_t fresh_ = 0;        ///< never taken: this place and those behind it
-  std::uint32_t free_ = kNoIndex;  ///< given back last; linked by `younger`
+  std::uint32_t fresh_ = 0;        ///< this place and those behind it were never taken
+  std::uint32_t free_ = kNoIndex;  ///< the place given back last; linked by `younger`
 };
 
-/// The last reads and atomics of one responder, and which responses to them are due. REQUIRES:
-/// close() before it goes.
+/// The latest reads and atomics of one responder, and the responses to them that are owed.
+/// REQUIRES: close() before destruction.
 class Replays {
  public:
   Replays() = default;
   Replays(const Replays&) = delete;
   Replays& operator=(const Replays&) = delete;
 
-  /// Room for `limit`; what it held before is gone.
+  /// Reserves places for `limit` replays and drops the previous ones.
   void open(ReplayStore& store, std::uint32_t limit);
   /// Gives all places back.
   void close();
   bool is_open(std::uint32_t limit) const { return store_ != nullptr && limit_ == limit; }
 
-  /// Forgets all replays.
+  /// Drops all replays.
   void clear();
 
-  /// A place for a new read or atomic, at the cost of the oldest one if there is no other; none
-  /// when that one has not been answered yet, so that the peer has more in flight than was agreed
+  /// Returns a place for a new read or atomic; if all are used, that of the oldest one. Returns
+  /// null if that one is not answered yet: the peer then has more in flight than was agreed
   /// (9.7.5.1.4).
   Replay* remember();
-  /// The replay that has this PSN, the youngest where a PSN came round again; nullptr: none.
+  /// Returns the replay with this PSN, the youngest one if PSNs have wrapped around; nullptr: none.
   Replay* find(Psn psn);
-  /// Responses [from, end) of the replay are due.
+  /// Records that responses [from, end) of the replay are owed.
   void owe(Replay& replay, std::uint32_t from, std::uint32_t end);
-  /// Responses [from, end) are due once more, before what is due now is finished. REQUIRES: the
-  /// replay is due, up to a response behind `end`.
+  /// Records that responses [from, end) are owed again, before the responses already owed.
+  /// REQUIRES: the replay is owed up to a response behind `end`.
   void owe_part(Replay& replay, std::uint32_t from, std::uint32_t end);
   bool any_due() const { return due_ > 0; }
-  /// The replay that is answered next, in PSN order. REQUIRES: any_due().
+  /// Returns the replay that is answered next, in PSN order. REQUIRES: any_due().
   Replay& oldest_due();
-  /// Nothing of the replay is due any more. REQUIRES: none older is due.
+  /// Records that nothing of the replay is owed any more. REQUIRES: no older replay is owed.
   void settle(Replay& replay);
-  /// Nothing is due any more.
+  /// Records that nothing is owed any more.
   void settle_all();
 
   bool empty() const { return count_ == 0; }
@@ -138,9 +138,9 @@ class Replays {
   std::uint32_t oldest() const { return oldest_; }
   std::uint32_t youngest() const { return youngest_; }
   Replay& operator[](std::uint32_t index) { return (*store_)[index]; }
-  /// Adds a replay, the youngest. REQUIRES: !full().
+  /// Adds the youngest replay. REQUIRES: !full().
   Replay& push();
-  /// Forgets the oldest. REQUIRES: !empty().
+  /// Drops the oldest replay. REQUIRES: !empty().
   void pop();
 
  private:
@@ -149,8 +149,8 @@ class Replays {
   std::uint32_t count_ = 0;
   std::uint32_t oldest_ = kNoIndex;
   std::uint32_t youngest_ = kNoIndex;
-  std::uint32_t due_ = 0;                ///< replays that are due
-  std::uint32_t oldest_due_ = kNoIndex;  ///< of them; kNoIndex: to be looked for
+  std::uint32_t due_ = 0;                ///< number of replays with responses owed
+  std::uint32_t oldest_due_ = kNoIndex;  ///< oldest of them; kNoIndex: to be searched
 };
 
 // Called for every response.

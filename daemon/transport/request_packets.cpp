@@ -22,8 +22,8 @@ wire::Headers make_request(const RequestFormat& format, const RequestSlot& slot,
   return h;
 }
 
-/// First and middle are not told apart: after a retry both an old and a new run of responses may be
-/// under way, and only one of them starts here.
+/// First and middle responses are not distinguished: after a retry, an old and a new sequence of
+/// responses may be in flight, and only one of them starts here.
 bool is_response_to(const RequestFormat& format, const RequestSlot& slot, const ResponsePacket& p,
                     Psn parts_end) {
   const RequestKind kind = slot.request.kind;

@@ -1,4 +1,4 @@
-// The packets of a request on a reliable connection: what it is sent as, and what answers it.
+// Packets of a request on a reliable connection, and the responses to them.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace softhca::transport {
 
-/// What all requests of a connection have in common.
+/// Attributes common to all requests of a connection.
 struct RequestFormat {
   RcAttributes attributes;
 
@@ -22,18 +22,18 @@ struct RequestFormat {
   }
 };
 
-/// One beyond the numbers that packet `index` of a request takes: a read has those of its
-/// responses.
+/// Returns one beyond the PSN index that packet `index` of a request takes. A read takes the PSNs
+/// of its responses.
 inline std::uint32_t packet_end(const RequestSlot& slot, std::uint32_t index) {
   const bool is_read = slot.request.kind == RequestKind::kRead;
   return is_read ? read_part_end(slot.packets, index) : index + 1;
 }
 
-/// Packet `index` of a request; of a read, the request for its responses [index, end). An
-/// acknowledgement is not asked for.
+/// Returns the headers of packet `index` of a request, or of a request for responses [index, end)
+/// of a read. It does not request an acknowledgement.
 wire::Headers make_request(const RequestFormat& format, const RequestSlot& slot,
                            std::uint32_t index, std::uint32_t end);
-/// What it carries.
+/// Returns the payload of that packet.
 inline PayloadSource request_payload(const RequestFormat& format, const RequestSlot& slot,
                                      std::uint32_t index) {
   return stores_response(slot.request.kind)
@@ -46,17 +46,17 @@ constexpr bool is_ack(std::uint8_t syndrome) {
   return (syndrome & kClass) == wire::kSyndromeAck;
 }
 
-/// Responses to reads and atomics.
+/// A response to a read or atomic.
 struct ResponsePacket {
   const wire::Headers& h;
   std::span<const std::byte> payload;
   wire::OpcodeMask mask;
 };
-/// May it answer the request, which has its number? Responses before `parts_end` may be the last of
-/// a part that was asked for alone.
+/// True if the response fits the request that has its PSN. Responses before `parts_end` may be the
+/// last one of a part that was requested alone.
 bool is_response_to(const RequestFormat& format, const RequestSlot& slot, const ResponsePacket& p,
                     Psn parts_end);
-/// Stores what it brings. REQUIRES: is_response_to().
+/// Stores the data of a response. REQUIRES: is_response_to().
 Verdict store_response(const RequestFormat& format, LocalMemory& memory, const RequestSlot& slot,
                        const ResponsePacket& p);
 

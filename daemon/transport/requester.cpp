@@ -14,7 +14,7 @@ void Requester::configure(const RcAttributes& attributes) {
   RcAttributes& ours = format_.attributes;
   ours.psn_window = std::max<std::uint16_t>(attributes.psn_window, 1);
   ours.ack_interval = std::max<std::uint16_t>(attributes.ack_interval, 1);
-  // Without a timer nothing would find out that what was sent again is lost, too.
+  // Without a timer, the loss of a retransmitted packet would go unnoticed.
   if (attributes.timeout == 0) ours.selective_repeat = false;
   flight_.set_limit(ours.psn_window);
   timer_.configure(ack_timeout(attributes.timeout));
@@ -49,7 +49,7 @@ void Requester::start(const Request& request) {
   slot.first = queued_end_;
   slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, format_.mtu_shift());
   slot.sequence = queued_sequence_;
-  // After withdraw(), not the one that it was: the peer has taken more packets than it has.
+  // After withdraw(): not the same request, since the peer has taken more packets than it has.
   if (alone && slot.index_of(unacked_) >= slot.packets) slot.first = unacked_;
   queued_end_ = slot.first + slot.packets;
   const bool is_read = request.kind == RequestKind::kRead;

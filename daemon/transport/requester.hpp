@@ -1,29 +1,28 @@
-// The requester of a reliable connection, of RC or XRC: segments requests into packets, keeps them
-// until they are acknowledged, goes back when one was lost (InfiniBand specification, volume
-// 1, 9.7).
+// The requester of a reliable connection, of RC or XRC: segments requests into packets, keeps the
+// requests until they are acknowledged, and goes back after a loss (InfiniBand specification,
+// volume 1, 9.7).
 //
 // Go-back-N with a cursor. Everything before `unacked_` is complete; the cursor (`next_`,
-// `next_psn_`) says what is sent next. A retry of any kind moves the cursor back to `unacked_`;
+// `next_psn_`) is at the packet that is sent next. A retry moves the cursor back to `unacked_`.
 // transmit() then goes forward again over the same requests, which are private to the daemon and
-// unchanged. A read takes as many PSNs as it has response packets; a partly answered one is asked
-// for again from its first missing response on.
+// unchanged. A read takes as many PSNs as it has response packets; a partly answered one is
+// requested again from its first missing response on.
 //
-// Where it is known or may be that the peer keeps what came behind a lost packet, only that packet
-// is sent again, with the cursor where it is (selective_repeat.hpp).
+// If the peer buffers packets behind a lost one, or may do so, only the lost packet is
+// retransmitted, and the cursor stays where it is (selective_repeat.hpp).
 //
-// How many packets are in flight follows what gets lost, and a retry comes as soon as the measured
-// round-trip time makes loss likely (pace.hpp). Such an early retry is not counted, and neither is
-// one that a NAK asks for while the timeout runs: retry_count and timeout keep their meaning for a
-// peer that stays silent.
+// The congestion window follows losses. A retry comes as soon as the measured round-trip time makes
+// a loss likely (pace.hpp). Such an early retry is not counted, nor is one that a NAK requests
+// while the timeout runs. So retry_count and timeout keep their meaning for a silent peer.
 //
-// Requests for such a peer are withdrawn, once they have been sent again, until the next retry is
-// due: however many peers are silent, none of their requests holds what others need. An
-// acknowledgement that comes meanwhile is remembered, and completes them when they start again.
-// Requests that wait for those before them, or for a receive of the peer, can be withdrawn alone.
+// If a peer stays silent after the requests were sent again, they are withdrawn until the next
+// retry is due. So requests to silent peers, however many, hold no resources that others need. An
+// acknowledgement that arrives meanwhile is recorded and completes them when they start again.
+// Requests that wait for earlier ones, or for a receive of the peer, can be withdrawn separately.
 //
-// The files: requester.cpp (life of a request), requester_transmit.cpp (what may go, and as which
-// packet), requester_receive.cpp (acknowledgements and responses), requester_repair.cpp (selective
-// repeat, probes), requester_retry.cpp (NAK, RNR, timeouts).
+// The files: requester.cpp (life of a request), requester_transmit.cpp (what may be sent, and as
+// which packet), requester_receive.cpp (acknowledgements and responses), requester_repair.cpp
+// (selective repeat, probes), requester_retry.cpp (NAK, RNR, timeouts).
 #pragma once
 
 #include <algorithm>
@@ -48,41 +47,41 @@ namespace softhca::transport {
 
 class Requester {
  public:
-  /// To be called once, before all else: where its requests are remembered, and how many at most.
+  /// Sets the table of its requests, and their maximum. Call it once, before all other functions.
   void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
-  /// May be called again (a modify in RTS); takes effect from the next packet on. The MTU must not
-  /// change while requests are pending.
+  /// May be called again (a modify in RTS) and takes effect from the next packet on. The MTU must
+  /// not change while requests are pending.
   void configure(const RcAttributes& attributes);
-  /// Forgets all requests without completing them; the next packet has PSN `sq_psn`, and the next
+  /// Drops all requests without completing them. The next packet has PSN `sq_psn`, and the next
   /// message the number `sequence`.
   void reset(Psn sq_psn, Psn sequence = Psn(1));
   struct Position {
     Psn psn;
     Psn sequence;
   };
-  /// Of the next request.
+  /// Returns PSN and SSN of the next request.
   Position position() const { return {queued_end_, queued_sequence_}; }
 
   bool full() const { return queue_.full(); }
-  /// Takes a request; nothing is sent before transmit(). REQUIRES: !full().
+  /// Adds a request; transmit() sends it. REQUIRES: !full().
   void start(const Request& request);
 
-  /// Sends up to `packet_budget` packets. True when it could go on right away (budget or port
-  /// buffer ended it); false when there is nothing to send until something is received, started or
-  /// the deadline expires.
+  /// Sends up to `packet_budget` packets. Returns true if it could continue right away (the budget
+  /// is used up or the port is full). Returns false if there is nothing to send until something is
+  /// received or started, or until the deadline.
   bool transmit(const RequesterUpcalls& up, Time now, unsigned packet_budget);
-  /// A response packet: ACK, NAK, RNR NAK, read response, atomic response. Others are counted and
-  /// dropped. Call transmit() afterwards. Sends nothing itself.
+  /// Handles a response packet: ACK, NAK, RNR NAK, read response, atomic response. Other packets
+  /// are counted and dropped. Sends nothing; call transmit() afterwards.
   void receive(const RequesterUpcalls& up, const wire::Headers& h,
                std::span<const std::byte> payload, Time now);
-  /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
+  /// Call this when deadline() has come (harmless earlier), then transmit().
   void expire(const RequesterUpcalls& up, Time now);
-  /// The peer had no receive for the oldest request (RNR NAK), or it is silent (rest_if_silent()):
-  /// nothing goes before deadline().
+  /// True if nothing is sent before deadline(): the peer had no receive for the oldest request (RNR
+  /// NAK), or it is silent (rest_if_silent()).
   bool is_held() const { return timer_.is_held(); }
-  /// If the peer has answered none of some retries, and the last of them has gone, or nothing
-  /// reaches it (`unreachable`): nothing goes before the next one is due, or an answer comes. True:
-  /// that is so from now on.
+  /// Suspends the requester until the next retry or answer if the peer is silent: some retries are
+  /// unanswered and the last one was sent, or the peer is unreachable. Returns true if it is
+  /// suspended now.
   bool rest_if_silent(bool unreachable) {
     if (!(silence_.is_long() || unreachable) || failed_ || in_flight() == 0 || !timer_.runs() ||
         is_held())
@@ -90,7 +89,7 @@ class Requester {
     timer_.rest();
     return true;
   }
-  /// Forgets the requests of which nothing was ever sent, and calls visit(pcb) for each, oldest
+  /// Withdraws the requests of which nothing was ever sent, and calls visit(pcb) for each, oldest
   /// first. They may be started again, in the same order.
   template <class Visit>
   void withdraw_unsent(Visit&& visit) {
@@ -105,10 +104,10 @@ class Requester {
     if (!next_psn_.is_before(queued_end_)) next_ = SendQueue::kEnd;
     queue_.cut_behind(last, visit);
   }
-  /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
-  /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
-  /// behind the packets of it that the peer has taken (all but the last of a write with immediate
-  /// data). What the peer has executed and not acknowledged it takes for repeated. REQUIRES:
+  /// Withdraws all requests and calls visit(pcb) for each, oldest first. The same requests may be
+  /// started again in the same order. They keep their PSNs, and the oldest continues behind the
+  /// packets that the peer has acknowledged (at most all but the last of a write with immediate
+  /// data). The peer treats what it has executed but not acknowledged as duplicates. REQUIRES:
   /// is_held().
   template <class Visit>
   void withdraw(Visit&& visit) {
@@ -116,26 +115,26 @@ class Requester {
     while (!queue_.empty()) visit(queue_.pop());
     next_ = SendQueue::kEnd;
   }
-  /// As withdraw(), whatever has happened of the requests; reset() follows.
+  /// Like withdraw(), in any state; reset() must follow.
   template <class Visit>
   void abandon(Visit&& visit) {
     while (!queue_.empty()) visit(queue_.pop());
   }
-  /// When expire() wants to be called; kNever when no timer runs.
+  /// Returns when expire() is to be called; kNever if no timer runs.
   Time deadline() const {
     if (failed_) return kNever;
     if (is_held()) return timer_.deadline();
-    // What was withdrawn is waited for again when it has been sent again.
+    // Withdrawn requests are waited for again once they have been retransmitted.
     if (queue_.empty()) return withdrawn_.any ? pause_.until() : kNever;
-    // With nothing under way no answer is awaited; transmit() says that it could go on.
+    // With nothing in flight, no answer is awaited; transmit() reports whether it could continue.
     if (in_flight() == 0 && pause_.runs()) return pause_.until();
     if (in_flight() == 0 && timer_.goes_later()) return kNever;
     return std::min(timer_.deadline(), pause_.until());
   }
-  /// In packets, of which a read counts those of its response. None outstanding: it is idle.
+  /// Returns the progress in packets; a read counts its responses. Nothing outstanding means idle.
   SendProgress progress() const;
-  /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
-  /// silent until reset(); requests started meanwhile wait for the next flush().
+  /// Completes all requests with kFlushed, since the queue pair is in the error state. Then the
+  /// requester is silent until reset(); requests started meanwhile wait for the next flush().
   void flush(const RequesterUpcalls& up);
 
  private:
@@ -180,12 +179,12 @@ class Requester {
   RequestFormat format_;
 
   SendQueue queue_;
-  PcbId next_ = SendQueue::kEnd;  ///< the request the cursor is in; kEnd: all are sent
-  Psn next_psn_;                  ///< what is sent next
-  Psn unacked_;                   ///< oldest PSN not acknowledged; lies in the oldest request
-  Psn sent_end_;                  ///< one beyond the highest PSN ever sent or asked for
+  PcbId next_ = SendQueue::kEnd;  ///< request at the cursor; kEnd: all are sent
+  Psn next_psn_;                  ///< next packet to be sent
+  Psn unacked_;                   ///< oldest PSN not acknowledged, in the oldest request
+  Psn sent_end_;                  ///< one beyond the highest PSN ever sent or requested
   Psn queued_end_;                ///< one beyond the last PSN of the newest request
-  Psn queued_sequence_;           ///< SSN of the next request to be started
+  Psn queued_sequence_;           ///< SSN of the next request
 
   FlightWindow flight_;
   RoundTrip round_trip_;
@@ -193,21 +192,21 @@ class Requester {
   RetryTimer timer_;
   Pause pause_;
 
-  std::uint16_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
+  std::uint16_t unasked_ = 0;  ///< packets sent since the last one that requests an acknowledgement
   std::uint16_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
-  Psn acknowledged_;                   ///< all before it are, also of what was withdrawn
+  Psn acknowledged_;                   ///< everything before it is, including withdrawn requests
   SelectiveRepeat repeat_;
   Silence silence_;
-  bool response_missed_ = false;  ///< went back for a skipped response, no progress since
-  bool exhausted_ = false;        ///< there is no retry left for what was withdrawn
-  bool failed_ = false;           ///< nothing goes or comes until reset()
-  bool moved_ = false;            ///< something was sent, in the last transmit()
-  /// The first that withdraw_unsent() took, until one is started.
+  bool response_missed_ = false;  ///< went back for a missing response; no progress since
+  bool exhausted_ = false;        ///< no retry is left for the withdrawn requests
+  bool failed_ = false;           ///< nothing is sent or accepted until reset()
+  bool moved_ = false;            ///< the last transmit() sent something
+  /// First request that withdraw_unsent() took, until one is started.
   struct {
     bool any = false;
     bool fence = false;
     RequestKind kind = RequestKind::kSend;
-    bool awaits_response = false;  ///< of withdraw(): the oldest is a read or atomic
+    bool awaits_response = false;  ///< for withdraw(): the oldest is a read or atomic
   } withdrawn_;
 
   std::uint8_t retries_left_ = 0;

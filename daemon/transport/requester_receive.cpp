@@ -22,9 +22,9 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
     return up.events.count(Count::kBadOpcode);
   const bool is_expected = !h.psn.is_before(unacked_) && h.psn.is_before(sent_end_);
   if (is_expected && queue_.empty() && timer_.rests()) return hear_peer(h);
-  // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. A
-  // repetition of the newest one may carry fresh credits. Where a response is awaited, a repetition
-  // of any says that it will come: it waits for a rate of the peer.
+  // 9.7.5.1.1: an acknowledgement outside of the outstanding PSNs is a ghost or a duplicate. A
+  // duplicate of the newest one may carry new credits. While a response is awaited, any duplicate
+  // means that the peer delays the response because of its rate limit.
   if (!is_expected || queue_.empty()) {
     const bool repeats = acknowledges(h) && h.psn.is_before(unacked_);
     const bool awaits = queue_.empty() ? timer_.rests() && withdrawn_.awaits_response
@@ -44,8 +44,8 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
     catch_up(up, now);
 }
 
-/// The peer is there. While it rests an acknowledgement holds when the requests start again; all
-/// else the peer says when they have been sent again.
+/// Records that the peer is alive. While the requests are withdrawn, an acknowledgement is recorded
+/// for their restart. The peer repeats everything else when they are sent again.
 void Requester::hear_peer(const wire::Headers& h) {
   if (acknowledges(h) && h.psn.is_after(acknowledged_ - 1)) {
     acknowledged_ = h.psn + 1;
@@ -76,9 +76,9 @@ void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Head
   }
 }
 
-/// Everything before `end` is acknowledged, or all there is where `end` lies behind that, in
-/// requests that were withdrawn. False when the response to a read or atomic is missing before
-/// that; what precedes it is acknowledged nevertheless, and what follows when that has come.
+/// Acknowledges everything before `end`, or all requests if `end` lies behind them, in withdrawn
+/// ones. Returns false if the response to a read or atomic before `end` is missing. The requests
+/// before that one are acknowledged; those behind it follow when the response has arrived.
 bool Requester::acknowledge_before(const RequesterUpcalls& up, Psn end, Time now) {
   while (unacked_ != end && !queue_.empty()) {
     const Slot& slot = queue_[queue_.oldest()];
@@ -110,13 +110,14 @@ void Requester::receive_response(const RequesterUpcalls& up, const ResponsePacke
   advance(up, 1, now);
 }
 
-/// `packets` more of the oldest request are acknowledged: progress, which renews retries and timer.
+/// Records that `packets` more of the oldest request are acknowledged. This progress restarts
+/// retries and timer.
 void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time now) {
   const Slot& slot = queue_[queue_.oldest()];
   const std::uint32_t done = slot.index_of(unacked_) + packets;
   const bool done_all = done == slot.packets;
   const bool sent = !next_psn_.is_before(unacked_ + packets);
-  // A read answered without having been sent again after the cursor went back is not counted.
+  // After the cursor went back, a read that is answered before it was sent again is not counted.
   if (awaits_response(slot.request.kind) && sent && done == read_part_end(slot.packets, done - 1))
     --reads_in_flight_;
   unacked_ = unacked_ + packets;
@@ -137,7 +138,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   timer_.stop();
   if (unacked_ != sent_end_ && !queue_.empty()) {
     timer_.start(now, round_trip_.rto());
-    // An answer was asked for that has not come.
+    // An answer was requested and has not arrived.
     if (format_.attributes.selective_repeat && (next_psn_ - unasked_).is_after(unacked_))
       timer_.await_probe(now, repeat_.patience(round_trip_));
   }

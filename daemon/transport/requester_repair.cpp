@@ -1,25 +1,25 @@
-// Requester: when something is sent again without going back (selective_repeat.hpp).
+// Requester: retransmission without going back (selective_repeat.hpp).
 #include "daemon/transport/requester.hpp"
 
 namespace softhca::transport {
 
-/// False: it could go on right away.
+/// Returns false if it could continue right away.
 bool Requester::send_again(const RequesterUpcalls& up, Time now, unsigned& packet_budget) {
   const SendResult result = repeat_.send(format_, up, queue_, packet_budget);
   moved_ = true;
   if (result == SendResult::kNoBuffer) return false;
-  if (result == SendResult::kNoAccess) go_back();  // and fail when all before it are complete
+  if (result == SendResult::kNoAccess) go_back();  // fails when all before it are complete
   timer_.restart_probe(now, repeat_.patience(round_trip_));
   pause_.after_packet(now, flight_, round_trip_);
   return true;
 }
 
-/// The packet at `unacked_` has not come, says the peer; or, if it `discarded` them, none behind
-/// what was sent again has.
+/// Handles a missing packet at `unacked_`, as the peer reports. If `discarded`, the peer has none
+/// of the packets behind the retransmitted ones.
 void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time now) {
-  if (in_flight() == 0) return;  // seen twice
+  if (in_flight() == 0) return;  // counted already
   const Repair& repair = repeat_.repair();
-  // What comes of a read is responses, which do not show that a packet was not kept.
+  // A read is answered by responses, which do not show that a packet was not buffered.
   const bool is_doubtful = repair.peer() == Repair::Peer::kUnknown &&
                            (discarded || awaits_response(queue_.front().kind));
   if (!format_.attributes.selective_repeat || repair.peer() == Repair::Peer::kDiscards ||
@@ -32,8 +32,8 @@ void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time no
   timer_.goes_on(now, round_trip_.rto());
 }
 
-/// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until
-/// there is progress; the rest of the old run of responses is still on its way (9.7.6.1.1).
+/// Handles proof that a response to a read or atomic was lost: an implied NAK. Retries once until
+/// there is progress, because the rest of the old responses is still on the way (9.7.6.1.1).
 void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   if (response_missed_) return;
   up.events.count_at(Count::kImpliedNak, unacked_);
@@ -46,8 +46,8 @@ void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   timer_.goes_on(now, round_trip_.rto());
 }
 
-/// After some progress: responses that came before their turn, what was acknowledged before those
-/// came, and, if more is missing, that.
+/// After progress: applies the stored responses and the acknowledgements received before them.
+/// Requests the next missing packet, if any.
 void Requester::catch_up(const RequesterUpcalls& up, Time now) {
   const auto oldest_awaits_response = [&] { return awaits_response(queue_.front().kind); };
   while (!failed_ && !queue_.empty()) {
@@ -63,8 +63,8 @@ void Requester::catch_up(const RequesterUpcalls& up, Time now) {
   if (repeat_.is_gap(unacked_)) miss_request(up, false, now);
 }
 
-/// Nothing has come for two round trips, though an answer was asked for: what was lost may be the
-/// last packet, an answer, or what was sent again.
+/// Sends a probe: no answer for two round trips, although one was requested. The last packet, the
+/// answer or the retransmission may be lost.
 void Requester::probe(const RequesterUpcalls& up, Time now) {
   if (queue_.empty() || in_flight() == 0) return;
   if (pause_.runs())

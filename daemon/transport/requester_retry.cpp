@@ -1,5 +1,4 @@
-// Requester: what is done about loss and refusal (InfiniBand specification, volume
-// 1, 9.7.6, 9.9.2).
+// Requester: reactions to loss and refusal (InfiniBand specification, volume 1, 9.7.6, 9.9.2).
 #include <cassert>
 
 #include "daemon/transport/codes.hpp"
@@ -7,7 +6,7 @@
 
 namespace softhca::transport {
 
-/// A NAK of PSN n acknowledges everything before n (9.7.5.2.2).
+/// Handles a NAK. A NAK of PSN n acknowledges everything before n (9.7.5.2.2).
 void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
   const bool is_gap = h.syndrome == wire::kSyndromeSequence;
   const bool discarded = is_gap && repeat_.learn(up.events, h.psn);
@@ -45,13 +44,12 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
     if (rnr_retries_left_ == 0) return fail(up, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
   }
-  retries_left_ = format_.attributes.retry_count;  // they are for a peer that says nothing
+  retries_left_ = format_.attributes.retry_count;  // the retries are for a silent peer
   go_back();
   timer_.hold_until(now + wait);
 }
 
-/// What was sent may yet be acknowledged, where a retry has overtaken the refusal: `sent_end_`
-/// stays.
+/// Sent packets may still be acknowledged, if a retry has overtaken the refusal: `sent_end_` stays.
 void Requester::begin_withdrawal() {
   assert(is_held());
   repeat_.forget_responses();
@@ -63,10 +61,10 @@ void Requester::begin_withdrawal() {
   withdrawn_.awaits_response = awaits_response(oldest.request.kind);
 }
 
-/// Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1), which are renewed by progress, and by an RNR
-/// NAK: where a receive is long in coming, a few of many answers that are lost on the way do not
-/// mean that the peer is gone. An early retry, after silence for longer than there was so far,
-/// makes the next one wait twice as long; the timeout of the queue pair goes on running.
+/// Handles an expired timer. Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1). Progress restores
+/// them, and so does an RNR NAK: while a receive is missing for long, a few lost answers do not
+/// mean that the peer is gone. An early retry doubles the wait for the next one, because the
+/// silence was longer than any before; the timeout of the queue pair continues.
 void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (now < deadline() || now < timer_.deadline()) return;
   if (!is_held() && pause_.runs() && in_flight() == 0) return;
@@ -98,7 +96,7 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (queue_.empty()) timer_.wait_for_next();
 }
 
-/// The peer lacks something, and says so.
+/// Goes back because the peer reports a missing packet.
 void Requester::retry_as_told(const RequesterUpcalls& up, Time now) {
   if (!may_retry_as_told(up)) return;
   flight_.lose_rest(sent_end_, round_trip_, format_.attributes.flight);
@@ -106,9 +104,9 @@ void Requester::retry_as_told(const RequesterUpcalls& up, Time now) {
   timer_.goes_on(now, round_trip_.rto());
 }
 
-/// A peer that says what it lacks is there, and through a full queue the same packet may be lost
-/// many times: that is not counted as long as the timeout runs, which bounds it. In a pause it does
-/// not.
+/// True if another retransmission at the peer's request is allowed. Such a peer is alive, and a
+/// full queue may drop the same packet many times. So the retry is not counted while the timeout
+/// runs, which bounds it. The timeout does not run in a pause.
 bool Requester::may_retry_as_told(const RequesterUpcalls& up) {
   if (timer_.has_timeout() && !pause_.runs()) return true;
   if (retries_left_ == 0) {
@@ -127,7 +125,8 @@ void Requester::go_back() {
   reads_in_flight_ = unasked_ = 0;
 }
 
-/// The oldest request ends with an error, and with it the queue pair; the engine flushes the rest.
+/// Completes the oldest request with an error and the queue pair enters the error state; the engine
+/// flushes the rest.
 void Requester::fail(const RequesterUpcalls& up, Verdict verdict) {
   failed_ = true;
   up.commands.complete_request(queue_.pop(), verdict);

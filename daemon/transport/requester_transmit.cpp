@@ -1,4 +1,4 @@
-// Requester: what may be sent next, and as which packet.
+// Requester: which packet may be sent next.
 #include "daemon/transport/requester.hpp"
 
 namespace softhca::transport {
@@ -40,7 +40,7 @@ Requester::Step Requester::send_next(const RequesterUpcalls& up, Time now) {
   wire::Headers h = make_request(format_, slot, index, packet_end(slot, index));
   h.ack_request = wants_ack(slot, index);
   PayloadSource payload = request_payload(format_, slot, index);
-  // What is sent again is copied first, so that memory that changes all the time gets through.
+  // A retransmitted payload is copied first, so that memory that keeps changing gets through.
   payload.is_held = !next_psn_.is_before(sent_end_);
   switch (up.packets.send(h, payload)) {
     case SendResult::kSent:
@@ -54,8 +54,8 @@ Requester::Step Requester::send_next(const RequesterUpcalls& up, Time now) {
   return Step::kSent;
 }
 
-/// The request at the cursor cannot be sent. It fails when all before it are complete, so that
-/// completions stay in order; until then transmit() comes by here again.
+/// Handles a request at the cursor that cannot be sent. It fails once all before it are complete,
+/// so that completions stay in order. Until then transmit() comes here again.
 Requester::Step Requester::refuse_request(const RequesterUpcalls& up, Verdict verdict) {
   if (next_ == queue_.oldest()) fail(up, verdict);
   return Step::kWait;
@@ -65,12 +65,12 @@ SendObstacle Requester::obstacle(const Slot& slot, std::uint32_t index) const {
   const Request& r = slot.request;
   if (pause_.runs()) return SendObstacle::kPace;
   if (in_flight() >= flight_.size() || repeat_.repair().holds()) return SendObstacle::kWindow;
-  // A fenced request waits for all reads and atomics before it (10.8.3.3).
+  // A fenced request waits for all earlier reads and atomics (10.8.3.3).
   if (r.fence && index == 0 && reads_in_flight_ > 0) return SendObstacle::kOrder;
   if (awaits_response(r.kind) && reads_in_flight_ >= format_.attributes.max_rd_atomic)
     return SendObstacle::kOrder;
-  // Out of credits one message may go as a probe: its first packet when nothing else is
-  // outstanding, the rest when that one is acknowledged, that is, has a receive (9.7.7.2.5).
+  // Without credits, one message may be sent as a probe: its first packet when nothing else is
+  // outstanding, the rest when that one is acknowledged and thus has a receive (9.7.7.2.5).
   const bool has_credit = credits_.permit(slot) || index > 1 || in_flight() == 0;
   return has_credit ? SendObstacle::kNone : SendObstacle::kReceiver;
 }
@@ -106,9 +106,9 @@ SendProgress Requester::progress() const {
   return out;
 }
 
-/// Asks for an acknowledgement on the last packet of a message, on a probe, on the last packet the
-/// window permits, and now and then, so that a long message neither stalls nor is sent again from
-/// its start.
+/// True if the packet should request an acknowledgement: the last one of a message, a probe, the
+/// last one that the window permits, and one at regular intervals. The latter keeps a long message
+/// from stalling and from being retransmitted from its start.
 bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
   if (index + 1 == slot.packets || awaits_response(slot.request.kind)) return true;
   if (unasked_ + 1u >= format_.attributes.ack_interval || unasked_ + 1u >= flight_.size() / 4)

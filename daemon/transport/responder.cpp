@@ -56,7 +56,7 @@ void Responder::owe_nothing() {
   nak_ = 0;
 }
 
-/// The packet at `expected_` is missing.
+/// Records that the packet at `expected_` is missing.
 void Responder::miss(Psn shown_by) {
   refusal_ = Refusal::kSequence;
   gap_seen_ = shown_by;
@@ -64,7 +64,7 @@ void Responder::miss(Psn shown_by) {
   nak_psn_ = expected_;
 }
 
-/// The packet at `expected_` cannot be executed.
+/// Refuses the packet at `expected_`, which cannot be executed.
 void Responder::refuse(const ResponderUpcalls& up, Verdict verdict) {
   if (verdict == Verdict::kReceiverNotReady)
     return refuse_for_now(Refusal::kNotReady, attributes_.min_rnr_timer);
@@ -76,7 +76,7 @@ void Responder::refuse(const ResponderUpcalls& up, Verdict verdict) {
   message_.fail_receive(up.receives, verdict);
 }
 
-/// The packet at `expected_` cannot be executed yet.
+/// Refuses the packet at `expected_`, which cannot be executed yet.
 void Responder::refuse_for_now(Refusal why, std::uint8_t rnr_timer) {
   kept_.clear();
   nak_psn_ = expected_;

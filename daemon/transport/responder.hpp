@@ -1,12 +1,12 @@
 // The responder of a reliable connection, of RC or XRC: executes request packets in order and
 // answers them (InfiniBand specification, volume 1, 9.7 and 9.9).
 //
-// receive() runs a chain of named checks over one packet; each ends the chain by naming what is
-// owed to the peer: an acknowledgement, a NAK, a response. transmit() pays what is owed, responses
-// to reads and atomics first and in PSN order, then one NAK or one coalesced ACK, so that no
+// receive() runs a chain of named checks on one packet. Each check ends the chain by recording what
+// is owed to the peer: an acknowledgement, a NAK, a response. transmit() sends what is owed:
+// responses to reads and atomics first, in PSN order, then one NAK or one coalesced ACK. So no
 // acknowledgement overtakes a response.
 //
-// What comes behind a gap may be kept, and goes through the same chain when its turn has come.
+// Packets behind a gap may be buffered, and go through the same chain in their turn.
 //
 // The files: responder.cpp (life, bookkeeping), responder_check.cpp (the chain),
 // responder_execute.cpp (send, write, read, atomic), responder_duplicate.cpp (replay),
@@ -29,51 +29,52 @@
 
 namespace softhca::transport {
 
-/// Where responders put what they have to remember; outlives them.
+/// The stores of an engine that hold the state of responders. They outlive the responders.
 struct ResponderStores {
   ResponderStores(ReplayStore& reads) : replays(reads) {}
   ResponderStores(ReplayStore& reads, KeptStore& early, KeptAccount& for_whom)
       : replays(reads), kept(&early), account(&for_whom) {}
   ReplayStore& replays;
-  KeptStore* kept = nullptr;  ///< what came before its turn; null: it is dropped
+  KeptStore* kept = nullptr;  ///< out-of-order buffer; null: such packets are dropped
   KeptAccount* account = nullptr;
 };
 
 class Responder {
  public:
-  /// Reserves places for the reads and atomics to be remembered (max_dest_rd_atomic).
+  /// Sets the attributes and reserves places for replayable reads and atomics (max_dest_rd_atomic).
   void configure(const RcAttributes& attributes, const ResponderStores& stores);
-  /// Packets that wait for their turn.
+  /// Returns the number of buffered packets.
   std::uint32_t kept() const { return kept_.size(); }
-  /// What they take once they are used, in bytes.
+  /// Returns the bytes that the reserved places take once they are used.
   static std::size_t memory_for(std::uint8_t max_dest_rd_atomic);
-  /// Gives those places back; configure() and reset() come before the next packet.
+  /// Gives those places back. Call configure() and reset() before the next packet.
   void release();
-  /// Forgets everything without completing it; the next new packet must have PSN `rq_psn`.
+  /// Drops everything without completing it. The next new packet must have PSN `rq_psn`.
   void reset(Psn rq_psn);
-  /// As reset(), after `sequence` messages.
+  /// Like reset(), after `sequence` messages.
   void resume(Psn expected, Psn sequence);
   Psn expected() const { return expected_; }
   Psn sequence() const { return sequence_; }
 
-  /// A request packet. Others are counted and dropped. Sends nothing itself: call transmit(). Where
-  /// its memory is busy (Verdict::kBusy), the same packet must come again before any other.
+  /// Handles a request packet; other packets are counted and dropped. Sends nothing; call
+  /// transmit(). If its memory is busy (Verdict::kBusy), the same packet must come again before any
+  /// other.
   void receive(const ResponderUpcalls& up, const wire::Headers& h,
                std::span<const std::byte> payload, Time now);
-  /// Sends what is owed, at most `packet_budget` read responses and one ACK or NAK; called at the
-  /// end of a poll step in which pending(). True when more could go right away. After a fatal NAK
-  /// has gone it calls enter_error(): the queue pair must stay alive until then.
+  /// Sends what is owed, at most `packet_budget` read responses and one ACK or NAK. Called at the
+  /// end of a poll step if pending(). Returns true if more could be sent right away. After it has
+  /// sent a fatal NAK, it calls enter_error(): the queue pair must stay alive until then.
   bool transmit(const ResponderUpcalls& up, unsigned packet_budget);
-  /// Something is owed to the peer.
+  /// True if something is owed to the peer.
   bool pending() const {
     return replays_.any_due() || ack_due_ || nak_ != 0 ||
            (!kept_.empty() && refusal_ == Refusal::kNone);
   }
-  /// The acknowledgement of all that was executed, to be repeated when the queue pair is gone; none
-  /// before the first packet and after a failure.
+  /// Returns the acknowledgement of everything executed, to be repeated when the queue pair is
+  /// gone. Returns nothing before the first packet and after a failure.
   std::optional<wire::Headers> last_acknowledgement(const ResponderUpcalls& up) const;
-  /// Completes an unfinished receive with kFlushed: the queue pair is in the error state. The
-  /// responder stays deaf and silent until reset().
+  /// Completes an unfinished receive with kFlushed, since the queue pair is in the error state.
+  /// Then the responder neither receives nor sends until reset().
   void flush(const ResponderUpcalls& up);
 
  private:
@@ -122,14 +123,14 @@ class Responder {
   Psn expected_;
   Psn sequence_;  ///< MSN: messages completed, 24 bits
 
-  std::uint32_t xrc_srq_ = 0;  ///< XRC: the queue that the message is for
+  std::uint32_t xrc_srq_ = 0;  ///< XRC: destination queue of the message
   IncomingMessage message_;
   KeptPackets kept_;
 
-  bool failed_ = false;               ///< deaf and silent until reset()
+  bool failed_ = false;               ///< neither receives nor sends until reset()
   bool established_ = false;          ///< kCommunicationEstablished was raised
-  bool resumes_ = false;              ///< the packet at `expected_` has begun, and comes again
-  Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
+  bool resumes_ = false;              ///< the packet at `expected_` has begun and comes again
+  Refusal refusal_ = Refusal::kNone;  ///< why packets beyond the expected one are dropped
   Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
 
   // What is owed.
@@ -137,7 +138,7 @@ class Responder {
   std::uint8_t nak_ = 0;  ///< syndrome, 0: none
   Psn nak_psn_;
   Replays replays_;
-  bool asked_again_ = false;  ///< for a response that waits, and nothing was said since
+  bool asked_again_ = false;  ///< a waiting response was requested again; no answer since
 };
 
 }  // namespace softhca::transport

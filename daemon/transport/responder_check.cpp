@@ -1,5 +1,5 @@
-// Responder: the chain of checks a request packet goes through (InfiniBand specification, volume 1,
-// 9.6 and 9.7.4).
+// Responder: the chain of checks on a request packet (InfiniBand specification, volume 1, 9.6 and
+// 9.7.4).
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/flush.hpp"
 #include "daemon/transport/responder.hpp"
@@ -18,13 +18,14 @@ bool fits_announcement(const IncomingMessage& message, const RequestPacket& p) {
   return !p.mask.has_all(wire::kWrite) || message.fits_announcement(p);
 }
 
-/// 9.7.4.1.2: a message is one first, any middles, one last, or one only; nothing comes between.
+/// 9.7.4.1.2: a message is one first, any number of middles and one last, or one only packet,
+/// without other packets in between.
 Verdict check_sequence(const IncomingMessage& message, const RequestPacket& p) {
   const bool fits = p.starts() ? !message.in_progress() : message.goes_on_with(p);
   return fits ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
 }
 
-/// Whether this can be the packet that has begun. A copy of it that was kept may differ.
+/// Checks whether this packet can be the one that has begun. A buffered copy of it may differ.
 Verdict check_resumed(const IncomingMessage& message, const RequestPacket& p) {
   const bool of_message = p.mask.has_any(wire::kSend | wire::kWrite);
   const bool fits = of_message
@@ -33,7 +34,7 @@ Verdict check_resumed(const IncomingMessage& message, const RequestPacket& p) {
   return fits ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
 }
 
-/// An atomic's operands are not payload.
+/// Returns the bytes that a packet brings. The operands of an atomic are not in the payload.
 std::uint32_t brought_bytes(const RequestPacket& p) {
   return p.mask.has_all(wire::kAtomic) ? sizeof(std::uint64_t)
                                        : static_cast<std::uint32_t>(p.payload.size());
@@ -51,7 +52,7 @@ void Responder::receive(const ResponderUpcalls& up, const wire::Headers& h,
   if (check_psn(up, p)) take(up, p);
 }
 
-/// Executes the packet whose turn it is. False: it was refused, or its memory is busy.
+/// Executes the next packet in order. Returns false if it was refused or its memory is busy.
 bool Responder::take(const ResponderUpcalls& up, const RequestPacket& p) {
   const Psn first = expected_;
   Verdict verdict = resumes_ ? check_resumed(message_, p) : check_sequence(message_, p);
@@ -71,11 +72,11 @@ bool Responder::take(const ResponderUpcalls& up, const RequestPacket& p) {
   return true;
 }
 
-/// 9.7.4.1.1: expected, duplicate (behind) or beyond a gap (ahead). One NAK per gap (9.7.5.2.2),
-/// and one more when the peer has evidently gone back and the expected packet was lost again: it
-/// saves the wait for the peer's timeout. After an RNR NAK what follows is dropped silently. What
-/// is ahead is kept if there is room (mechanism D3): the specification has it dropped, but the peer
-/// sees no difference, except for what it need not repeat.
+/// 9.7.4.1.1: the packet is the expected one, a duplicate (behind), or beyond a gap (ahead). Sends
+/// one NAK per gap (9.7.5.2.2), and one more if the peer has evidently gone back and the expected
+/// packet was lost again: that saves the wait for the peer's timeout. After an RNR NAK the
+/// following packets are dropped silently. Packets ahead are buffered if there is room (mechanism
+/// D3). The specification has them dropped, but the peer notices only that it need not repeat them.
 bool Responder::check_psn(const ResponderUpcalls& up, const RequestPacket& p) {
   const std::int32_t distance = p.h.psn.distance_from(expected_);
   if (distance == 0) return true;
@@ -91,9 +92,9 @@ bool Responder::check_psn(const ResponderUpcalls& up, const RequestPacket& p) {
   return false;
 }
 
-/// Executes what was kept and has its turn now, `packet_budget` packets at most; true: there is
-/// more. Where it ends before another gap, that one is told: nothing else would show it, if the
-/// peer sends nothing but what it is told.
+/// Executes buffered packets that are next in order, at most `packet_budget`. Returns true if more
+/// remain. If the run ends before another gap, reports that gap: otherwise a peer that sends only
+/// what is reported missing would never learn of it.
 bool Responder::take_kept(const ResponderUpcalls& up, unsigned packet_budget) {
   KeptPackets::Packet next;
   while (kept_.find(expected_, next)) {
@@ -105,7 +106,7 @@ bool Responder::take_kept(const ResponderUpcalls& up, unsigned packet_budget) {
   return false;
 }
 
-/// Annex A14: each request of XRC names a shared receive queue, and a message only one.
+/// Annex A14: each XRC request names a shared receive queue, the same for all packets of a message.
 Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p) {
   if (!attributes_.xrc) return Verdict::kOk;
   if (!p.starts() && p.h.xrc_srq != xrc_srq_) return Verdict::kRemoteInvalidRequest;
@@ -113,15 +114,15 @@ Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const Reques
   return up.memory.choose_receive_queue(xrc_srq_);
 }
 
-/// 9.7.4.1.6: payload against opcode and path MTU, and against the length the RETH announced.
+/// 9.7.4.1.6: checks the payload against opcode and path MTU, and against the length in the RETH.
 Verdict Responder::check_length(const ResponderUpcalls& up, const RequestPacket& p) const {
   if (p.fits_opcode(attributes_.mtu) && fits_announcement(message_, p)) return Verdict::kOk;
   up.events.count(Count::kBadLength);
   return Verdict::kRemoteInvalidRequest;
 }
 
-/// What comes faster than the rates of this side allow is refused as if there were no receive, in
-/// the middle of a message, too: the peer keeps it and sends it again in time. False: refused.
+/// Refuses a packet that exceeds the rate limits of this side, as if there were no receive, even in
+/// the middle of a message: the peer then sends it again later. Returns false if it was refused.
 bool Responder::check_rate(const ResponderUpcalls& up, const RequestPacket& p) {
   const Duration wait = up.limits.request_wait(p.mask.has_all(wire::kRead));
   if (wait == Duration::zero()) return true;
@@ -129,8 +130,9 @@ bool Responder::check_rate(const ResponderUpcalls& up, const RequestPacket& p) {
   return false;
 }
 
-/// Executed: the next packet is expected. A sequence NAK not yet sent is moved along while the
-/// packet that showed the gap, dropped when it came, is still ahead; otherwise its reason is gone.
+/// Advances to the next packet after an execution. A sequence NAK not yet sent moves along while
+/// the packet that showed the gap, dropped on arrival, is still ahead; otherwise the NAK is
+/// cancelled.
 void Responder::accept(const ResponderUpcalls& up, const RequestPacket& p) {
   const bool read = p.mask.has_all(wire::kRead);
   expected_ = expected_ + (read ? packets_of(p.h.dma_length, mtu_shift_) : 1);

@@ -1,12 +1,13 @@
-// Responder: packets that were executed before (InfiniBand specification, volume 1, 9.7.5.1.4,
+// Responder: packets that were executed already (InfiniBand specification, volume 1, 9.7.5.1.4,
 // table 47 "duplicate request").
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
 
-/// A send or write is acknowledged again, a read executed again, an atomic answered from memory.
-/// What cannot be replayed is dropped: the peer had its answer, or asks out of turn.
+/// Acknowledges a send or write again, executes a read again, and answers an atomic from its
+/// recorded result. Drops what cannot be replayed: the peer had its answer, or the request is out
+/// of turn.
 void Responder::receive_duplicate(const ResponderUpcalls& up, const RequestPacket& p) {
   up.events.count(Count::kDuplicateRequests);
   if (p.mask.has_all(wire::kRead)) return replay_read(p.h);
@@ -14,7 +15,7 @@ void Responder::receive_duplicate(const ResponderUpcalls& up, const RequestPacke
   ack_due_ = true;
 }
 
-/// A read is asked for again from any of its packets on, with the address moved along.
+/// Handles a duplicate read. It may start at any packet of the original, with the address advanced.
 void Responder::replay_read(const wire::Headers& h) {
   Replay* const r = replays_.find(h.psn);
   if (r == nullptr || r->atomic || r->empty) return;
@@ -26,7 +27,7 @@ void Responder::replay_read(const wire::Headers& h) {
   if (r->due) asked_again_ = true;
   if (r->due && end < r->end && offset + h.dma_length == end << mtu_shift_)
     return replays_.owe_part(*r, index, end);
-  // Who asks for what comes next anyway begins no message.
+  // A request for the response that is next anyway does not begin a message.
   if (!r->due || index != r->next) r->begun = false;
   r->replay = true;
   r->answer_length = offset + h.dma_length;

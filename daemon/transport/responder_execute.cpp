@@ -1,4 +1,4 @@
-// Responder: what a request packet does here (InfiniBand specification, volume 1, 9.4 and 9.7.4.1).
+// Responder: execution of request packets (InfiniBand specification, volume 1, 9.4 and 9.7.4.1).
 #include <cstring>
 
 #include "daemon/transport/flush.hpp"
@@ -8,7 +8,7 @@
 namespace softhca::transport {
 namespace {
 
-/// The answer is that of a read of nothing.
+/// Owes the response of an empty read.
 void owe_empty_response(Replays& replays, const RequestPacket& p, Replay& r) {
   r.empty = true;
   r.first = p.h.psn;
@@ -16,18 +16,18 @@ void owe_empty_response(Replays& replays, const RequestPacket& p, Replay& r) {
   replays.owe(r, 0, 1);
 }
 
-/// A peer is told one cause for all that is wrong with memory of this side.
+/// Returns the verdict for the peer: one cause for every memory error of this side.
 Verdict memory_verdict(Verdict verdict) {
   return verdict == Verdict::kBusy ? verdict : Verdict::kRemoteAccess;
 }
 
-/// As Replays::remember(). One that has begun has its place.
+/// Like Replays::remember(), but a packet that has begun already has its place.
 Replay* remember_atomic(Replays& replays, bool resumes) {
   return resumes && !replays.empty() ? &replays[replays.youngest()] : replays.remember();
 }
 
-/// All requests before it have been executed, by stores of this processor's: what they wrote is
-/// visible to all by now.
+/// Flushes nothing: this processor has executed all earlier requests with its own stores, so their
+/// data is already globally visible.
 Verdict execute_flush(RemoteMemory& memory, Replays& replays, const RequestPacket& p) {
   const Verdict checked =
       check_flush(memory, {p.h.flush, p.h.rkey, p.h.remote_addr, p.h.dma_length});
@@ -40,8 +40,9 @@ Verdict execute_flush(RemoteMemory& memory, Replays& replays, const RequestPacke
 
 }  // namespace
 
-/// Nothing has changed when this returns kReceiverNotReady: the packet comes again. With kBusy it
-/// comes again, too, and has begun (`resumes_`): its receive is drawn, and its message under way.
+/// Executes a packet. After kReceiverNotReady nothing has changed, and the packet comes again.
+/// After kBusy it also comes again, but has begun (`resumes_`): its receive is drawn, and its
+/// message is in progress.
 Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
   if (p.mask.has_all(wire::kSend)) return execute_send(up, p);
   if (p.mask.has_all(wire::kWrite)) return execute_write(up, p);
@@ -63,7 +64,8 @@ Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket&
   const Verdict stored = message_.store(up.receives, p.payload);
   if (stored == Verdict::kBusy) return stored;
   if (stored != Verdict::kOk) {
-    // Our own consumer's fault: it learns the cause, the peer only that it went wrong (9.9.3).
+    // An error of the local consumer: it is notified of the cause, the peer only of a failure
+    // (9.9.3).
     message_.fail_receive(up.receives, stored);
     return Verdict::kRemoteOperation;
   }
@@ -76,11 +78,12 @@ Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket&
 }
 
 Verdict Responder::execute_write(const ResponderUpcalls& up, const RequestPacket& p) {
-  // 9.7.4.1.5: the whole range is checked before its first byte is written.
+  // 9.7.4.1.5: the whole range is checked before the first byte is written.
   if (p.starts() && up.memory.check_remote(p.h.rkey, p.h.remote_addr, p.h.dma_length,
                                            RemoteAccess::kWrite) != Verdict::kOk)
     return Verdict::kRemoteAccess;
-  // The last packet of a write with immediate draws the receive; without one it is not executed.
+  // The last packet of a write with immediate draws the receive; if there is none, it is not
+  // executed.
   const bool draws = p.mask.has_all(wire::kImmDt);
   if (draws && !message_.draw(up.receives)) return up.receives.refusal();
   if (p.starts() && !resumes_) message_.begin_write(p.h);
@@ -90,7 +93,7 @@ Verdict Responder::execute_write(const ResponderUpcalls& up, const RequestPacket
   return Verdict::kOk;
 }
 
-/// The data is fetched when the responses are sent.
+/// Checks the read; its data is fetched when the responses are sent.
 Verdict Responder::execute_read(const ResponderUpcalls& up, const RequestPacket& p) {
   if (up.memory.check_remote(p.h.rkey, p.h.remote_addr, p.h.dma_length, RemoteAccess::kRead) !=
       Verdict::kOk)
@@ -108,7 +111,7 @@ Verdict Responder::execute_read(const ResponderUpcalls& up, const RequestPacket&
   return Verdict::kOk;
 }
 
-/// Executed at once, and its result kept: it must never be executed twice (9.4.5).
+/// Executes an atomic at once and records its result: it must never be executed twice (9.4.5).
 Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacket& p) {
   if (up.memory.check_remote(p.h.rkey, p.h.remote_addr, sizeof(std::uint64_t),
                              RemoteAccess::kAtomic) != Verdict::kOk)
@@ -129,7 +132,7 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
   return Verdict::kOk;
 }
 
-/// Remembered as an atomic (annex A19).
+/// Executes an atomic write and records it like an atomic (annex A19).
 Verdict Responder::execute_atomic_write(const ResponderUpcalls& up, const RequestPacket& p) {
   std::uint64_t value = 0;
   std::uint64_t original = 0;

@@ -1,4 +1,4 @@
-// Responder: paying what is owed (InfiniBand specification, volume 1, 9.7.5.1).
+// Responder: sending what is owed (InfiniBand specification, volume 1, 9.7.5.1).
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/segment.hpp"
@@ -21,7 +21,8 @@ Count count_of(std::uint8_t syndrome) {
   }
 }
 
-/// A remote operation error needs no event: its cause stands in a receive completion.
+/// Returns the event for a fatal NAK. A remote operation error needs none: a receive completion has
+/// its cause.
 std::optional<AsyncEvent> event_of(std::uint8_t syndrome) {
   switch (syndrome) {
     case wire::kSyndromeInvalidRequest:
@@ -33,7 +34,7 @@ std::optional<AsyncEvent> event_of(std::uint8_t syndrome) {
   }
 }
 
-/// Of the next response.
+/// Returns the payload of the next response.
 PayloadSource response_payload(const Replay& r, std::uint32_t mtu_shift) {
   PayloadSource p;
   if (r.atomic || r.answer_length == 0) return p;
@@ -42,8 +43,8 @@ PayloadSource response_payload(const Replay& r, std::uint32_t mtu_shift) {
   p.xrc_srq = r.xrc_srq;
   p.addr = r.addr + (std::uint64_t{r.next} << mtu_shift);
   p.length = bytes_of(r.answer_length, r.next, mtu_shift);
-  // Programs may well write to memory that is read. What fits in one packet, like a flag that a
-  // peer waits for, is copied at once, and so is what is asked for again.
+  // Programs may write to memory that is being read. So a read of one packet, like a flag that a
+  // peer polls, is copied at once, and so is a repeated one.
   p.is_held = r.packets > 1 && !r.replay;
   return p;
 }
@@ -51,15 +52,15 @@ PayloadSource response_payload(const Replay& r, std::uint32_t mtu_shift) {
 }  // namespace
 
 bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
-  // A packet that has begun comes again by itself, and may be kept, too.
+  // A packet that has begun is delivered again separately, and may be buffered too.
   const bool more_kept = !resumes_ && !kept_.empty() && take_kept(up, packet_budget);
   while (replays_.any_due()) {
     Replay& next = replays_.oldest_due();
     if (next.reads() && up.limits.holds_response()) {
-      // A peer that asks again and hears nothing would take this side for gone, and have no place
-      // for the response when that comes. What it hears is no news: all before the oldest read that
-      // it may wait for. (Some requesters take the acknowledgement of a read for its response, and
-      // some one between two responses for the end of it.)
+      // A peer that asks again and gets no answer would assume that this side is gone, and would
+      // discard the later response. So it gets an acknowledgement without news: everything before
+      // the oldest read that it may wait for. (Some requesters take the acknowledgement of a read
+      // for its response, and some take one between two responses for their end.)
       if (asked_again_ && next.next == next.start &&
           send_ack(up, replays_[replays_.oldest()].first - 1))
         return true;
@@ -106,7 +107,7 @@ SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
   return result;
 }
 
-/// The memory of the oldest read is gone: what was answered before stands, the rest is refused.
+/// Refuses the rest of the oldest read after its memory is gone. Earlier responses remain valid.
 void Responder::refuse_response(const ResponderUpcalls& up) {
   const Replay& r = replays_.oldest_due();
   const Psn psn = r.first + r.next;
@@ -120,7 +121,7 @@ bool Responder::send_nak(const ResponderUpcalls& up) {
   h.syndrome = nak_;
   h.msn = sequence_.value();
   if (up.packets.send(h, {}) != SendResult::kSent) return true;
-  // It acknowledges all before it, too.
+  // The NAK also acknowledges everything before it.
   ack_due_ = false;
   nak_ = 0;
   up.events.count_at(refusal_ == Refusal::kOverRate ? Count::kRateNakSent : count_of(h.syndrome),
@@ -131,7 +132,7 @@ bool Responder::send_nak(const ResponderUpcalls& up) {
   return false;
 }
 
-/// Acknowledges all before and with `of`. True: the port is full.
+/// Acknowledges everything up to and including `of`. Returns true if the port is full.
 bool Responder::send_ack(const ResponderUpcalls& up, Psn of) {
   if (up.packets.send(make_acknowledgement(up, of), {}) != SendResult::kSent) return true;
   up.events.count(Count::kAcksSent);

@@ -1,6 +1,6 @@
-// When a requester acts without having heard anything: local ACK timeout, an earlier retry, the end
-// of a wait in which nothing is sent, after an RNR NAK or as the peer is silent (InfiniBand
-// specification, volume 1, 9.7.6.1.3, 9.7.5.2.8).
+// Timers of a requester that act on silence: local ACK timeout, early retry, and the end of a wait
+// after an RNR NAK or because the peer is silent (InfiniBand specification, volume 1, 9.7.6.1.3,
+// 9.7.5.2.8).
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,10 @@ namespace softhca::transport {
 
 class RetryTimer {
  public:
-  /// `timeout` 0: silence never ends a wait, and nothing is sent again unasked.
+  /// `timeout` 0: silence never ends a wait, and nothing is retransmitted unless the peer asks for
+  /// it.
   void configure(Duration timeout) { timeout_ = timeout; }
-  /// Nothing is awaited.
+  /// Stops all timers.
   void reset() {
     stop();
     release();
@@ -23,7 +24,7 @@ class RetryTimer {
 
   bool has_timeout() const { return timeout_.count() != 0; }
 
-  /// From now on silence counts: for the timeout, and for an early retry after `rto`.
+  /// Starts measuring silence: for the timeout, and for an early retry after `rto`.
   void start(Time now, Duration rto) {
     stop();
     if (timeout_.count() == 0) return;
@@ -35,8 +36,8 @@ class RetryTimer {
     probe_lead_ = 0;
     rests_ = tries_again_ = false;
   }
-  /// A packet was sent: start(), unless it runs. The first after a rest is waited for even if the
-  /// timeout has come meanwhile.
+  /// Calls start() for a packet that was sent, unless the timer runs. The first packet after rest()
+  /// gets a full wait, even if the timeout has expired meanwhile.
   void sent(Time now, Duration rto) {
     if (!runs()) return start(now, rto);
     if (!tries_again_) return;
@@ -45,8 +46,8 @@ class RetryTimer {
     ack_deadline_ = std::max(ack_deadline_, now + std::min(rto, timeout_));
     early_deadline_ = rto < timeout_ ? now + rto : kNever;
   }
-  /// A probe comes in `wait`, or when it was to come already, if that is before all else that is
-  /// awaited, and by no more than seconds.
+  /// Schedules a probe in `wait`, unless one is scheduled already. Does nothing if a retry comes
+  /// first, or more than 4 s after the probe.
   void await_probe(Time now, Duration wait) {
     const Time retry = this->retry();
     if (probe_lead_ != 0 || retry == kNever || wait >= retry - now) return;
@@ -54,53 +55,52 @@ class RetryTimer {
     if (lead <= Duration(std::numeric_limits<std::uint32_t>::max()))
       probe_lead_ = static_cast<std::uint32_t>(lead.count());
   }
-  /// As await_probe(), from now on.
+  /// Like await_probe(), but replaces a scheduled probe.
   void restart_probe(Time now, Duration wait) {
     probe_lead_ = 0;
     await_probe(now, wait);
   }
-  /// True, once: a probe is due, and no retry.
+  /// Returns true once if a probe is due and no retry.
   bool take_probe(Time now) {
     if (probe_lead_ == 0 || now < retry() - Duration(probe_lead_)) return false;
     probe_lead_ = 0;
     return now < retry();
   }
-  /// The peer has asked for something that was sent: an early retry comes `rto` from now, and the
-  /// timeout goes on running.
+  /// The peer requested a retransmission: schedules an early retry in `rto`. The timeout continues.
   void goes_on(Time now, Duration rto) { runs() ? await_again(now, rto) : start(now, rto); }
   bool runs() const { return ack_deadline_ != kNever; }
-  /// True: the timeout has not come; an early retry may have.
+  /// True if the timeout has not expired; an early retry may be due.
   bool is_early(Time now) const { return now < ack_deadline_; }
-  /// After an early retry: the next one in `rto`. The timeout goes on running.
+  /// After an early retry, schedules the next one in `rto`. The timeout continues.
   void await_again(Time now, Duration rto) {
     early_deadline_ = now + rto;
     probe_lead_ = 0;
   }
 
-  /// The receiver is not ready: silence until then.
+  /// Holds all packets until `time`, because the receiver is not ready.
   void hold_until(Time time) {
     stop();
     rnr_until_ = time;
   }
-  /// The peer is silent: nothing is sent until the next retry is due. REQUIRES: runs().
+  /// Holds all packets until the next retry, because the peer is silent. REQUIRES: runs().
   void rest() {
     rests_ = tries_again_ = true;
     probe_lead_ = 0;
   }
-  /// The retry goes later: it is waited for from when it does.
+  /// Delays the retry: its wait starts when it is sent.
   void wait_for_next() { tries_again_ = true; }
   bool goes_later() const { return tries_again_; }
   bool rests() const { return rests_; }
-  /// True: hold_until() or rest() was called, and release() was not.
+  /// True if hold_until() or rest() was called, and not release().
   bool is_held() const { return rnr_until_ != kNever || rests_; }
-  /// True: it is held, and the end of that has not come.
+  /// True if packets are held and the time has not come.
   bool must_hold(Time now) const { return is_held() && now < deadline(); }
   void release() {
     rnr_until_ = kNever;
     rests_ = false;
   }
 
-  /// When something is to be done; kNever when nothing is awaited.
+  /// Returns when the next timer expires; kNever if none runs.
   Time deadline() const {
     if (rnr_until_ != kNever) return rnr_until_;
     return retry() == kNever ? kNever : retry() - Duration(probe_lead_);
@@ -111,11 +111,11 @@ class RetryTimer {
 
   Duration timeout_{};
   Time ack_deadline_ = kNever;
-  Time early_deadline_ = kNever;  ///< before ack_deadline_, or never
+  Time early_deadline_ = kNever;  ///< before ack_deadline_, or kNever
   Time rnr_until_ = kNever;
   bool rests_ = false;
-  bool tries_again_ = false;      ///< nothing was sent since
-  std::uint32_t probe_lead_ = 0;  ///< before the earlier of both, in ns; 0: there is no probe
+  bool tries_again_ = false;      ///< the retry was not sent yet
+  std::uint32_t probe_lead_ = 0;  ///< time before the earlier of both, in ns; 0: no probe
 };
 
 }  // namespace softhca::transport

@@ -1,4 +1,4 @@
-// How a request becomes packets: what RC and UC requesters have in common.
+// Segmentation of requests into packets, common to RC and UC requesters.
 #pragma once
 
 #include <algorithm>
@@ -20,21 +20,21 @@ constexpr bool is_atomic(RequestKind k) {
 constexpr bool is_write(RequestKind k) {
   return k == RequestKind::kWrite || k == RequestKind::kWriteImm;
 }
-/// True: the request changes 8 bytes at once, and must not be executed twice.
+/// True if the request changes 8 bytes at once and must not be executed twice.
 constexpr bool is_indivisible(RequestKind k) {
   return is_atomic(k) || k == RequestKind::kAtomicWrite;
 }
-/// True: the request brings data back.
+/// True if the request returns data.
 constexpr bool stores_response(RequestKind k) { return k == RequestKind::kRead || is_atomic(k); }
-/// True: the request is answered by the response of a read of nothing.
+/// True if the response is that of an empty read.
 constexpr bool awaits_empty_response(RequestKind k) {
   return k == RequestKind::kAtomicWrite || k == RequestKind::kFlush;
 }
-/// True: the request is answered by responses of its own, not by an acknowledgement.
+/// True if the request is answered by its own responses, not by an acknowledgement.
 constexpr bool awaits_response(RequestKind k) {
   return stores_response(k) || awaits_empty_response(k);
 }
-/// True: the request draws a receive work request at the peer.
+/// True if the request takes a receive work request at the peer.
 constexpr bool draws_receive(RequestKind k) {
   return k == RequestKind::kSend || k == RequestKind::kSendImm ||
          k == RequestKind::kSendInvalidate || k == RequestKind::kWriteImm;
@@ -42,14 +42,14 @@ constexpr bool draws_receive(RequestKind k) {
 
 constexpr bool is_send(RequestKind k) { return draws_receive(k) && k != RequestKind::kWriteImm; }
 
-/// The counter of a request at its responder; none: it is a send.
+/// Returns the counter of a request at its responder; none for a send.
 constexpr std::optional<Count> request_count(RequestKind k) {
   if (is_write(k)) return Count::kWriteRequests;
   if (k == RequestKind::kRead) return Count::kReadRequests;
   if (is_indivisible(k)) return Count::kAtomicRequests;
   return std::nullopt;
 }
-/// The same for a packet that is a request or part of one.
+/// Same for a packet of a request.
 constexpr std::optional<Count> request_count(wire::OpcodeMask mask) {
   if (mask.has_any(wire::kAtomic | wire::kAtomicWrite)) return Count::kAtomicRequests;
   if (mask.has_all(wire::kRead)) return Count::kReadRequests;
@@ -57,23 +57,23 @@ constexpr std::optional<Count> request_count(wire::OpcodeMask mask) {
   return std::nullopt;
 }
 
-/// Packets of a message of `length` bytes; an empty one has one.
+/// Returns the number of packets of a message of `length` bytes; an empty one has one packet.
 constexpr std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu_shift) {
   if (length == 0) return 1;
   return ((length - 1) >> mtu_shift) + 1;
 }
 
-/// Bytes of payload in packet `index` of a message. REQUIRES: index < packets_of(length).
+/// Returns the payload bytes of packet `index` of a message. REQUIRES: index < packets_of(length).
 constexpr std::uint32_t bytes_of(std::uint32_t length, std::uint32_t index,
                                  std::uint32_t mtu_shift) {
   return std::min(std::uint32_t{1} << mtu_shift, length - (index << mtu_shift));
 }
 
-/// RC opcode of the packet at this place of a send or write, or of the request packet of a read or
-/// atomic. UC opcodes are the same with 0x20 added.
+/// Returns the RC opcode of the packet at this position of a send or write, or of the request
+/// packet of a read or atomic. UC opcodes are the same plus 0x20.
 constexpr wire::Opcode request_opcode(RequestKind kind, bool first, bool last) {
   using wire::Opcode;
-  // By place: middle, first, last, only.
+  // By position: middle, first, last, only.
   constexpr Opcode kOpcodes[][4] = {
       {Opcode::kRcSendMiddle, Opcode::kRcSendFirst, Opcode::kRcSendLast, Opcode::kRcSendOnly},
       {Opcode::kRcSendMiddle, Opcode::kRcSendFirst, Opcode::kRcSendLastImm, Opcode::kRcSendOnlyImm},
@@ -111,7 +111,7 @@ inline void fill_segment(wire::Headers& h, const Request& r, std::uint32_t index
   if (r.kind == RequestKind::kSendInvalidate) h.invalidate = r.rkey;
 }
 
-/// Payload of packet `index` of a send or write.
+/// Returns the payload of packet `index` of a send or write.
 inline PayloadSource segment_payload(const Request& r, std::uint32_t index,
                                      std::uint32_t mtu_shift) {
   PayloadSource p;

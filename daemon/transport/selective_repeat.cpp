@@ -5,10 +5,10 @@
 namespace softhca::transport {
 namespace {
 
-constexpr std::uint8_t kMostProbes = 3;  ///< without progress; then retries
-// A peer may take that long for its own work before it answers, however short the way is.
+constexpr std::uint8_t kMostProbes = 3;  ///< without progress; then retries take over
+// A peer may need this long for its own work before it answers, however short the path is.
 constexpr Duration kShortestPatience = std::chrono::microseconds(20);
-constexpr unsigned kRequestsLookedAt = 64;  ///< for the one that a response belongs to
+constexpr unsigned kRequestsLookedAt = 64;  ///< when searching the request of a response
 
 }  // namespace
 
@@ -85,7 +85,7 @@ SendResult SelectiveRepeat::send(const RequestFormat& format, const RequesterUpc
     const PcbId pcb = repair_.pcb();
     const RequestSlot& slot = queue[pcb];
     const std::uint32_t index = slot.index_of(repair_.next());
-    // Of a read that the peer may not have, all must be asked for.
+    // If the peer may lack a read request, request all of its responses.
     const std::uint32_t whole = packet_end(slot, index);
     const std::uint32_t end =
         repair_.awaits() ? whole : std::min(whole, (repair_.end() - slot.first.value()).value());

@@ -1,4 +1,4 @@
-// How far the requests of a queue pair are, for those who want to know what they wait for.
+// Progress of the requests of a queue pair, and what delays them, for figures and diagnosis.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,28 @@
 
 namespace softhca::transport {
 
-/// What keeps the next packet of a queue pair from being sent.
+/// What prevents the next packet of a queue pair from being sent.
 enum class SendObstacle : std::uint8_t {
-  kNone,    ///< nothing here: it goes as soon as the queue pair has its turn and the port takes it
-  kWindow,  ///< so much is under way that an acknowledgement must come first
-  kPace,    ///< the window is less than a packet: the next one waits for the end of a pause
-  kOrder,   ///< a fence, or the limit of reads and atomics under way
+  kNone,      ///< nothing: it goes when the queue pair has its turn and the port has room
+  kWindow,    ///< the window is full: an acknowledgement must come first
+  kPace,      ///< the window is below one packet: the next one waits for the end of a pause
+  kOrder,     ///< a fence, or the limit of reads and atomics in flight
   kReceiver,  ///< the peer has no receive
-  kPeer,      ///< the peer does not answer, or is not there
-  kPeerRate,  ///< the rates of what is sent to the peer, or read from it
+  kPeer,      ///< the peer does not answer, or does not exist
+  kPeerRate,  ///< the limits on the rate of traffic to or from the peer
 };
 
-/// `unsent` of `outstanding` parts of the requests have still to be sent. Both 0: there are no
+/// `unsent` of the `outstanding` parts of the requests are not sent yet. Both are 0 if there are no
 /// requests.
 struct SendProgress {
   SendObstacle obstacle = SendObstacle::kNone;
   std::uint32_t unsent = 0;
   std::uint32_t outstanding = 0;
   bool moved = false;  ///< the last transmit() sent something
-  /// Of which a part has gone, and another is to be sent; kEnd: none.
+  /// Request of which a part was sent and another is to be sent; kEnd: none.
   PcbId half_sent = SendQueue::kEnd;
-  /// What keeps the request that is to begin next from it, be it here or withdrawn by
-  /// withdraw_unsent(); kNone: nothing, or another one is being sent.
+  /// What prevents the next request from starting, whether it is queued here or was withdrawn by
+  /// withdraw_unsent(). kNone: nothing, or another request is being sent.
   SendObstacle next = SendObstacle::kNone;
 };
 

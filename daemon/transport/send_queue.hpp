@@ -1,6 +1,6 @@
-// The requests of one queue pair that are not complete, oldest first. Each lies in a PCB, and what
-// transports remember of it lies in a table beside the PCBs: a queue pair without requests takes
-// nothing of it, however deep its send queue.
+// The incomplete requests of one queue pair, oldest first. Each lies in a PCB, and the transport
+// state of it in a table beside the PCBs. So a queue pair without requests takes no space in that
+// table, however deep its send queue is.
 #pragma once
 
 #include <cassert>
@@ -13,20 +13,20 @@
 
 namespace softhca::transport {
 
-/// A request under way.
+/// A request in progress.
 struct alignas(64) RequestSlot {
   Request request;
   Psn first;                      ///< PSN of the first packet (of the first response of a read)
   std::uint32_t packets = 0;      ///< PSNs the request takes
   Psn sequence;                   ///< SSN: number of its message, 24 bits (specification 9.7.7.2.2)
-  std::uint32_t next = kNoIndex;  ///< of its send queue
+  std::uint32_t next = kNoIndex;  ///< in its send queue
 
-  /// Which of its packets has this PSN.
+  /// Returns the index of the packet with this PSN.
   std::uint32_t index_of(Psn psn) const { return (psn - first.value()).value(); }
 };
 static_assert(sizeof(RequestSlot) == 64);
 
-/// Requests of all queue pairs, by PCB.
+/// Requests of all queue pairs, indexed by PCB.
 using RequestTable = std::vector<RequestSlot>;
 
 class SendQueue {
@@ -34,14 +34,14 @@ class SendQueue {
   /// No request.
   static constexpr PcbId kEnd{kNoIndex};
 
-  /// To be called once, before the first request. `table` outlives the queue; at most `capacity`
-  /// requests.
+  /// Sets the table, which outlives the queue, and the maximum number of requests. Call it once,
+  /// before the first request.
   void open(RequestTable& table, std::uint32_t capacity) {
     slots_ = table.data();
     capacity_ = capacity;
     clear();
   }
-  /// Forgets all requests.
+  /// Drops all requests.
   void clear() {
     oldest_ = newest_ = kEnd;
     size_ = 0;
@@ -50,15 +50,15 @@ class SendQueue {
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ >= capacity_; }
   std::uint32_t size() const { return size_; }
-  PcbId oldest() const { return oldest_; }  ///< kEnd when empty
-  /// The request after one that is in the queue; kEnd: that one is the newest.
+  PcbId oldest() const { return oldest_; }  ///< kEnd if empty
+  /// Returns the next request after one in the queue; kEnd: it is the newest.
   PcbId next(PcbId pcb) const { return PcbId(slots_[pcb.value].next); }
   RequestSlot& operator[](PcbId pcb) { return slots_[pcb.value]; }
   const RequestSlot& operator[](PcbId pcb) const { return slots_[pcb.value]; }
   /// REQUIRES: !empty().
   const Request& front() const { return slots_[oldest_.value].request; }
 
-  /// REQUIRES: !full(), and no request in the same PCB is in any queue.
+  /// Adds a request. REQUIRES: !full(), and no queue holds a request in the same PCB.
   RequestSlot& push(const Request& request) {
     assert(!full());
     RequestSlot& slot = slots_[request.pcb.value];
@@ -69,21 +69,21 @@ class SendQueue {
     ++size_;
     return slot;
   }
-  /// Puts back what pop() took.
+  /// Puts back a request that pop() returned.
   void push_front(PcbId pcb) {
     slots_[pcb.value].next = oldest_.value;
     if (empty()) newest_ = pcb;
     oldest_ = pcb;
     ++size_;
   }
-  /// The last of those, from the oldest on, for which `is_one` holds; kEnd: none.
+  /// Returns the last request of the run, from the oldest on, for which `is_one` holds; kEnd: none.
   template <class IsOne>
   PcbId last_of_first(IsOne&& is_one) const {
     PcbId last = kEnd;
     for (PcbId pcb = oldest_; pcb != kEnd && is_one((*this)[pcb]); pcb = next(pcb)) last = pcb;
     return last;
   }
-  /// Takes out those behind `last` (kEnd: all) and calls visit(pcb) for each, oldest first.
+  /// Removes the requests behind `last` (kEnd: all) and calls visit(pcb) for each, oldest first.
   template <class Visit>
   void cut_behind(PcbId last, Visit&& visit) {
     PcbId pcb = last == kEnd ? oldest_ : next(last);
@@ -96,7 +96,7 @@ class SendQueue {
       pcb = after;
     }
   }
-  /// The oldest request is over. REQUIRES: !empty().
+  /// Removes and returns the oldest request. REQUIRES: !empty().
   PcbId pop() {
     assert(!empty());
     const PcbId pcb = oldest_;

@@ -1,4 +1,5 @@
-// Does the peer say nothing any more? Some retries without an answer may well be lost on the way.
+// Detects that the peer no longer answers. A few answers may be lost on the way, so one unanswered
+// retry does not count as silence.
 #pragma once
 
 #include <algorithm>
@@ -8,22 +9,22 @@ namespace softhca::transport {
 
 class Silence {
  public:
-  /// One more without an answer: an early retry, or the timeout has come.
+  /// Counts an unanswered early retry or timeout.
   void early_retry() { add(1); }
   void timeout() { add(kTimeout); }
-  /// The peer has answered.
+  /// Records that the peer has answered.
   void end() { retries_ = 0; }
   bool is_long() const { return retries_ >= kMany; }
 
  private:
   static constexpr unsigned kMany = 3;
-  static constexpr unsigned kTimeout = 2;  ///< two of them are many
+  static constexpr unsigned kTimeout = 2;  ///< two timeouts are enough
 
   void add(unsigned retries) {
     retries_ = static_cast<std::uint8_t>(std::min(retries_ + retries, kMany));
   }
 
-  std::uint8_t retries_ = 0;  ///< no more than are many
+  std::uint8_t retries_ = 0;  ///< at most kMany
 };
 
 }  // namespace softhca::transport

@@ -1,5 +1,6 @@
-// Unreliable connection (InfiniBand specification, volume 1, 9.8.2): no acknowledgements; a request
-// is complete when its last packet has gone; a message with a gap is dropped whole and silently.
+// Unreliable connection (InfiniBand specification, volume 1, 9.8.2): no acknowledgements. A request
+// is complete when its last packet was sent. A message with a gap is dropped completely and
+// silently.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace softhca::transport {
 /// Same calling rules as Requester, without timers and responses.
 class UcRequester {
  public:
-  /// As Requester::open().
+  /// Like Requester::open().
   void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
   void configure(const UcAttributes& attributes);
   void reset(Psn sq_psn);
@@ -31,16 +32,17 @@ class UcRequester {
     return {.unsent = queue_.size(), .outstanding = queue_.size(), .half_sent = half_sent()};
   }
   bool idle() const { return queue_.empty(); }
-  /// Takes sends and writes; other kinds end with kLocalQpOperation. REQUIRES: !full().
+  /// Adds a request. Sends and writes are possible; other kinds end with kLocalQpOperation.
+  /// REQUIRES: !full().
   void start(const Request& request);
   bool transmit(const SenderUpcalls& up, unsigned packet_budget);
   void flush(const SenderUpcalls& up);
-  /// As Requester::withdraw_unsent().
+  /// Like Requester::withdraw_unsent().
   template <class Visit>
   void withdraw_unsent(Visit&& visit) {
     queue_.cut_behind(half_sent(), visit);
   }
-  /// As Requester::abandon().
+  /// Like Requester::abandon().
   template <class Visit>
   void abandon(Visit&& visit) {
     while (!queue_.empty()) visit(queue_.pop());
@@ -54,7 +56,7 @@ class UcRequester {
   std::uint32_t mtu_shift_ = 10;
   SendQueue queue_;
   Psn next_psn_;
-  std::uint32_t index_ = 0;  ///< packet of the oldest request that goes next
+  std::uint32_t index_ = 0;  ///< packet of the oldest request that is sent next
   bool failed_ = false;
 };
 
@@ -65,7 +67,7 @@ class UcResponder {
   Psn expected() const { return expected_; }
   void receive(const ReceiverUpcalls& up, const wire::Headers& h,
                std::span<const std::byte> payload);
-  /// Completes a drawn receive with kFlushed; deaf until reset().
+  /// Completes a drawn receive with kFlushed. Then it receives nothing until reset().
   void flush(const ReceiverUpcalls& up);
 
  private:
@@ -82,10 +84,10 @@ class UcResponder {
 
   UcAttributes attributes_;
   Psn expected_;
-  IncomingMessage message_;         ///< the receive of a dropped message serves the next
+  IncomingMessage message_;         ///< the receive of a dropped message is used for the next
   std::uint16_t bad_accesses_ = 0;  ///< since reset()
   bool failed_ = false;
-  bool resumes_ = false;  ///< the last packet has begun, and comes again: its memory was busy
+  bool resumes_ = false;  ///< the last packet has begun and comes again: its memory was busy
 };
 
 /// Both sides of an unreliable connection.
@@ -114,7 +116,7 @@ class Uc {
   bool transmit(const UcUpcalls& up, Time, unsigned packet_budget) {
     return requester_.transmit(up.sender, packet_budget);
   }
-  /// False: it owes its peer nothing.
+  /// Handles a packet. Returns false: it owes its peer nothing.
   bool receive(const UcUpcalls& up, const wire::Headers& h, std::span<const std::byte> payload,
                Time) {
     responder_.receive(up.receiver, h, payload);
@@ -126,7 +128,7 @@ class Uc {
     responder_.flush(up.receiver);
   }
   SendProgress progress() const { return requester_.progress(); }
-  /// No request of it ever waits for its peer.
+  /// Returns false: its requests never wait for the peer.
   bool is_held() const { return false; }
   template <class Visit>
   void withdraw_unsent(Visit&& visit) {

@@ -11,7 +11,8 @@ constexpr std::uint8_t kUcOpcodes = wire::raw(wire::Opcode::kUcSendFirst);
 static_assert(kUcOpcodes + wire::raw(wire::Opcode::kRcWriteOnlyImm) ==
               wire::raw(wire::Opcode::kUcWriteOnlyImm));
 
-/// Unreliable connections know no reads, atomics and remote invalidation (9.8.2, table 38).
+/// True if UC supports the request. It has no reads, atomics or remote invalidation (9.8.2, table
+/// 38).
 bool is_possible(RequestKind k) { return !awaits_response(k) && k != RequestKind::kSendInvalidate; }
 
 }  // namespace
@@ -69,7 +70,7 @@ void UcRequester::flush(const SenderUpcalls& up) {
   while (!queue_.empty()) up.commands.complete_request(queue_.pop(), Verdict::kFlushed);
 }
 
-/// The oldest request ends with an error; nothing more can be sent.
+/// Completes the oldest request with an error; nothing more can be sent.
 bool UcRequester::fail(const SenderUpcalls& up, Verdict verdict) {
   failed_ = true;
   up.commands.complete_request(queue_.pop(), verdict);

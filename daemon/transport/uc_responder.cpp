@@ -8,9 +8,9 @@
 namespace softhca::transport {
 namespace {
 
-// A packet up to so far behind the expected one is a late or doubled one, as an IP network may
-// deliver it, and must not be executed again. The specification (9.8.2.2.1) has the responder take
-// any first packet as a new message; beyond this distance we do, too.
+// A packet at most this far behind the expected one is a late or duplicated one, as IP networks
+// deliver them, and must not be executed again. The specification (9.8.2.2.1) has the responder
+// treat any first packet as a new message; beyond this distance the responder does so.
 constexpr std::int32_t kLatePackets = 1 << 16;
 
 }  // namespace
@@ -34,7 +34,8 @@ void UcResponder::flush(const ReceiverUpcalls& up) {
   message_.fail_receive(up.receives, Verdict::kFlushed);
 }
 
-/// Each failed check drops the message in progress; the rest of it is then out of sequence.
+/// Handles a packet. A failed check drops the message in progress; its rest is then out of
+/// sequence.
 void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
                           std::span<const std::byte> payload) {
   if (failed_) return up.events.count(Count::kBadState);
@@ -58,7 +59,7 @@ void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
   finish_packet(up, p);
 }
 
-/// What follows the checks; once more for a packet whose memory was busy.
+/// Executes a packet after the checks, and again if its memory was busy.
 void UcResponder::finish_packet(const ReceiverUpcalls& up, const RequestPacket& p) {
   const bool begun = std::exchange(resumes_, false);
   const bool taken = take(up, p, begun);
@@ -81,7 +82,7 @@ bool UcResponder::check_psn(const ReceiverUpcalls& up, const RequestPacket& p) {
   return true;
 }
 
-/// A first packet ends an unfinished message before it (9.8.2.2.2).
+/// True if the packet fits the message. A first packet ends an unfinished message (9.8.2.2.2).
 bool UcResponder::check_sequence(const RequestPacket& p) const {
   return p.starts() || message_.goes_on_with(p);
 }
@@ -102,7 +103,7 @@ bool UcResponder::begin(const ReceiverUpcalls& up, const RequestPacket& p) {
          refuse_access(up);
 }
 
-/// Always false. Who tries many keys ends the connection.
+/// Counts a bad access and returns false. A peer that tries many keys ends the connection.
 bool UcResponder::refuse_access(const ReceiverUpcalls& up) {
   up.events.count(Count::kBadAccess);
   if (++bad_accesses_ < kMostBadAccesses) return false;
@@ -111,7 +112,8 @@ bool UcResponder::refuse_access(const ReceiverUpcalls& up) {
   return false;
 }
 
-/// False: the message is dropped; a receive that was drawn for it stays with us.
+/// Executes a packet. Returns false if the message is dropped; its drawn receive stays for the
+/// next.
 bool UcResponder::take(const ReceiverUpcalls& up, const RequestPacket& p, bool begun) {
   if (p.starts() && !begun && !begin(up, p)) return false;
   if (message_.is_send()) {
@@ -150,7 +152,7 @@ void UcResponder::finish(const ReceiverUpcalls& up, const RequestPacket& p) {
   message_.end();
 }
 
-/// The consumer's receive is not accessible: it hears of that, and the queue pair ends.
+/// Ends the queue pair after an error of the consumer's receive, which is completed with the cause.
 void UcResponder::fail(const ReceiverUpcalls& up, Verdict verdict) {
   failed_ = true;
   message_.fail_receive(up.receives, verdict);

@@ -69,7 +69,7 @@ void UdResponder::receive(const DatagramReceiverUpcalls& up, const wire::Headers
   if (payload.size() > attributes_.mtu) return up.events.count(Count::kBadLength);
   if (up.limits.drops_request()) return up.events.count(Count::kRateDropped);
   if (!draw(up)) return up.events.count(Count::kReceiveDropped);
-  // 9.8.3.2.2: too long for the receive: dropped, and the receive serves the next message.
+  // 9.8.3.2.2: a message too long for the receive is dropped, and the receive is used for the next.
   const std::size_t bytes = kRoutingHeaderBytes + payload.size();
   if (bytes > capacity_) return up.events.count(Count::kBadLength);
 

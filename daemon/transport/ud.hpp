@@ -19,13 +19,13 @@ class UdRequester {
   void configure(const UdAttributes& attributes) { attributes_ = attributes; }
   void reset(Psn sq_psn) { next_psn_ = sq_psn; }
 
-  /// Sends the one packet of `request` and completes it. The engine has set the address path that
-  /// up.packets.send() uses. kBusy: the port is full, nothing happened, call again at the next poll
-  /// step. Otherwise the request was completed with the verdict returned, and, unless it is kOk,
-  /// enter_error() was called.
+  /// Sends the packet of `request` and completes the request. The engine has set the address path
+  /// for up.packets.send(). Returns kBusy if the port is full: nothing has happened, call again at
+  /// the next poll step. Otherwise the request was completed with the returned verdict and, unless
+  /// that is kOk, enter_error() was called.
   Verdict transmit(const SenderUpcalls& up, const Request& request, Qpn remote,
                    std::uint32_t remote_qkey);
-  /// Sends that packet, and leaves it to the caller to complete the request with the verdict.
+  /// Sends that packet. The caller completes the request with the returned verdict.
   Verdict send(const SenderUpcalls& up, const Request& request, Qpn remote,
                std::uint32_t remote_qkey);
 
@@ -37,26 +37,27 @@ class UdRequester {
 class UdResponder {
  public:
   void configure(const UdAttributes& attributes) { attributes_ = attributes; }
-  /// Forgets a drawn receive without completing it.
+  /// Drops a drawn receive without completing it.
   void reset();
-  /// One datagram. Receives for UD have kRoutingHeaderBytes more than the message.
+  /// Handles a datagram. Receives for UD have kRoutingHeaderBytes more than the message.
   void receive(const DatagramReceiverUpcalls& up, const wire::Headers& h,
                std::span<const std::byte> payload);
-  /// Completes a drawn receive with kFlushed; deaf until reset().
+  /// Completes a drawn receive with kFlushed. Then it receives nothing until reset().
   void flush(const DatagramReceiverUpcalls& up);
 
  private:
   bool draw(const DatagramReceiverUpcalls& up);
 
   UdAttributes attributes_;
-  bool drawn_ = false;  ///< a receive is ours, of `capacity_` bytes: it was too small for a
-                        ///< message, and serves the next
+  /// A receive of `capacity_` bytes is drawn. It was too small for a message and is used for the
+  /// next.
+  bool drawn_ = false;
   std::uint64_t capacity_ = 0;
   bool failed_ = false;
 };
 
-/// Both ends, and the datagrams that are yet to go. Each has a way of its own: to the wire, inside
-/// the daemon, to a multicast group.
+/// Both ends, and the datagrams that are not sent yet. Each datagram has its own destination: the
+/// wire, this daemon, or a multicast group.
 class Ud {
  public:
   void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
@@ -73,9 +74,9 @@ class Ud {
   void reset_receiver(Psn) { responder_.reset(); }
 
   void start(const Request& request) { queue_.push(request); }
-  /// Calls send(request) for one after the other, as long as goes_on() says so. send() completes
-  /// the request, or returns false: nothing happened, the same is to be tried in the next poll
-  /// step. True when it could go on right away.
+  /// Calls send(request) for one request after the other while goes_on() returns true. send()
+  /// completes the request, or returns false: nothing has happened, try the same request in the
+  /// next poll step. Returns true if it could continue right away.
   template <class GoesOn, class Send>
   bool transmit(GoesOn&& goes_on, Send&& send) {
     for (unsigned i = 0; i < kDatagramsPerTurn; ++i) {

@@ -42,7 +42,8 @@ std::size_t build_arp(const EthernetHeader& ethernet, ArpMessage::Operation oper
   return offset + kArpLength;
 }
 
-/// Sum over the pseudo header (RFC 8200 8.1) and the message, its checksum field included.
+/// Returns the sum over the pseudo header (RFC 8200 8.1) and the message, including its checksum
+/// field.
 std::uint16_t icmpv6_sum(const std::byte* ip, std::span<const std::byte> message) {
   std::array<std::byte, 8> tail{};
   store_be(tail.data(), static_cast<std::uint32_t>(message.size()));
@@ -52,7 +53,7 @@ std::uint16_t icmpv6_sum(const std::byte* ip, std::span<const std::byte> message
   return fold_checksum(add_checksum(message, sum));
 }
 
-/// Walks the options for the link address wanted. False when they are malformed.
+/// Finds the wanted link address in the options. False: the options are malformed.
 bool read_options(std::span<const std::byte> options, std::uint8_t wanted,
                   std::optional<MacAddress>& link) {
   while (!options.empty()) {
@@ -65,10 +66,10 @@ bool read_options(std::span<const std::byte> options, std::uint8_t wanted,
   return true;
 }
 
-/// The address rules of RFC 4861 7.1.1 and 7.1.2.
+/// True if the addresses obey RFC 4861 7.1.1 and 7.1.2.
 bool has_valid_addresses(const NeighbourMessage& m) {
   if (m.target.is_multicast() || m.source.is_multicast()) return false;
-  // A group address is nobody's own: learning it would turn unicast into multicast.
+  // A node's link address is never a group: learning one would turn unicast into multicast.
   if (m.source_mac.bytes[0] & 1 || (m.link && m.link->bytes[0] & 1)) return false;
   if (m.is_advertisement)
     return !m.source.is_zero() && !(m.destination.is_multicast() && m.solicited);

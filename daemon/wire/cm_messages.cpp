@@ -5,9 +5,9 @@
 
 #include "daemon/base/endian.hpp"
 
-// Where the fields of each message are stands once, in its fields(): both directions read it. A
-// place is a byte, counted from the end of the common header, a bit in it, counted from its most
-// significant one, and a width in bits (tables 106 to 120).
+// fields() of each message lists the places of its fields, and both directions use that list. A
+// place is a byte, counted from the end of the common header; a bit in it, counted from its most
+// significant one; and a width in bits (tables 106 to 120).
 
 namespace softhca::wire {
 namespace {
@@ -77,11 +77,11 @@ class Writer {
   std::byte* data_;
 };
 
-/// Message is M, constant or not.
+/// True if Message is M or const M.
 template <class Message, class M>
 concept Is = std::is_same_v<std::remove_const_t<Message>, M>;
 
-/// The alternate path of REQ has the layout of the primary one, 44 bytes further on.
+/// Visits a path of REQ. The alternate path has the layout of the primary one, 44 bytes further on.
 template <Is<CmPath> Path, class Visitor>
 void req_path(Path& p, Visitor& visit, unsigned at) {
   visit(p.local_lid, {at, 0, 16});

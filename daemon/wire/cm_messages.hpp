@@ -1,6 +1,6 @@
-// Messages of the connection managers (InfiniBand specification, volume 1, 12.6 to 12.11), field
-// by field, and the private data header of RDMA IP (annex A11). Host byte order; reserved fields
-// are written as zero and not looked at.
+// Messages of the connection managers (InfiniBand specification, volume 1, 12.6 to 12.11), field by
+// field, and the private data header of RDMA IP (annex A11). Host byte order. Encoding writes
+// reserved fields as zero; decoding ignores them.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace softhca::wire {
 
 inline constexpr std::uint8_t kCmClassVersion = 2;
 
-/// Attribute of a MAD of class kCommunication: which message it is.
+/// Attribute of a MAD of class kCommunication: the type of the message.
 enum class CmAttribute : std::uint16_t {
   kClassPortInfo = 0x0001,
   kReq = 0x0010,
@@ -33,10 +33,10 @@ enum class CmAttribute : std::uint16_t {
   kApr = 0x001a,
 };
 
-/// The name of a message ("REQ"); "unknown" for values that are no message.
+/// Returns the name of a message ("REQ"); "unknown" for values that name none.
 const char* name_of(CmAttribute attribute);
 
-/// Reasons of REJ (table 109). Any other value may come from the wire.
+/// Reasons of REJ (table 109). A peer may send any other value.
 enum class CmRejectReason : std::uint16_t {
   kNoQueuePair = 1,
   kNoEeContext = 2,
@@ -74,11 +74,11 @@ enum class CmRejectReason : std::uint16_t {
   kVendorOption = 35,
 };
 
-/// Which message a REJ or an MRA is about.
+/// The message to which a REJ or an MRA refers.
 enum class CmMessage : std::uint8_t {
   kReq = 0,
   kRep = 1,
-  kOther = 2,  ///< REJ: neither of the two; MRA: LAP
+  kOther = 2,  ///< REJ: neither REQ nor REP; MRA: LAP
 };
 
 /// Transport service type of REQ.
@@ -89,7 +89,7 @@ enum class CmTransport : std::uint8_t {
   kExtended = 3,  ///< see REQ's extended transport type
 };
 
-/// Status of SIDR_REP (table 122). Any other value may come from the wire.
+/// Status of SIDR_REP (table 122). A peer may send any other value.
 enum class CmSidrStatus : std::uint8_t {
   kValid = 0,
   kUnsupported = 1,
@@ -99,7 +99,7 @@ enum class CmSidrStatus : std::uint8_t {
   kUnsupportedVersion = 5,
 };
 
-/// Status of APR (table 118). Any other value may come from the wire.
+/// Status of APR (table 118). A peer may send any other value.
 enum class CmAprStatus : std::uint8_t {
   kSuccess = 0,
   kInvalidCommId = 1,
@@ -115,7 +115,7 @@ using CmData = std::array<std::byte, bytes>;
 
 /// A path in REQ or LAP, as the sender of the message sees it.
 struct CmPath {
-  std::uint16_t local_lid = 0xffff;   ///< RoCE: 0xffff; alternate path of REQ: 0 when there is none
+  std::uint16_t local_lid = 0xffff;   ///< RoCE: 0xffff; REQ without alternate path: 0 in it
   std::uint16_t remote_lid = 0xffff;  ///< as local_lid
   Gid local_gid;
   Gid remote_gid;
@@ -144,15 +144,15 @@ struct CmReq {
   std::uint64_t local_ca_guid = 0;
   std::uint32_t local_qkey = 0;
   Qpn local_qpn;
-  std::uint8_t responder_resources = 0;      ///< reads and atomics the sender answers at a time
+  std::uint8_t responder_resources = 0;      ///< reads and atomics the sender accepts at a time
   std::uint32_t local_eecn = 0;              ///< 24 bits
   std::uint8_t initiator_depth = 0;          ///< reads and atomics the sender has in flight
   std::uint32_t remote_eecn = 0;             ///< 24 bits
-  std::uint8_t remote_response_timeout = 0;  ///< 5 bits: within it the receiver is to answer
+  std::uint8_t remote_response_timeout = 0;  ///< 5 bits: time in which the receiver should answer
   CmTransport transport{};
   bool end_to_end_flow_control = false;
   Psn starting_psn;
-  std::uint8_t local_response_timeout = 0;  ///< 5 bits: within it the sender will answer
+  std::uint8_t local_response_timeout = 0;  ///< 5 bits: time in which the sender will answer
   std::uint8_t retry_count = 0;             ///< 3 bits, of the queue pair
   std::uint16_t pkey = 0xffff;
   std::uint8_t path_mtu = 0;  ///< 4 bits: 1 to 5 for 256 to 4096 bytes
@@ -169,7 +169,7 @@ struct CmReq {
   bool operator==(const CmReq&) const = default;
 };
 
-/// Message receipt acknowledgement: the answer takes longer.
+/// Message receipt acknowledgement: the response will take longer.
 struct CmMra {
   static constexpr CmAttribute kAttribute = CmAttribute::kMra;
 
@@ -279,7 +279,7 @@ struct CmApr {
   bool operator==(const CmApr&) const = default;
 };
 
-/// Service id resolution: which queue pair of the datagram kind serves this?
+/// Service id resolution: requests the datagram queue pair that serves an id.
 struct CmSidrReq {
   static constexpr CmAttribute kAttribute = CmAttribute::kSidrReq;
 
@@ -306,26 +306,25 @@ struct CmSidrRep {
   bool operator==(const CmSidrRep&) const = default;
 };
 
-/// The message of a MAD whose header names it. Never fails: every combination of bits is a
-/// message; what its values mean is for the receiver to judge.
-/// Message: one of the above.
+/// Decodes the message of a MAD with the header of this message. Never fails: each combination of
+/// bits is a message, and the receiver judges its values. Message: one of the above.
 template <class Message>
 Message decode_cm(std::span<const std::byte, kMadBytes> mad);
 
-/// The whole MAD of a message.
+/// Returns the whole MAD of a message.
 template <class Message>
 Mad encode_cm(const Message& message, std::uint64_t transaction_id);
 
-/// RDMA IP: the header of 36 bytes at the front of the private data of REQ and SIDR_REQ. It tells
-/// the IP addresses and the source port of the connecting program; the destination port stands in
-/// the service id.
+/// RDMA IP: the header of 36 bytes at the front of the private data of REQ and SIDR_REQ. It has the
+/// IP addresses and the source port of the connecting program; the service id has the destination
+/// port.
 struct CmIpHeader {
   static constexpr std::size_t kBytes = 36;
 
   std::uint8_t version = 0;     ///< major and minor, 4 bits each
   std::uint8_t ip_version = 4;  ///< 4 bits: 4 or 6
   std::uint16_t source_port = 0;
-  std::array<std::uint8_t, 16> source{};  ///< IPv4: in the last 4 bytes, the others are 0
+  std::array<std::uint8_t, 16> source{};  ///< IPv4: the last 4 bytes; the others are 0
   std::array<std::uint8_t, 16> destination{};
 
   bool operator==(const CmIpHeader&) const = default;

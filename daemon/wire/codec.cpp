@@ -35,7 +35,8 @@ void decode_base(const std::byte* p, Headers& h) {
   h.psn = Psn(load_be24(p + 9));
 }
 
-/// REQUIRES: at least header_bytes(mask) bytes in all, `p` just behind the base header.
+/// Decodes the extended headers. REQUIRES: the packet has at least header_bytes(mask) bytes, and
+/// `p` is just behind the base header.
 void decode_extended(const std::byte* p, OpcodeMask mask, Headers& h) {
   if (mask.has_any(kDeth)) {
     h.qkey = load_be<std::uint32_t>(p);

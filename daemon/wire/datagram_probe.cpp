@@ -5,7 +5,7 @@
 namespace softhca::wire {
 namespace {
 
-/// Where the attribute begins (IBA 16.1.2).
+/// Offset of the attribute (IBA 16.1.2).
 constexpr std::size_t kCounted = 64;
 constexpr std::size_t kMarkAt = kCounted;
 constexpr std::size_t kSinceAt = kCounted + 4;

@@ -1,4 +1,4 @@
-// Why a received frame is not handed to the transport. Each value is a counter of the port.
+// Why the port drops a received frame before the transport. Each value has a counter in the port.
 #pragma once
 
 #include <cstdint>
@@ -6,36 +6,36 @@
 namespace softhca::wire {
 
 enum class DropReason : std::uint8_t {
-  kNone,  ///< nothing wrong
-  // Not RoCE: somebody else's traffic, or ARP and neighbour discovery (arp_nd.hpp).
+  kNone,  ///< not dropped
+  // Not RoCE: unrelated traffic, or ARP and neighbour discovery (arp_nd.hpp).
   kNotIp,
   kNotUdp,
   kOtherPort,
   // Malformed.
-  kTruncated,    ///< the frame ends before its Ethernet or IP header does
-  kBadIpHeader,  ///< IP version, options or addresses that RoCE does not have
+  kTruncated,    ///< the frame ends within its Ethernet or IP header
+  kBadIpHeader,  ///< IP version, options or addresses that RoCE does not use
   kBadIpLength,  ///< IP length field larger than the frame, or too small for UDP
   kBadIpChecksum,
   kFragment,
-  kBadUdpLength,  ///< UDP length does not fill the IP packet exactly
+  kBadUdpLength,  ///< the UDP packet does not fill the IP packet exactly
   kShortPacket,   ///< no room for the transport headers and ICRC
   kBadVersion,    ///< transport header version not 0
   kUnknownOpcode,
   kBadPad,             ///< pad count larger than the payload, or payload + pad not a multiple of 4
   kUnexpectedPayload,  ///< bytes after the headers of a packet that carries none
   kBadIcrc,
-  kUnauthenticated,  ///< with a plain ICRC, from who has to give a tag
-  kWrongKey,         ///< from who shares keys with this host, and neither a tag nor an ICRC fits
-  kBadTrain,         ///< of too many packets, or of packets too short for RoCE
+  kUnauthenticated,  ///< has a plain ICRC, but its sender must send a tag
+  kWrongKey,         ///< the sender shares keys with this host, but neither a tag nor an ICRC fits
+  kBadTrain,         ///< has too many packets, or packets too short for RoCE
   kCount,
 };
 
-/// True when the frame is no RoCE packet at all, rather than a broken one.
+/// True if the frame is not a RoCE packet, rather than a broken one.
 constexpr bool is_foreign(DropReason r) {
   return r == DropReason::kNotIp || r == DropReason::kNotUdp || r == DropReason::kOtherPort;
 }
 
-/// Name for metrics and logs, lower case with underscores.
+/// Returns the name for metrics and logs, lower case with underscores.
 constexpr const char* name(DropReason r) {
   switch (r) {
     case DropReason::kNone:

@@ -19,7 +19,7 @@ struct EthernetHeader {
   std::uint16_t ether_type = 0;
 };
 
-/// Returns the length of the header, 0 when the frame ends before it does.
+/// Returns the length of the header, or 0 if the frame ends within it.
 inline std::size_t decode_ethernet(std::span<const std::byte> frame, EthernetHeader& out) {
   if (frame.size() < kEthernetLength) return 0;
   out.destination = load_mac(&frame[0]);

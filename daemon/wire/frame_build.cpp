@@ -9,14 +9,14 @@ namespace softhca::wire {
 
 namespace {
 
-/// UDP header, transport headers, payload, pad and ICRC.
+/// Returns the bytes of UDP header, transport headers, payload, pad and ICRC.
 std::size_t udp_length(std::uint8_t opcode, std::size_t payload_length) {
   assert(opcode_info(opcode).is_known());
   return kUdpLength + opcode_info(opcode).header_length + payload_length + pad_for(payload_length) +
          kIcrcLength;
 }
 
-/// Length, identification and checksum stay zero.
+/// Writes an IPv4 header with zeros for length, identification and checksum.
 void write_ipv4(const FramePath& path, std::byte* ip) {
   ip[0] = std::byte{0x45};
   ip[1] = std::byte{path.traffic_class};
@@ -27,7 +27,7 @@ void write_ipv4(const FramePath& path, std::byte* ip) {
   store_ipv4(ip + 16, path.destination);
 }
 
-/// The payload length stays zero.
+/// Writes an IPv6 header with zero for the payload length.
 void write_ipv6(const FramePath& path, std::byte* ip) {
   store_be(ip, std::uint32_t{6} << 28 | std::uint32_t{path.traffic_class} << 20 |
                    (path.flow_label & 0xfffff));

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint16_t kMoreFragments = 0x2000;
 constexpr std::uint16_t kFragmentOffset = 0x1fff;
 
-/// Reads the IPv4 header at the start of `ip` and cuts off what the link padded behind the packet.
+/// Parses the IPv4 header at the start of `ip`, and removes link padding behind the packet.
 DropReason parse_ipv4(std::span<const std::byte>& ip, ParsedFrame& out) {
   if (ip.size() < kIpv4Length) return DropReason::kTruncated;
   if (std::to_integer<std::uint8_t>(ip[9]) != kProtocolUdp) return DropReason::kNotUdp;
@@ -50,17 +50,17 @@ DropReason parse_ipv6(std::span<const std::byte>& ip, ParsedFrame& out) {
   out.flow_label = first & 0xfffff;
   out.source = load_ipv6(&ip[8]);
   out.destination = load_ipv6(&ip[24]);
-  // A mapped address in an IPv6 header would pass for an IPv4 peer (RFC 4291 2.5.5.2).
+  // A mapped address in an IPv6 header would look like an IPv4 peer (RFC 4291 2.5.5.2).
   if (out.source.is_ipv4() || out.destination.is_ipv4()) return DropReason::kBadIpHeader;
   ip = ip.first(total);
   return DropReason::kNone;
 }
 
-/// Reads the UDP header. What follows it is left in `udp`.
+/// Parses the UDP header, and leaves in `udp` the bytes behind it.
 DropReason parse_udp(std::span<const std::byte>& udp, ParsedFrame& out) {
   if (udp.size() < kUdpLength) return DropReason::kBadIpLength;
   if (load_be<std::uint16_t>(&udp[2]) != kRocePort) return DropReason::kOtherPort;
-  // A UDP length below the IP length would leave bytes that the ICRC does not protect.
+  // With a UDP length below the IP length, the ICRC would not protect the remaining bytes.
   if (load_be<std::uint16_t>(&udp[4]) != udp.size()) return DropReason::kBadUdpLength;
   if (udp.size() < kUdpLength + kBthLength + kIcrcLength) return DropReason::kShortPacket;
   out.udp_source_port = load_be<std::uint16_t>(&udp[0]);
@@ -68,7 +68,7 @@ DropReason parse_udp(std::span<const std::byte>& udp, ParsedFrame& out) {
   return DropReason::kNone;
 }
 
-/// Reads the transport headers of `out.datagram`.
+/// Parses the transport headers of `out.datagram`.
 DropReason parse_datagram(ParsedFrame& out) {
   if (out.datagram.size() < kBthLength + kIcrcLength) return DropReason::kShortPacket;
   const auto packet = out.datagram.first(out.datagram.size() - kIcrcLength);
@@ -78,7 +78,7 @@ DropReason parse_datagram(ParsedFrame& out) {
   return DropReason::kNone;
 }
 
-/// Reads all headers below the transport. What follows them is left in `frame`.
+/// Parses all headers below the transport, and leaves in `frame` the bytes behind them.
 DropReason parse_network(std::span<const std::byte>& frame, ParsedFrame& out) {
   const std::size_t link_length = decode_ethernet(frame, out.ethernet);
   if (link_length == 0) return DropReason::kTruncated;
@@ -89,7 +89,7 @@ DropReason parse_network(std::span<const std::byte>& frame, ParsedFrame& out) {
   else if (out.ethernet.ether_type == kEtherTypeIpv6)
     r = parse_ipv6(ip, out);
   if (r != DropReason::kNone) return r;
-  // Nobody's address: who answers such a packet answers a group, or all.
+  // No host has such an address: a response to it would go to a group, or to all.
   if (!out.source.is_unicast()) return DropReason::kBadIpHeader;
   const std::size_t ip_length = out.is_ipv4 ? kIpv4Length : kIpv6Length;
   frame = ip.subspan(ip_length);
@@ -130,8 +130,7 @@ DropReason FrameWalk::next(ParsedFrame& out) {
   return parse_datagram(out);
 }
 
-/// Takes the next datagram off the train, and has its headers say what they say when it travels
-/// alone.
+/// Takes the next datagram off the train, and rewrites the headers as if it had travelled alone.
 void FrameWalk::cut(ParsedFrame& out) {
   out.datagram = rest_.first(std::min(segment_, rest_.size()));
   rest_ = rest_.subspan(out.datagram.size());
@@ -139,7 +138,7 @@ void FrameWalk::cut(ParsedFrame& out) {
   std::byte* ip = network_.data();
   if (out.is_ipv4) {
     store_be(ip + 2, static_cast<std::uint16_t>(kIpv4Length + udp_length));
-    // The checksum is left to grh_bytes(): nobody else looks at it.
+    // The checksum is left to grh_bytes(), because no other code reads it.
     store_be(ip + 4, out.identification);
   } else {
     store_be(ip + 4, udp_length);

@@ -1,5 +1,5 @@
-// The transport headers of RoCE v2 as values. The codec (codec.hpp) turns them to bytes and back;
-// transport state machines see only these.
+// The transport headers of RoCE v2 as values. The codec (codec.hpp) encodes and decodes them;
+// transport state machines use only these.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ inline constexpr std::uint8_t kSyndromeInvalidRequest = 0x61;
 inline constexpr std::uint8_t kSyndromeRemoteAccess = 0x62;
 inline constexpr std::uint8_t kSyndromeRemoteOperation = 0x63;
 
-/// Headers of one packet after UDP: the base transport header and whichever extended headers the
-/// opcode (opcode.hpp) says are present; the others are zero. Host byte order, except imm.
+/// Headers of one packet behind UDP: the base transport header and the extended headers that the
+/// opcode (opcode.hpp) has; the others are zero. Host byte order, except imm.
 struct Headers {
   std::uint8_t opcode = 0;
   bool solicited = false;
@@ -26,7 +26,7 @@ struct Headers {
   bool fecn = false;
   bool becn = false;
   bool ack_request = false;
-  std::uint8_t pad = 0;  ///< bytes of padding after the payload, 0..3; set by the codec on encoding
+  std::uint8_t pad = 0;  ///< bytes of padding behind the payload, 0..3; encoding ignores it
   std::uint16_t pkey = 0xffff;
   Qpn destination;
   Psn psn;
@@ -45,7 +45,7 @@ struct Headers {
   std::uint32_t qkey = 0;
   Qpn source;
   // ImmDt, IETH
-  std::uint32_t imm = 0;  ///< network byte order, handed through
+  std::uint32_t imm = 0;  ///< network byte order, passed unchanged
   Rkey invalidate;
   // FETH
   std::uint32_t flush = 0;  ///< bits 0 to 3: placement; 4 and 5: selectivity; others: reserved

@@ -24,7 +24,7 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-/// x^-8, squared again and again: what takes 1, 2, 4... bytes of zeros back out of a CRC.
+/// x^-8 and its repeated squares: the factors that remove 1, 2, 4... bytes of zeros from a CRC.
 constexpr auto kBack = [] {
   std::array<std::uint32_t, 17> powers{};
   powers[0] = kOne;
@@ -35,9 +35,9 @@ constexpr auto kBack = [] {
 }();
 
 constexpr std::size_t kIdentification = 4;  // in the IP header
-/// Trains of UDP sockets begin with 0 and have so many packets at most.
+/// Trains of UDP sockets begin with identification 0 and have at most so many packets.
 constexpr std::uint16_t kLongestTrain = 64;
-/// A sender that counts packets counts those to others, too.
+/// Largest gap between packets of a sender that counts: it also counts packets to other hosts.
 constexpr std::uint16_t kFarthest = 64;
 
 }  // namespace
@@ -67,7 +67,8 @@ HiddenIdentifications::Soundness HiddenIdentifications::check(const ParsedFrame&
   if (!frame.is_ipv4) return Soundness::kBroken;
   const std::size_t behind =
       frame.network.size() - kIdentification + frame.datagram.size() - kIcrcLength;
-  // What two bytes and zeros behind them make of a CRC of 0, without the zeros: the two bytes.
+  // A CRC that starts at 0, over two bytes and zeros, gives these two bytes once the zeros are
+  // removed.
   const std::uint32_t bytes = multiply(difference, factor_for(behind));
   if (bytes > 0xffff) return Soundness::kBroken;
   const auto wrong = static_cast<std::uint16_t>(bytes << 8 | bytes >> 8);

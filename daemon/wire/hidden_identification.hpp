@@ -1,5 +1,5 @@
-// The ICRC of IPv4 packets whose identification is not seen: a UDP socket does not show it, and the
-// ICRC covers it.
+// Checks the ICRC of IPv4 packets with an unknown identification: the ICRC covers it, but a UDP
+// socket does not report it.
 #pragma once
 
 #include <array>
@@ -9,22 +9,22 @@
 
 namespace softhca::wire {
 
-/// CRCs are linear: what lies between the ICRC that came and that of the same packet with another
-/// identification says which identification it was sent with, if one fits at all. 16 of the 32 bits
-/// of the check are spent on that. Most packets have an identification that was to be expected
-/// (128 or so of the 65,536), which leaves 25 bits: others are told apart.
+/// CRCs are linear: the difference between the received ICRC and that of the same packet with
+/// another identification tells which identification the packet had, if any fits. This uses up 16
+/// of the 32 bits of the check. Most packets have one of about 128 expected identifications out of
+/// 65,536, which leaves 25 bits. Packets with other identifications are reported as kUnexpected.
 class HiddenIdentifications {
  public:
   enum class Soundness : std::uint8_t {
     kBroken,      ///< damaged on the way: drop it as DropReason::kBadIcrc
-    kSound,       ///< and so is any packet over IPv6 that check_icrc() accepts
-    kUnexpected,  ///< sound if it has an identification that nobody expected
+    kSound,       ///< intact; also any packet over IPv6 that check_icrc() accepts
+    kUnexpected,  ///< intact if it was sent with an identification that was not expected
   };
 
   Soundness check(const ParsedFrame& frame);
 
  private:
-  /// A sender that counts its packets.
+  /// A sender that counts its packets in the identification.
   struct Sender {
     std::uint32_t address = 0;
     std::uint16_t last = 0;
@@ -38,7 +38,7 @@ class HiddenIdentifications {
   bool expect(const Gid& source, std::uint16_t identification);
 
   std::array<Sender, 256> senders_{};
-  std::array<Shift, 64> shifts_{};  ///< lengths of packets seen lately
+  std::array<Shift, 64> shifts_{};  ///< lengths of recent packets
 };
 
 }  // namespace softhca::wire

@@ -13,13 +13,13 @@ namespace softhca::wire {
 
 namespace {
 
-/// The CRC after the eight bytes of ones.
+/// State of the CRC behind the eight bytes of ones.
 constexpr std::uint32_t kSeed = 0x2144df1c;
 
 constexpr std::byte kOnes{0xff};
 
-/// Packets up to here are checked in one piece: a second call of the CRC costs more than copying
-/// the rest of a short packet.
+/// Packets up to this size are checked in one piece: a second call of the CRC costs more than
+/// copying the rest of a short packet.
 constexpr std::size_t kOnePiece = 128;
 
 void mask_ipv4(std::byte* ip) {
@@ -38,8 +38,8 @@ std::uint32_t crc(std::uint32_t state, const std::byte* data, std::size_t length
   return crc32_gzip_refl(state, reinterpret_cast<const unsigned char*>(data), length);
 }
 
-/// ISA-L's AVX-512 code returns with the upper halves of the vector registers in use, and then the
-/// next SSE instruction, wherever it is, costs some 150 ns on recent Intel cores (measured).
+/// Clears the upper halves of the vector registers. ISA-L's AVX-512 code leaves them in use, and
+/// then the next SSE instruction anywhere costs some 150 ns on recent Intel cores (measured).
 void clean_vector_registers() {
 #if defined(__x86_64__)
   static const bool has_avx = __builtin_cpu_supports("avx");
@@ -50,8 +50,8 @@ void clean_vector_registers() {
 #endif
 }
 
-/// The CRC of the headers and what follows them. The fields that do not count are masked in a copy
-/// of the headers.
+/// Returns the CRC of the headers and the bytes behind them. Masks the fields that do not count in
+/// a copy of the headers.
 std::uint32_t begin(std::span<const std::byte> network, std::span<const std::byte> transport) {
   const std::size_t ip_length = network.size() - kUdpLength;
   assert(ip_length == kIpv4Length || ip_length == kIpv6Length);

@@ -1,5 +1,5 @@
-// Layout of the headers below the transport, shared by the frame codec and the address resolution
-// codecs. Offsets are in bytes from the start of the header named.
+// Layout of the headers below the transport, for the codecs of frames and of address resolution.
+// Offsets are in bytes from the start of the named header.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ inline void store_mac(std::byte* to, const MacAddress& m) {
   std::memcpy(to, m.bytes.data(), m.bytes.size());
 }
 
-/// An IPv4 address in a packet as a GID.
+/// Returns an IPv4 address in a packet as a GID.
 inline Gid load_ipv4(const std::byte* from) {
   Gid g;
   g.bytes[10] = g.bytes[11] = 0xff;
@@ -57,9 +57,9 @@ inline void store_ipv6(std::byte* to, const Gid& g) {
   std::memcpy(to, g.bytes.data(), g.bytes.size());
 }
 
-/// The Internet checksum, one's complement sum of 16-bit words, over `bytes` on top of `sum`;
-/// fold_checksum() ends it. It is kept in the byte order of the machine and may be taken 32 bits at
-/// a time (RFC 1071, 2).
+/// Adds `bytes` to `sum`, a running Internet checksum (one's complement sum of 16-bit words);
+/// fold_checksum() ends it. The sum is in the byte order of the machine, which permits steps of 32
+/// bits (RFC 1071, 2).
 inline std::uint64_t add_checksum(std::span<const std::byte> bytes, std::uint64_t sum) {
   std::size_t i = 0;
   for (; i + 4 <= bytes.size(); i += 4) {
@@ -75,8 +75,8 @@ inline std::uint64_t add_checksum(std::span<const std::byte> bytes, std::uint64_
   return sum;
 }
 
-/// The sum in 16 bits, not complemented, to be copied into a packet as it is. Over data that
-/// includes its own checksum it is 0xffff.
+/// Returns the sum in 16 bits, not complemented, to be copied into a packet unchanged. It is 0xffff
+/// over data that includes its own checksum.
 inline std::uint16_t fold_checksum(std::uint64_t sum) {
   sum = (sum & 0xffffffff) + (sum >> 32);
   sum = (sum & 0xffffffff) + (sum >> 32);

@@ -1,5 +1,5 @@
 // Management datagrams (InfiniBand specification, volume 1, 13.4): 256 bytes that begin with a
-// common header of 24.
+// common header of 24 bytes.
 #pragma once
 
 #include <array>
@@ -17,13 +17,13 @@ inline constexpr std::uint8_t kMadBaseVersion = 1;
 inline constexpr std::uint32_t kGeneralServicesQkey = 0x80010000;
 inline constexpr std::uint32_t kGeneralServicesQpn = 1;
 
-/// True if the Q_Key is for privileged users alone (IBA 10.2.5). A work request that names such a
-/// key means that of its queue pair.
+/// True if the Q_Key is for privileged users alone (IBA 10.2.5). In a work request, such a key
+/// stands for the Q_Key of the queue pair.
 constexpr bool is_controlled_qkey(std::uint32_t qkey) { return (qkey & 0x80000000) != 0; }
 
 using Mad = std::array<std::byte, kMadBytes>;
 
-/// The management class that a MAD is for. Any other value may come from the wire.
+/// The management class of a MAD. A peer may send any other value.
 enum class ManagementClass : std::uint8_t {
   kSubnetLid = 0x01,
   kSubnetAdministration = 0x03,
@@ -35,7 +35,7 @@ enum class ManagementClass : std::uint8_t {
   kSubnetDirected = 0x81,
 };
 
-/// What is to be done with the attribute. Bit 0x80 marks a response.
+/// The operation on the attribute. Bit 0x80 marks a response.
 enum class MadMethod : std::uint8_t {
   kGet = 0x01,
   kSet = 0x02,
@@ -61,7 +61,7 @@ struct MadStatus {
   static constexpr std::uint16_t kInvalidField = 0x001c;
 };
 
-/// The common header, host byte order.
+/// The common header, in host byte order.
 struct MadHeader {
   std::uint8_t base_version = kMadBaseVersion;
   ManagementClass management_class{};
@@ -76,7 +76,7 @@ struct MadHeader {
   bool operator==(const MadHeader&) const = default;
 };
 
-/// None: not 256 bytes, or of another base version.
+/// Parses the common header. None: not 256 bytes, or another base version.
 [[nodiscard]] std::optional<MadHeader> decode_mad_header(std::span<const std::byte> mad);
 
 void encode(const MadHeader& header, std::span<std::byte, kMadBytes> mad);

@@ -1,7 +1,6 @@
-// Every opcode of the base transport header: its name, transport, extended headers and role. One
-// row per opcode; parser, builder and state machines all read this table and nothing else
-// (InfiniBand specification, volume 1, 9.2 table 38; annex A14 for XRC; annex A19 for flush and
-// atomic write; annex A17 for the CNP).
+// All opcodes of the base transport header: name, transport, extended headers and role, one row for
+// each. Parser, builder and state machines read only this table (InfiniBand specification, volume
+// 1, 9.2 table 38; annex A14 for XRC; annex A19 for flush and atomic write; annex A17 for the CNP).
 #pragma once
 
 #include <array>
@@ -76,19 +75,19 @@ enum class Opcode : std::uint8_t {
   kXrcSendOnlyInvalidate = 0xb7,
 };
 
-/// The value as it stands in Headers::opcode.
+/// Returns the value of Headers::opcode.
 constexpr std::uint8_t raw(Opcode o) { return static_cast<std::uint8_t>(o); }
 
-/// With these bits set, an opcode of RC is the one of XRC that does the same.
+/// An RC opcode with these bits set is the XRC opcode for the same operation.
 inline constexpr std::uint8_t kXrcBits = 0xa0;
-/// Does `opcode` do what `rc`, an opcode of RC, does? The low five bits say what, the others for
-/// which transport.
+/// True if `opcode` has the operation of `rc`, an opcode of RC. The low five bits are the
+/// operation, the others the transport.
 constexpr bool does(std::uint8_t opcode, Opcode rc) { return (opcode & 0x1f) == raw(rc); }
 
 enum class Transport : std::uint8_t { kNone, kRc, kUc, kUd, kXrc, kCnp };
 
-/// A set of properties of an opcode. A type of its own, so that it cannot be tested against an
-/// opcode or a state by mistake.
+/// A set of properties of an opcode. Its own type prevents a test against an opcode or a state by
+/// mistake.
 class OpcodeMask {
  public:
   constexpr OpcodeMask() = default;
@@ -118,29 +117,29 @@ inline constexpr OpcodeMask kCnpReserved = OpcodeMask::bit(8);
 // Role.
 inline constexpr OpcodeMask kRequest = OpcodeMask::bit(9);
 inline constexpr OpcodeMask kResponse = OpcodeMask::bit(10);
-// Place in the message; an "only" packet is start and end.
+// Position in the message; an "only" packet is start and end.
 inline constexpr OpcodeMask kStart = OpcodeMask::bit(11);
 inline constexpr OpcodeMask kMiddle = OpcodeMask::bit(12);
 inline constexpr OpcodeMask kEnd = OpcodeMask::bit(13);
 inline constexpr OpcodeMask kOnly = kStart | kEnd;
-// What is being done.
+// Operation.
 inline constexpr OpcodeMask kSend = OpcodeMask::bit(14);
 inline constexpr OpcodeMask kWrite = OpcodeMask::bit(15);
 inline constexpr OpcodeMask kRead = OpcodeMask::bit(16);
 inline constexpr OpcodeMask kAtomic = OpcodeMask::bit(17);
-/// Flushes and atomic writes are answered by a read's response without data.
+/// A read response without data answers flushes and atomic writes.
 inline constexpr OpcodeMask kFlush = OpcodeMask::bit(21);
 inline constexpr OpcodeMask kAtomicWrite = OpcodeMask::bit(19);
-/// Answered by a response of its own, which acknowledges it and all before it.
+/// Has its own kind of response, which acknowledges this request and all before it.
 inline constexpr OpcodeMask kAnswered = kRead | kAtomic | kFlush | kAtomicWrite;
-/// Bytes may follow the headers.
+/// A payload may follow the headers.
 inline constexpr OpcodeMask kPayload = OpcodeMask::bit(18);
 
 inline constexpr std::size_t kBthLength = 12;
-/// No opcode has more: base header, XRCETH and AtomicETH.
+/// Longest headers of any opcode: base header, XRCETH and AtomicETH.
 inline constexpr std::size_t kMaxHeaderLength = 44;
 
-/// Bytes of the base transport header and the extended headers that `m` names.
+/// Returns the bytes of the base transport header and the extended headers in `m`.
 constexpr std::size_t header_bytes(OpcodeMask m) {
   return kBthLength + (m.has_any(kDeth) ? 8 : 0) + (m.has_any(kXrcEth) ? 4 : 0) +
          (m.has_any(kFeth) ? 4 : 0) + (m.has_any(kReth) ? 16 : 0) +
@@ -153,7 +152,7 @@ struct OpcodeInfo {
   const char* name = "UNKNOWN";
   OpcodeMask mask;
   Transport transport = Transport::kNone;  ///< kNone: no such opcode
-  std::uint8_t header_length = 0;          ///< bytes, base transport header included
+  std::uint8_t header_length = 0;          ///< bytes, including the base transport header
 
   constexpr bool is_known() const { return transport != Transport::kNone; }
 };
@@ -241,7 +240,7 @@ inline constexpr OpcodeRow kOpcodeRows[] = {
     {Opcode::kXrcSendOnlyInvalidate, "XRC_SEND_ONLY_INV", kSendData | kOnly | kXrcEth | kIeth},
 };
 
-/// The top three bits of an opcode name its transport.
+/// Returns the transport, which the top three bits of an opcode name.
 constexpr Transport transport_of(Opcode o) {
   switch (raw(o) >> 5) {
     case 0:
@@ -271,7 +270,7 @@ constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
 
 inline constexpr std::array<OpcodeInfo, 256> kOpcodeTable = detail::make_opcode_table();
 
-/// Any value is allowed; ask is_known().
+/// Returns the row of any value; check is_known().
 constexpr const OpcodeInfo& opcode_info(std::uint8_t opcode) { return kOpcodeTable[opcode]; }
 constexpr const OpcodeInfo& opcode_info(Opcode opcode) { return kOpcodeTable[raw(opcode)]; }
 

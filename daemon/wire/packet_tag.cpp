@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kBlock = 16;
 using Block = std::array<unsigned char, kBlock>;
 
-/// AES-128 for blocks one by one. False: the library refuses.
+/// Sets up AES-128 for single blocks. False: the cipher library refuses.
 bool set_up_cipher(EVP_CIPHER_CTX* cipher, const std::byte* key) {
   return cipher != nullptr &&
          EVP_EncryptInit_ex2(cipher, EVP_aes_128_ecb(), reinterpret_cast<const unsigned char*>(key),
@@ -34,16 +34,16 @@ void encrypt(EVP_CIPHER_CTX* cipher, const unsigned char* in, unsigned char* out
   assert(done == 1 && written == kBlock);
 }
 
-/// As the hash wants it. `key`: an EVP_CIPHER_CTX.
+/// Encrypts a block, with the signature that the hash expects. `key`: an EVP_CIPHER_CTX.
 void encrypt_block(const unsigned char in[kBlock], unsigned char out[kBlock], const void* key) {
   encrypt(static_cast<EVP_CIPHER_CTX*>(const_cast<void*>(key)), in, out);
 }
 
-/// What is hashed first: source and destination as GIDs, both UDP ports, the base transport header.
-/// Three blocks, so that what follows begins with one.
+/// Hashed first: source and destination as GIDs, both UDP ports, the base transport header. These
+/// are three blocks, so the rest starts at a block boundary.
 constexpr std::size_t kHead = 3 * kBlock;
 static_assert(2 * sizeof(Gid) + 4 + kBthLength == kHead);
-/// Packets up to here are hashed in one piece, as with the ICRC.
+/// Packets up to this size are hashed in one piece, as with the ICRC.
 constexpr std::size_t kHashedInOnePiece = 128;
 
 std::byte* put_addresses(std::span<const std::byte> network, std::byte* to) {
@@ -63,7 +63,7 @@ struct PacketKey::Ciphers {
     void operator()(EVP_CIPHER_CTX* c) const { EVP_CIPHER_CTX_free(c); }
     void operator()(GCM128_CONTEXT* c) const { CRYPTO_gcm128_release(c); }
   };
-  std::unique_ptr<EVP_CIPHER_CTX, Free> of_hash;  ///< used by `hash`
+  std::unique_ptr<EVP_CIPHER_CTX, Free> of_hash;  ///< cipher of `hash`
   std::unique_ptr<GCM128_CONTEXT, Free> hash;
   std::unique_ptr<EVP_CIPHER_CTX, Free> last;
 

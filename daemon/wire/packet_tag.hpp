@@ -1,14 +1,15 @@
-// The tag that authenticates a packet between two hosts that share a key. It stands where the ICRC
-// would, and has as many bytes.
+// The tag that authenticates a packet between two hosts that share a key. It takes the place of the
+// ICRC and has the same size.
 //
-// A 32-bit CRC with a secret in it would be no authentication: it is linear, so who sees packets
-// can compute what a change of bits does to it. Here the packet is hashed with one half of the key
-// (GHASH, as GMAC with a nonce that is always the same), and the 128 bits of the hash are encrypted
-// with the other half (AES); the first 32 bits of that are the tag. A nonce for each packet, which
-// GMAC alone would need, is not to be had: there is no room for it, and sequence numbers come
-// again. The encryption takes its place. As long as no two packets of a key have the same hash,
-// tags look random; among n packets of 4 KiB two have with a probability of n^2 / 2^120 (the hash
-// is almost universal: 2^-119 for each two).
+// A CRC with a secret does not authenticate: it is linear, so an observer of packets can compute
+// how a change of bits changes it. The tag hashes the packet with one half of the key (GHASH, as
+// GMAC with a constant nonce). It encrypts the 128 bits of the hash with the other half (AES), and
+// takes the first 32 bits.
+//
+// GMAC alone needs a nonce for each packet. The packet has no room for one, and sequence numbers
+// repeat, so the encryption replaces it. Tags look random unless two packets of a key have the same
+// hash. Among n packets of 4 KiB this happens with a probability of n^2 / 2^120 (the hash is almost
+// universal: 2^-119 for each pair).
 #pragma once
 
 #include <cstddef>
@@ -22,10 +23,10 @@
 
 namespace softhca::wire {
 
-/// A key made ready for use. Belongs to one thread at a time.
+/// A key prepared for use. One thread at a time may use it.
 class PacketKey {
  public:
-  /// Error: the library of ciphers refuses.
+  /// Prepares a key. Error: the cipher library refuses.
   static Expected<std::unique_ptr<PacketKey>> make(const PeerSecret& secret);
   ~PacketKey();
   PacketKey(const PacketKey&) = delete;
@@ -39,24 +40,26 @@ class PacketKey {
   std::unique_ptr<Ciphers> ciphers_;
 };
 
-/// The tag of one packet, which may lie in several places, as IcrcSum. It covers the addresses, the
-/// UDP ports, and all behind the UDP header but the byte of the base transport header that the ICRC
-/// leaves out. Of the IP header nothing else counts: what routers do not change there says nothing
-/// to the receiver. So the identification of IPv4 does not count, which UDP sockets do not see.
+/// Computes the tag of one packet, which may be in several pieces, as with IcrcSum. The tag covers
+/// the addresses, the UDP ports, and all bytes behind the UDP header, except the byte of the base
+/// transport header that the ICRC leaves out. It covers no other field of the IP header, because
+/// the receiver uses none that routers leave unchanged. So it does not cover the IPv4
+/// identification, which UDP sockets do not report.
 class TagSum {
  public:
-  /// `network` is the IP and UDP header, `transport` what follows, at least the base transport
-  /// header. REQUIRES: no other sum of this key is begun and not finished.
+  /// `network` is the IP and UDP header; `transport` is the rest, at least the base transport
+  /// header. REQUIRES: no other sum of this key is unfinished.
   TagSum(PacketKey& key, std::span<const std::byte> network, std::span<const std::byte> transport);
   void add(std::span<const std::byte> bytes);
-  /// To be called once, at the end. The tag as the ICRC would be: appended little endian.
+  /// Returns the tag, to be appended like an ICRC, in little-endian order. REQUIRES: called once,
+  /// at the end.
   std::uint32_t finish();
 
  private:
   PacketKey::Ciphers& ciphers_;
 };
 
-/// Was the packet sent by who has the key, and is it as it was sent?
+/// True if the packet is intact and its sender has the key.
 [[nodiscard]] bool check_tag(const ParsedFrame& frame, PacketKey& key);
 
 }  // namespace softhca::wire

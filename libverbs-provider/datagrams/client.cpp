@@ -1,4 +1,5 @@
-// The C library: requests to the daemon by a connection of its own. See softhca/datagrams.h.
+// The C library: each client sends requests to the daemon on its own connection. See
+// softhca/datagrams.h.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ using softhca::provider::ReceivedFds;
 
 struct softhca_client {
   int socket = -1;
-  int signal = -1;  ///< readable while something waits
+  int signal = -1;  ///< readable while a datagram or an event waits
   std::uint32_t quota = 0;
   std::uint32_t tag = 0;
 };
@@ -35,13 +36,13 @@ struct Part {
   std::size_t bytes;
 };
 
-/// What comes back, beside the head: up to two parts, of which the last may come short.
+/// A reply without its head: up to two parts, of which the last may be shorter.
 struct Answer {
   Part parts[2] = {};
-  std::size_t bytes = 0;  ///< of them together
+  std::size_t bytes = 0;  ///< total of both
 };
 
-/// One request and its reply. 0 or a negative errno value.
+/// Sends one request and receives its reply. Returns 0 or a negative errno value.
 int ask(softhca_client& client, abi::Operation operation, Part first, Part second, Answer& answer,
         ReceivedFds& fds) {
   abi::RequestHeader request{static_cast<std::uint32_t>(operation), ++client.tag};
@@ -67,7 +68,7 @@ int ask_for_quota(softhca_client& client, abi::Operation operation, Part body, R
   return 0;
 }
 
-/// 0 or a negative errno value.
+/// Finds the tenant's socket. Returns 0 or a negative errno value.
 int find_socket(const char* given, char (&path)[108]) {
   if (given != nullptr) {
     const int length = std::snprintf(path, sizeof path, "%s", given);
@@ -108,8 +109,8 @@ int open_client(const char* socket, abi::OpenDatagramClientRequest request,
   return 0;
 }
 
-/// The daemon has said that nothing waits any more: takes out the byte that it sent before.
-/// Non-blocking for the case that somebody else has read it.
+/// Removes the signal byte, because the daemon has reported that the queue is empty. Does not
+/// block, because another reader may have taken the byte.
 void take_signal(const softhca_client& client) {
   char byte;
   [[maybe_unused]] const ssize_t got = ::recv(client.signal, &byte, sizeof byte, MSG_DONTWAIT);

@@ -18,7 +18,7 @@
 
 #include <softhca/datagrams.h>
 
-/* A MAD of a vendor (IBA 13.4.2, 16.5): OUI and data lie behind 37 bytes of headers. */
+/* A MAD of a vendor (IBA 13.4.2, 16.5): OUI and data are behind 37 bytes of headers. */
 enum {
   kPingClass = 0x32,
   kGet = 0x01,
@@ -30,7 +30,7 @@ enum {
 };
 static const uint8_t kOpenFabricsOui[3] = {0x00, 0x14, 0x05};
 
-/* Between programs: the number it is for, the number of the asker, kind and transaction. */
+/* Between programs: number of the receiver, number of the sender, kind and transaction. */
 enum { kFromAt = 4, kKindAt = 8, kNumberTransactionAt = 16, kNumberDataAt = 24 };
 
 static volatile sig_atomic_t stopping;
@@ -56,13 +56,13 @@ static uint32_t get32(const uint8_t* at) {
   return ntohl(value);
 }
 
-/* --- what is asked and answered -------------------------------------------------------------- */
+/* --- pings and answers ----------------------------------------------------------------------- */
 
 struct options {
   int server;
   int by_number; /* queue pair 2 */
   uint32_t number;
-  uint32_t own_number; /* of the asker */
+  uint32_t own_number; /* of the sender of pings */
   uint32_t buffers;
   unsigned count;
   unsigned interval_ms;
@@ -136,7 +136,7 @@ static int serve(struct softhca_client* client, const struct options* o) {
       printf("%u buffers\n", softhca_client_quota(client));
       fflush(stdout);
     } else if (is_ping(o, &d)) {
-      make_answer(o, &d); /* back to where it came from */
+      make_answer(o, &d); /* back to its sender */
       const int sent = softhca_client_send(client, &d);
       if (sent == -EIO) return fail("answering", sent);
     }
@@ -152,7 +152,7 @@ static double milliseconds(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* IPv4 or IPv6. */
+/* Parses an IPv4 or IPv6 address. */
 static int read_address(const char* text, uint8_t gid[16]) {
   static const uint8_t kMapped[12] = {[10] = 0xff, [11] = 0xff};
   if (inet_pton(AF_INET6, text, gid) == 1) return 1;
@@ -160,7 +160,7 @@ static int read_address(const char* text, uint8_t gid[16]) {
   return inet_pton(AF_INET, text, gid + 12) == 1;
 }
 
-/* The answer to one ping. 1: it came; 0: not within a second; else an error. */
+/* Waits for the answer to one ping. Returns 1: received; 0: not within a second; else an error. */
 static int wait_for(struct softhca_client* client, const struct options* o, uint64_t transaction,
                     struct softhca_datagram* answer) {
   struct pollfd waiting = {.fd = softhca_client_fd(client), .events = POLLIN};
@@ -187,7 +187,7 @@ static int ask(struct softhca_client* client, const struct options* o) {
     const double start = milliseconds();
     int error;
     while ((error = softhca_client_send(client, &to)) == -EBUSY || error == -EAGAIN)
-      usleep(1000); /* as often as the tenant may, and no more often */
+      usleep(1000); /* keeps to the tenant's rate */
     const int came = error == 0 ? wait_for(client, o, first + sent, &answer) : error;
     if (came < 0) return fail(o->address, came);
     if (came == 0) continue;

@@ -1,5 +1,5 @@
-// fstat of the descriptors that ibv_import_device() may be given: the library accepts those of
-// character devices only, and finds the device by its number.
+// fstat of descriptors for ibv_import_device(). The library accepts only descriptors of character
+// devices, and finds the device by its number.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,11 +1,11 @@
-// The functions that start a program. Where the environment of the new program has an LD_PRELOAD
-// that lacks this library, as `softhca-run env LD_PRELOAD=... PROGRAM` and `mpirun -x LD_PRELOAD`
-// make it, the library is added at the end: without it the program would not find the device. A
-// program that is started without any LD_PRELOAD is left alone, as is one without the tenant's
-// variables. What starts programs within the C library (system, popen) takes the process's own
-// environment, so setenv and putenv add the library, too.
+// The functions that start a program. If the environment of the new program has an LD_PRELOAD
+// without this library, they append the library: otherwise the program would not find the device.
+// `softhca-run env LD_PRELOAD=... PROGRAM` and `mpirun -x LD_PRELOAD` make such environments. They
+// do not change an environment without any LD_PRELOAD, or without the tenant's variables. Functions
+// that start programs within the C library (system, popen) use the process's own environment, so
+// setenv and putenv add the library, too.
 //
-// The new environment is built on the stack, since a child of vfork() may be the one that calls.
+// The new environment is built on the stack, because the caller may be a child of vfork().
 #include <alloca.h>
 #include <dlfcn.h>
 #include <spawn.h>
@@ -26,14 +26,14 @@ namespace {
 constexpr char kVariable[] = "LD_PRELOAD=";
 constexpr char kTree[] = "SOFTHCA_SYSFS=";
 constexpr char kFile[] = "libsofthca-preload.so";
-constexpr std::size_t kMostBytes = 262144;  ///< of the stack
+constexpr std::size_t kMostBytes = 262144;  ///< of stack
 
 bool begins_with(const char* text, const char* beginning) {
   return std::strncmp(text, beginning, std::strlen(beginning)) == 0;
 }
 
-/// Returns what LD_PRELOAD is to name this library by. One with a space in its path is found by
-/// LD_LIBRARY_PATH (softhca-run).
+/// Returns the name of this library for LD_PRELOAD. If its path has a space, LD_LIBRARY_PATH finds
+/// it (softhca-run).
 const char* own_name() {
   static constexpr char kAnything = 0;
   Dl_info info;
@@ -42,16 +42,16 @@ const char* own_name() {
   return info.dli_fname;
 }
 
-/// True if a value of LD_PRELOAD names libraries, and not this one.
+/// True if a value of LD_PRELOAD names libraries, but not this one.
 bool lacks_us(const char* value) {
   return value[0] != '\0' && std::strstr(value, kFile) == nullptr;
 }
 
-/// What is to be changed in an environment.
+/// The change to an environment.
 struct Change {
   std::size_t count = 0;     ///< variables
-  std::size_t position = 0;  ///< of LD_PRELOAD
-  std::size_t bytes = 0;     ///< of its new text; 0: nothing is to be changed
+  std::size_t position = 0;  ///< that of LD_PRELOAD
+  std::size_t bytes = 0;     ///< size of its new text; 0: no change
   const char* name = nullptr;
 
   explicit Change(char* const* environment) {
@@ -81,8 +81,8 @@ struct Change {
 
 }  // namespace
 
-// Makes `environment` the one that the new program is to have. It is a macro, as the memory ends
-// with the function that has taken it.
+// Makes `environment` the environment of the new program. A macro, because the memory from alloca()
+// ends with the calling function.
 #define ADD_PRELOAD(environment)                                                       \
   const Change change(environment);                                                    \
   if (change.bytes != 0) {                                                             \
@@ -91,7 +91,7 @@ struct Change {
     (environment) = changed;                                                           \
   }
 
-// The environment is the parameter `environment`; the arguments follow.
+// `environment` is the parameter with the environment; the arguments follow.
 #define EXEC_FUNCTION(name, parameters, ...)                             \
   extern "C" SOFTHCA_INTERPOSE int softhca_##name parameters asm(#name); \
   extern "C" int softhca_##name parameters {                             \
@@ -140,7 +140,7 @@ extern "C" int softhca_putenv(char* variable) {
   return next.get()(variable);
 }
 
-// The C library calls its own functions for these.
+// The C library implements these by its internal functions.
 
 extern "C" SOFTHCA_INTERPOSE int softhca_execv(const char*, Words) asm("execv");
 extern "C" int softhca_execv(const char* path, Words words) {
@@ -152,7 +152,7 @@ extern "C" int softhca_execvp(const char* file, Words words) {
   return softhca_execvpe(file, words, ::environ);
 }
 
-// Gathers the words up to the null pointer in an array, `words`, and leaves `list` after it.
+// Collects the words up to the null pointer in an array, `words`, and leaves `list` behind it.
 #define GATHER_WORDS(first)                                                                  \
   va_list list;                                                                              \
   std::size_t count = 0;                                                                     \

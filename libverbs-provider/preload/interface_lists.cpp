@@ -1,6 +1,6 @@
 // The functions of the C library that list network interfaces and their addresses. Each calls the
-// one it replaces, and adds the tenant's addresses that are missing, last: programs that want any
-// address take the first.
+// original, then appends the missing addresses of the tenant. They come last, because programs that
+// need any address take the first.
 #include <linux/if_packet.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
@@ -21,7 +21,7 @@ using softhca::preload::Next;
 
 namespace {
 
-/// An entry that is added to a list of getifaddrs(3). All of a list are in one block.
+/// An entry appended to a list of getifaddrs(3). All of them are in one block.
 struct Entry {
   ifaddrs base;
   char name[IFNAMSIZ];
@@ -32,7 +32,7 @@ struct Entry {
     sockaddr_ll link;
   } address, netmask;
 
-  /// The C library has a name elsewhere.
+  /// True if the entry is one of these: the C library stores the name elsewhere.
   static bool is(const ifaddrs* entry) {
     return entry->ifa_name == reinterpret_cast<const Entry*>(entry)->name;
   }
@@ -67,7 +67,7 @@ struct Entry {
   }
 };
 
-/// False: memory is short.
+/// Appends the missing addresses. False: out of memory.
 bool append(const MissingAddresses& missing, ifaddrs** list) {
   if (missing.size() == 0) return true;
   auto* entries = static_cast<Entry*>(std::malloc(2 * missing.size() * sizeof(Entry)));
@@ -105,8 +105,8 @@ int append(const MissingAddresses& missing, ifconf& list, int room) {
   return 0;
 }
 
-/// Answers what the kernel has failed to: of an interface that it does not list, or that has none
-/// of its IPv4 addresses. False: not ours either.
+/// Answers a request that the kernel refused, about an interface that it does not list, or one
+/// without an IPv4 address of its own. False: the tenant has no such interface.
 bool answer(unsigned long request, ifreq& entry) {
   const MissingAddresses missing;
   if (request == SIOCGIFNAME) {

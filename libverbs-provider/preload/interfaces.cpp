@@ -17,14 +17,14 @@ namespace softhca::preload {
 namespace {
 
 constexpr int kMaxGids = 1024;
-/// Interfaces of other namespaces have no index here: they are numbered from this on, beyond those
-/// of a kernel and within the 16 bits that Open MPI takes.
+/// First index for interfaces of other namespaces, which have no index in this one. It is beyond
+/// those of a kernel and within the 16 bits that Open MPI uses.
 constexpr int kFirstIndex = 61441;
-/// The flags of an interface that the kernel does not list. It has IFF_SLAVE because the kernel's
-/// TCP cannot use its addresses, and Open MPI leaves those of slaves alone.
+/// Flags of an interface that the kernel does not list. IFF_SLAVE makes Open MPI ignore its
+/// addresses, because the kernel's TCP cannot use them.
 constexpr unsigned kFlags = IFF_UP | IFF_RUNNING | IFF_NOARP | IFF_MULTICAST | IFF_SLAVE;
 
-/// Reads the first line of a file; false: there is none.
+/// Reads the first line of a file. False: there is none.
 bool read_line(const char* path, char* line, std::size_t size) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -35,7 +35,7 @@ bool read_line(const char* path, char* line, std::size_t size) {
   return *line != '\0';
 }
 
-/// Calls f(folder) for the folder of each of our devices, until it returns false.
+/// Calls f(folder) for the folder of each softhca device, until it returns false.
 template <class F>
 void for_each_device(const char* root, F&& f) {
   char path[PATH_MAX];
@@ -69,7 +69,7 @@ int number_in_tree(const char* interface, const char* name, int otherwise) {
   return read_figure(interface, name, line, sizeof line) ? std::atoi(line) : otherwise;
 }
 
-/// "0000:0000:0000:0000:0000:ffff:c612:0001"
+/// Parses "0000:0000:0000:0000:0000:ffff:c612:0001".
 bool parse_gid(const char* text, MissingAddress& address) {
   unsigned group[8];
   if (std::sscanf(text, "%4x:%4x:%4x:%4x:%4x:%4x:%4x:%4x", &group[0], &group[1], &group[2],

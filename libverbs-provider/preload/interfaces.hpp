@@ -1,7 +1,7 @@
-// The addresses of the tenant that the process's network namespace lacks: those of a tenant without
+// The addresses of the tenant that the process's network namespace lacks. Those of a tenant without
 // a port are on no interface of the kernel, and a container has another namespace than the daemon.
-// Programs look for the addresses of a device among those of the interfaces, so the functions of
-// this library that list these add them.
+// Programs look for a device's addresses among those of the interfaces, so this library's
+// replacements of the listing functions add them.
 #pragma once
 
 #include <ifaddrs.h>
@@ -12,13 +12,13 @@
 
 namespace softhca::preload {
 
-/// On the interface that the device tree names (gid_attrs/ndevs).
+/// An address on the interface that the device tree names (gid_attrs/ndevs).
 struct MissingAddress {
   char interface[IFNAMSIZ];
   int index;       ///< of the interface
   unsigned flags;  ///< of the interface, IFF_*
   bool listed;     ///< the kernel has an interface of this name
-  bool first;      ///< of its interface
+  bool first;      ///< the first one of its interface
   union {
     sockaddr any;
     sockaddr_in v4;
@@ -28,17 +28,17 @@ struct MissingAddress {
   bool is_v4() const { return any.sa_family == AF_INET; }
   const void* bytes() const;
   std::size_t size() const { return is_v4() ? sizeof(in_addr) : sizeof(in6_addr); }
-  /// True if `other` is the same address, whatever its interface.
+  /// True if `other` is the same address, on any interface.
   bool equals(const sockaddr* other) const;
 };
 
 class MissingAddresses {
  public:
-  static constexpr std::size_t kMax = 64;  ///< further ones are left out
+  static constexpr std::size_t kMax = 64;  ///< further ones are ignored
 
-  /// Those that are not in a list of getifaddrs(3). Keeps errno.
+  /// Finds those that are not in a list of getifaddrs(3). Keeps errno.
   explicit MissingAddresses(const ifaddrs* listed) { find(listed); }
-  /// Those that are not in the list that the C library gives now.
+  /// Finds those that are not in the C library's current list.
   MissingAddresses();
 
   const MissingAddress* begin() const { return found_; }
@@ -60,7 +60,7 @@ struct InterfaceFigures {
   int mtu;
   unsigned char hardware_address[6];
 };
-/// Returns what the device tree says of an interface that the kernel does not list.
+/// Returns the values of the device tree for an interface that the kernel does not list.
 InterfaceFigures figures_of(const MissingAddress& address);
 
 /// The functions of the C library.

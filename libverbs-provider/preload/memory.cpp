@@ -1,9 +1,9 @@
-// madvise, process_madvise and mremap, for memory that the provider has shared with the daemon in
-// place. The application takes it for private memory; where the kernel treats the two differently,
-// the provider, once it has told us how, makes up for it (libverbs-provider/share/hooks.hpp).
+// madvise, process_madvise and mremap, for memory that the provider shares with the daemon in
+// place. The application expects private memory. Where the kernel treats shared memory differently,
+// the provider compensates for it by its hooks (libverbs-provider/share/hooks.hpp).
 //
-// And calls that transfer data to or from memory: in a process without privileges they fail with
-// EFAULT while the provider has taken the pages away to share them. They are made again then.
+// Also calls that transfer data to or from memory. In a process without privileges they fail with
+// EFAULT while the provider has taken pages away to share them, so this library repeats them.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -29,7 +29,8 @@ std::atomic<const MemoryHooks*> hooks{nullptr};
 
 const MemoryHooks* memory_hooks() { return hooks.load(std::memory_order_acquire); }
 
-/// From the "Pid:" line of /proc/self/fdinfo/N; the values for oneself need no file (Linux 6.14).
+/// True if the pidfd refers to this process, by the "Pid:" line of /proc/self/fdinfo/N. The special
+/// values for the own process need no file (Linux 6.14).
 bool is_own_process(int pidfd) {
   constexpr int kSelfThread = -10000, kSelf = -10001;
   if (pidfd == kSelfThread || pidfd == kSelf) return true;
@@ -79,7 +80,7 @@ extern "C" ssize_t softhca_process_madvise(int pidfd, const iovec* ranges, std::
     errno = error;
     return advise(count);
   }
-  // Whether the kernel knows such a call, before it is made of others.
+  // Checks that the kernel supports the call, before the parts are advised separately.
   if (advise(0) != 0) return -1;
   ssize_t done = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -113,9 +114,9 @@ extern "C" void* softhca_mremap(void* addr, std::size_t old_length, std::size_t 
 
 namespace {
 
-/// Calls `transfer` until its result has nothing to do with pages that were away. A call that fails
-/// loses nothing of a file, a pipe or a stream. Of an eventfd, a timerfd or a socket for datagrams
-/// the kernel takes the record out before it finds the memory missing: that record is lost.
+/// Repeats `transfer` while it fails because pages were away. A repeated call loses no data of a
+/// file, a pipe or a stream. From an eventfd, a timerfd or a datagram socket, the kernel removes
+/// the record before it finds that memory is missing, so that record is lost.
 template <class Transfer>
 ssize_t with_pages(Transfer transfer) {
   const MemoryHooks* with = memory_hooks();

@@ -1,10 +1,11 @@
-// libibverbs asks the kernel's RDMA netlink for devices first, and looks at SYSFS_PATH only where
-// that fails. On ordinary kernels it succeeds (opening the socket loads ib_core) and finds nothing.
+// libibverbs first asks the kernel's RDMA netlink for devices, and reads SYSFS_PATH only if that
+// fails. On ordinary kernels it succeeds (opening the socket loads ib_core) and finds nothing. So
+// this library makes it fail.
 //
-// One question is answered: children have copies of registered memory, as on every kernel since
-// 5.12. So ibv_fork_init() does nothing, and ibv_is_fork_initialized() says that it need not. The
-// socket that libibverbs gets for its questions is one of NETLINK_USERSOCK that is connected to
-// itself, and the question is sent as its own answer.
+// It answers one request: children have copies of registered memory, as on all kernels since 5.12.
+// So ibv_fork_init() does nothing, and ibv_is_fork_initialized() reports that it is not needed.
+// libibverbs gets a socket of NETLINK_USERSOCK that is connected to itself, and the request is sent
+// as its own answer.
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
@@ -38,8 +39,8 @@ struct CopyOnFork {
   std::uint8_t padding[3]{};
 };
 
-/// Returns a function of a loaded library, which does not come after ours in the global scope when
-/// libibverbs was loaded with dlopen.
+/// Returns a function of a loaded library. If libibverbs was loaded with dlopen, that library does
+/// not follow this one in the global scope.
 void* find_in(const char* file, const char* name) {
   void* library = ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
@@ -60,7 +61,7 @@ std::uint32_t port_of(const nl_sock* socket, const char* getter) {
   return get == nullptr ? 0 : get(socket);
 }
 
-/// True if the socket is one that connect_to_itself() has made.
+/// True if connect_to_itself() made the socket.
 bool answers_itself(const nl_sock* socket) {
   if (softhca::preload::device_tree() == nullptr) return false;
   const std::uint32_t peer = port_of(socket, "nl_socket_get_peer_port");
@@ -112,7 +113,8 @@ extern "C" int softhca_nl_send_auto(nl_sock* socket, nl_msg* message) {
   return answer ? send(socket, message) : -kNotSupported;
 }
 
-// libibverbs says ENOSYS where it cannot read the device tree for lack of a descriptor.
+// Replaces ENOSYS, which libibverbs reports if it cannot read the device tree for lack of a
+// descriptor.
 extern "C" SOFTHCA_INTERPOSE void** softhca_ibv_get_device_list(int*) asm("ibv_get_device_list");
 extern "C" void** softhca_ibv_get_device_list(int* count) {
   static constinit Next<void**(int*)> next{"ibv_get_device_list"};
@@ -122,7 +124,7 @@ extern "C" void** softhca_ibv_get_device_list(int* count) {
   const char* tree = softhca::preload::device_tree();
   if (list != nullptr || errno != ENOSYS || tree == nullptr) return list;
   const int fd = ::open(tree, O_PATH | O_CLOEXEC);
-  if (fd < 0) return nullptr;  // errno says why
+  if (fd < 0) return nullptr;  // errno has the reason
   ::close(fd);
   errno = ENOSYS;
   return nullptr;

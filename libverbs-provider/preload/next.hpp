@@ -1,4 +1,4 @@
-// The function that a function of this library stands in front of.
+// Finds the function that a function of this library replaces.
 #pragma once
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 
 namespace softhca::preload {
 
-/// Looked up at the first call, which may come before this library's constructors would run.
+/// Looks the function up at the first call, which may come before this library's constructors run.
 template <typename Function>
 class Next {
  public:
@@ -26,8 +26,8 @@ class Next {
   std::atomic<void*> found_{nullptr};
 };
 
-// Names of our own, given the standard ones by an assembler label: so the declarations in the
-// system's headers (which differ in attributes, and are macros in places) do not collide.
+// The replacements have their own names, with the standard ones as assembler labels. So they do not
+// collide with the declarations in the system's headers, which differ in attributes, or are macros.
 #define SOFTHCA_INTERPOSE __attribute__((visibility("default")))
 
 }  // namespace softhca::preload

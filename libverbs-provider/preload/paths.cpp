@@ -1,5 +1,5 @@
-// The functions of the C library that take a path, in all their variants: each calls the one it
-// replaces, with the path redirected.
+// The functions of the C library that take a path, in all variants. Each calls the original with
+// the redirected path.
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -23,8 +23,8 @@ bool takes_mode(int flags) { return (flags & (O_CREAT | O_TMPFILE)) != 0; }
 
 }  // namespace
 
-// The parameter with the path is called `original`; the arguments follow, with `path`. What the
-// path begins at if it is relative is called `directory`.
+// `original` is the parameter with the path; the arguments follow, with `path`. A relative path
+// starts at `directory`.
 #define PATH_AT_FUNCTION(Result, name, parameters, ...)                     \
   extern "C" SOFTHCA_INTERPOSE Result softhca_##name parameters asm(#name); \
   extern "C" Result softhca_##name parameters {                             \
@@ -97,7 +97,7 @@ PATH_AT_FUNCTION(int, scandirat64,
                  (int directory, const char* original, dirent*** names, Filter filter, Order order),
                  directory, path, names, filter, order)
 
-// What these walk has the names that it has in the tree.
+// The names passed to the callback are those in the tree.
 using Visit = int (*)(const char*, const struct stat*, int);
 using VisitFrom = int (*)(const char*, const struct stat*, int, struct FTW*);
 PATH_FUNCTION(int, ftw, (const char* original, Visit visit, int files), path, visit, files)
@@ -109,8 +109,9 @@ PATH_FUNCTION(int, nftw64, (const char* original, VisitFrom visit, int files, in
 
 namespace {
 
-/// The C library's glob() looks at folders by functions of its own, unless it is given others. The
-/// structures and functions for large files are the same on the machines that there are.
+/// Passes functions to glob(), because the C library's glob() otherwise reads folders by its
+/// internal functions. The structures and functions for large files are the same on all supported
+/// machines.
 void give_functions(glob_t& found) {
   found.gl_opendir = [](const char* path) { return static_cast<void*>(::opendir(path)); };
   found.gl_readdir = [](void* directory) { return ::readdir(static_cast<DIR*>(directory)); };
@@ -158,7 +159,7 @@ PATH_AT_FUNCTION(int, statx,
                  (int directory, const char* original, int flags, unsigned mask,
                   struct statx* found),
                  directory, path, flags, mask, found)
-// The same for programs linked before glibc 2.33.
+// As above, for programs linked before glibc 2.33.
 PATH_FUNCTION(int, __xstat, (int version, const char* original, struct stat* found), version, path,
               found)
 PATH_FUNCTION(int, __xstat64, (int version, const char* original, struct stat64* found), version,

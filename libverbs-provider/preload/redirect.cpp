@@ -23,7 +23,7 @@ bool begins_with(const char* path, const char (&beginning)[kSize]) {
   return std::strncmp(path, beginning, kSize - 1) == 0;
 }
 
-/// Joins strings; false if the result is too long.
+/// Joins strings. False: the result is too long.
 template <class... Parts>
 bool join(char (&buffer)[PATH_MAX], Parts... parts) {
   std::size_t length = 0;
@@ -36,7 +36,7 @@ bool join(char (&buffer)[PATH_MAX], Parts... parts) {
   return true;
 }
 
-// The kernel is asked directly: the library's functions are the ones replaced here.
+// Uses system calls, because this library replaces the C library's functions.
 
 bool exists(const char* path) {
   char target[1];
@@ -44,7 +44,7 @@ bool exists(const char* path) {
          ::syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof target) >= 0;
 }
 
-/// Makes a path that begins at an open folder, or at the working directory, begin at the root.
+/// Makes absolute a path that starts at an open folder, or at the working directory.
 bool make_absolute(int directory, const char* path, char (&whole)[PATH_MAX]) {
   char link[32] = "/proc/self/cwd";
   if (directory != AT_FDCWD) std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
@@ -59,10 +59,10 @@ bool make_absolute(int directory, const char* path, char (&whole)[PATH_MAX]) {
   return true;
 }
 
-/// True if the name ends, or ends for a folder, at `rest`.
+/// True if the name ends at `rest`, as a file or as a folder.
 bool ends_name(const char* rest) { return *rest == '\0' || *rest == '/'; }
 
-/// Returns what follows "/sys" in the path of something that may be in the tree, or nullptr.
+/// Returns the part behind "/sys" of a path that may be in the tree, or nullptr.
 const char* tree_entry(const char* path) {
   constexpr std::size_t kSys = sizeof("/sys") - 1;
   if (begins_with(path, kClass)) {
@@ -105,7 +105,7 @@ Redirected::Redirected(int directory, const char* original) : path_(original) {
   errno = error;
 }
 
-/// On its own, so that an absolute path takes less of the stack.
+/// A separate function, so that an absolute path needs less stack.
 __attribute__((noinline)) void Redirected::redirect_relative(const char* root, int directory,
                                                              const char* path) {
   char whole[PATH_MAX];

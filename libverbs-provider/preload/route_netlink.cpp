@@ -1,7 +1,7 @@
-// Route netlink: the kernel's lists of links and addresses, with the tenant's addresses that are
-// missing there (interfaces.hpp) at their end. A request that a program sends for such a list is
-// noted; the datagram that ends the answer gets our messages in front of its end. The program's
-// socket is the kernel's all the while.
+// Route netlink: the kernel's lists of links and addresses, with the missing addresses of the
+// tenant (interfaces.hpp) at their end. This library records a program's request for such a list.
+// It inserts its own messages before the end of the answer's last datagram. The program's socket
+// stays the kernel's.
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -29,16 +29,16 @@ ssize_t real_recvmsg(int fd, msghdr* message, int flags) {
   return next.get()(fd, message, flags);
 }
 
-/// What a program has asked and not been answered yet.
+/// A request of a program that is not answered yet.
 struct Request {
   std::uint32_t sequence;
   std::uint16_t type;  ///< RTM_GETLINK or RTM_GETADDR
   bool dump;
   std::uint8_t family;  ///< 0: all
   int index;            ///< 0: all
-  char name[IFNAMSIZ];  ///< empty: as the index says
+  char name[IFNAMSIZ];  ///< empty: the index decides
 
-  /// Reads the first message of a datagram; false: it asks for nothing that we add to.
+  /// Parses the first message of a datagram. False: it requests no list that this library extends.
   bool parse(const char* data, std::size_t bytes) {
     nlmsghdr header;
     if (bytes < NLMSG_LENGTH(1)) return false;
@@ -89,8 +89,8 @@ struct Request {
   }
 };
 
-/// The requests under way in the process, by socket. A thread that sends finds a free place, or
-/// takes one that may have been forgotten: then that socket's answer stays the kernel's.
+/// The open requests of the process, by socket. A sending thread uses a free slot, or overwrites an
+/// old one. The socket of the overwritten request gets the kernel's unchanged answer.
 class Requests {
  public:
   void add(int fd, const Request& request) {
@@ -139,7 +139,7 @@ bool is_route_netlink(int fd) {
          protocol == NETLINK_ROUTE;
 }
 
-/// True if a request for one link is for one that the kernel does not list.
+/// True if the request is for one link, which the kernel does not list.
 bool is_of_ours(const Request& request) {
   const MissingAddresses missing;
   return std::any_of(missing.begin(), missing.end(), [&](const MissingAddress& address) {
@@ -147,8 +147,8 @@ bool is_of_ours(const Request& request) {
   });
 }
 
-/// Notes what a program has sent. Reads the environment only for what looks like a request, since
-/// another thread may be changing it.
+/// Records a sent message. Reads the environment only for a possible request, because another
+/// thread may be changing the environment.
 void note(int fd, const void* data, std::size_t bytes) {
   Request request;
   if (data == nullptr || !request.parse(static_cast<const char*>(data), bytes) ||
@@ -159,13 +159,13 @@ void note(int fd, const void* data, std::size_t bytes) {
   socklen_t size = sizeof strict;
   if (is_route_netlink(fd)) {
     ::getsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &strict, &size);
-    if (request.dump && strict == 0) request.index = 0;  // the kernel overlooks it
+    if (request.dump && strict == 0) request.index = 0;  // the kernel ignores it
     if (request.dump || is_of_ours(request)) requests.add(fd, request);
   }
   errno = error;
 }
 
-/// Messages one after the other, in memory of the C library.
+/// Consecutive messages, in memory of the C library.
 class Messages {
  public:
   explicit Messages(std::size_t room) : data_(static_cast<char*>(std::calloc(1, room))) {}
@@ -207,7 +207,7 @@ class Messages {
   char* data_;
   std::size_t bytes_ = 0, begun_ = 0;
 };
-constexpr std::size_t kMessageRoom = 256;  ///< for each of ours
+constexpr std::size_t kMessageRoom = 256;  ///< for each message of this library
 
 void add_link(Messages& messages, const MissingAddress& address, const nlmsghdr& answered,
               bool several) {
@@ -242,7 +242,7 @@ void add_address(Messages& messages, const MissingAddress& address, const nlmsgh
   messages.end();
 }
 
-/// Adds what a request asks for of ours; false: nothing.
+/// Adds the requested messages of this library. False: there are none.
 bool add_ours(Messages& messages, const MissingAddresses& missing, const Request& request,
               const nlmsghdr& answered) {
   const std::size_t before = messages.bytes();
@@ -284,7 +284,7 @@ std::size_t room_of(const msghdr& message) {
   return room;
 }
 
-/// Gives a program a datagram as the kernel would.
+/// Delivers a datagram to a program as the kernel would.
 ssize_t deliver(Messages& messages, msghdr& message, int flags) {
   const sockaddr_nl kernel{AF_NETLINK, 0, 0, 0};
   if (message.msg_name != nullptr)
@@ -318,8 +318,7 @@ void take(int fd) {
   receive_whole(fd, &first, sizeof first, MSG_DONTWAIT);
 }
 
-/// Builds what a program is to find in place of a datagram of the kernel that has the end; false:
-/// just that.
+/// Builds the datagram that replaces the kernel's last one. False: the kernel's stays.
 bool rebuild(Messages& messages, const char* kernels, const End& end, const Request& request,
              const MissingAddresses& missing) {
   if (end.error != 0 && end.error != -ENODEV) return false;
@@ -332,7 +331,8 @@ bool rebuild(Messages& messages, const char* kernels, const End& end, const Requ
   return true;
 }
 
-/// A socket whose answer has come to its end, or that is another's by now, is forgotten.
+/// Receives for a program. Forgets a socket once its answer is complete, or its number refers to
+/// another file.
 ssize_t receive(int fd, msghdr* message, int flags) {
   Request request;
   if (!requests.get(fd, request)) return real_recvmsg(fd, message, flags);

@@ -1,4 +1,4 @@
-// madvise, where it treats shared memory differently from private memory.
+// madvise, for advice that has another effect on shared memory than on private memory.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -21,9 +21,9 @@ struct Range {
   std::uint64_t end;
 };
 
-/// Makes a part of our memory read as zeros. Pages of registered memory cannot be given back: the
-/// daemon has sealed it against holes. They are zeroed instead; where the mapping is not writable,
-/// by way of a second one, so that its own permissions never change.
+/// Makes a part of the provider's memory read as zeros. Pages of registered memory cannot be given
+/// back, because the daemon has sealed it against holes, so they are zeroed. If the mapping is not
+/// writable, a second mapping is used, so that the permissions of the first never change.
 void forget(const Mapping& mapping) {
   const KernelCalls& kernel = KernelCalls::real();
   auto* addr = reinterpret_cast<char*>(mapping.begin);
@@ -44,7 +44,7 @@ void forget(const Mapping& mapping) {
 
 void forget_all(const Range& range) { for_each_of_ours(range.begin, range.end, forget); }
 
-/// Guards keep everybody from the pages, including us.
+/// As forget_all(), for pages with guards, which also this thread cannot access.
 void forget_guarded(const Range& range) {
   for_each_of_ours(range.begin, range.end, [](Mapping mapping) {
     mapping.writable = false;
@@ -52,7 +52,7 @@ void forget_guarded(const Range& range) {
   });
 }
 
-/// 0 or an errno value.
+/// Sets whether a part is empty in children. Returns 0 or an errno value.
 int wipe(const Mapping& mapping, bool wiped) {
   const ProcessLock lock;
   MemfdTable& memfds = MemfdTable::instance();
@@ -62,9 +62,9 @@ int wipe(const Mapping& mapping, bool wiped) {
   return memfds.wiped().set(place, mapping.offset, end, wiped) ? 0 : ENOMEM;
 }
 
-/// Gives the advice, which the kernel has refused because of our memory, to what is not ours;
-/// `ours` (0 or an errno value) does the rest. As in the kernel, what is not mapped fails the call,
-/// but only at the end.
+/// Repeats advice that the kernel refused because of the provider's memory, for the other parts of
+/// the range. `ours` (0 or an errno value) handles the provider's parts. As in the kernel, unmapped
+/// parts make the call fail, but only at the end.
 template <typename Ours>
 int advise_piecemeal(const Range& range, int advice, Ours ours) {
   std::uint64_t at = range.begin;
@@ -88,7 +88,7 @@ int advise_piecemeal(const Range& range, int advice, Ours ours) {
   return error;
 }
 
-/// Returns what madvise is to return, as an errno value.
+/// Returns the result of madvise as an errno value.
 int make_up_for(const Range& range, int advice, int error) {
   switch (advice) {
     case MADV_DONTNEED:
@@ -98,10 +98,10 @@ int make_up_for(const Range& range, int advice, int error) {
     case kGuardInstall:
       if (error == 0) forget_guarded(range);
       return error;
-    case MADV_REMOVE:  // refused for lack of a file
+    case MADV_REMOVE:  // refused, because private memory has no file
       return error == EPERM && any_of_ours(range.begin, range.end) ? EINVAL : error;
-    case MADV_FREE:  // the kernel may take its time with it
-    case kCollapse:  // there are no huge pages
+    case MADV_FREE:  // the kernel may delay it
+    case kCollapse:  // the memory has no huge pages
       if (error != EINVAL || !any_of_ours(range.begin, range.end)) return error;
       return advise_piecemeal(range, advice, [](const Mapping&) { return 0; });
     case MADV_WIPEONFORK:

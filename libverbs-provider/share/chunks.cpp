@@ -18,7 +18,7 @@ constexpr std::uint64_t kMapped = 2;
 
 std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
-/// What was mapped for an allocation with this in front of it.
+/// Returns the mapping of an allocation with this header.
 PageRange pages_of(const Header& header, std::uint64_t addr) {
   if ((header.size & kFlags) != kMapped) return {};
   const std::uint64_t size = header.size & ~kFlags;
@@ -29,7 +29,7 @@ PageRange pages_of(const Header& header, std::uint64_t addr) {
   return range.begin % page == 0 && range.end % page == 0 ? range : PageRange{};
 }
 
-/// The words are the program's, if there is no header.
+/// These words belong to the program if they are not a header.
 __attribute__((no_sanitize("address", "thread"))) PageRange pages_behind(std::uint64_t header) {
   return pages_of(*std::bit_cast<const Header*>(header), header + kHeader);
 }
@@ -46,7 +46,7 @@ PageRange pages_of_allocation(std::uint64_t addr) {
 }
 
 bool may_begin_allocation(std::uint64_t page) {
-  // An aligned allocation begins behind the first page, its words end with that.
+  // An aligned allocation begins behind the first page, and its header is at the end of that page.
   return pages_behind(page).begin == page || pages_behind(page + page_bytes() - kHeader).end != 0;
 }
 

@@ -1,24 +1,25 @@
-// What the C library's allocator has mapped for one large allocation (glibc: from 128 KiB on): the
-// pages hold nothing else, so that the first and the last may be exchanged though the program's
-// part of them does not fill them. In front of what malloc returns stand two words: how far the
-// mapping reaches below them, and its length from there on, with a flag that no other block has.
+// The mapping that the C library's allocator makes for one large allocation (glibc: from 128 KiB
+// on). Its pages hold nothing else. So the first and the last page may be exchanged although the
+// program's part does not fill them. Two words precede the address that malloc returns: the
+// distance to the start of the mapping, and the length from the words on, with a flag that no other
+// block has.
 #pragma once
 
 #include <cstdint>
 
 namespace softhca::provider {
 
-/// Whole pages.
+/// A range of whole pages.
 struct PageRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-/// What was mapped for an allocation, if `addr` is what malloc returned; else empty. What is in
-/// front of it may be another thread's, and go meanwhile: it is read through the kernel.
+/// Returns the mapping of an allocation if malloc returned `addr`, else an empty range. Another
+/// thread may own and unmap the words in front of it, so they are read through the kernel.
 PageRange pages_of_allocation(std::uint64_t addr);
 
-/// Whether it may be that such a mapping begins with the page. REQUIRES: it can be read.
+/// True if such a mapping may begin with the page. REQUIRES: the page is readable.
 bool may_begin_allocation(std::uint64_t page);
 
 }  // namespace softhca::provider

@@ -1,6 +1,6 @@
-// What the preload library asks the provider for: functions of the C library whose effect differs
-// between shared memory, which the daemon maps too, and the private memory the application takes it
-// for.
+// The provider's hooks for the preload library. They handle functions of the C library that have
+// another effect on memory shared with the daemon than on private memory, which the application
+// expects.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 namespace softhca::provider {
 
 struct MemoryHooks {
-  /// madvise has returned `result`. Returns what the caller is to get, and sets errno accordingly.
+  /// Called after madvise, which returned `result`. Returns the result for the caller, and sets
+  /// errno.
   int (*advised)(void* addr, std::size_t length, int advice, int result);
 
   struct Remap {
@@ -19,10 +20,10 @@ struct MemoryHooks {
     int flags;
     void* new_addr;  ///< with MREMAP_FIXED
   };
-  /// Called in place of mremap, with its result and errno. False: the memory is not ours.
+  /// Called instead of mremap, with its result and errno. False: the memory is not the provider's.
   bool (*remap)(const Remap& request, void** result);
 
-  /// How often pages have been taken away and put back for an exchange; odd while they are away.
+  /// Counts how often pages were taken away and put back for an exchange; odd while they are away.
   std::uint32_t (*moves)();
 };
 

@@ -28,7 +28,7 @@ int device_control(int fd, unsigned long request, void* argument) {
 }
 
 bool is_single_threaded() {
-  // One link for itself, one for its parent, one for each thread.
+  // The folder has one link for itself, one for its parent, and one for each thread.
   struct stat tasks;
   const int fd = open_file("/proc/self/task", O_PATH);
   const bool single = fd >= 0 && ::fstat(fd, &tasks) == 0 && tasks.st_nlink == 3;
@@ -41,8 +41,6 @@ bool is_single_threaded() {
 int open_file(const char* path, int flags) {
   return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
 }
-
-void seal_memory(int fd) { (void)::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL); }
 
 const KernelCalls& KernelCalls::real() {
   static constexpr KernelCalls kCalls{::mmap,         ::munmap,          move_pages,

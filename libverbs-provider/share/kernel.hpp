@@ -1,4 +1,4 @@
-// The system calls that move memory, as a table, so that tests can make each of them fail.
+// The system calls that move memory, in a table, so that tests can make each of them fail.
 #pragma once
 
 #include <sys/types.h>
@@ -7,12 +7,9 @@
 
 namespace softhca::provider {
 
-/// Opens a file, to be closed on exec, past the preload library, which needs much stack for paths.
+/// Opens a file with close-on-exec. Bypasses the preload library, because its path functions need
+/// much stack.
 int open_file(const char* path, int flags);
-
-/// Seals memory of the daemon's that is mapped (abi/control.hpp). Where that fails the daemon has
-/// it sealed, which takes longer.
-void seal_memory(int fd);
 
 struct KernelCalls {
   void* (*map)(void* addr, std::size_t length, int protection, int flags, int fd, off_t offset);
@@ -23,11 +20,11 @@ struct KernelCalls {
   int (*reserve)(int fd, int mode, off_t offset, off_t length);  ///< fallocate
   int (*userfaultfd)(int flags);
   int (*control)(int fd, unsigned long request, void* argument);  ///< ioctl
-  /// True when the calling thread is the only one of the process.
+  /// True if the calling thread is the only one of the process.
   bool (*single_threaded)();
 
-  /// The kernel's own, past the preload library, which takes madvise and mremap for the
-  /// application's.
+  /// The kernel's calls. They bypass the preload library, which would take madvise and mremap for
+  /// calls of the application.
   static const KernelCalls& real();
 };
 

@@ -1,6 +1,6 @@
-// A hash table of fixed size: numbers greater than 1 as keys. One writer at a time; find() needs no
-// lock and allocates nothing. All zero at first, so that as a static object it occupies no memory
-// before it is used.
+// A hash table of fixed size, with numbers greater than 1 as keys. One writer at a time; find()
+// needs no lock and allocates nothing. It starts as zeros, so that a static table uses no memory
+// before its first use.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@ template <typename Value, std::uint32_t kSlots>
 class KeyTable {
  public:
   static constexpr std::uint32_t kNowhere = 0xffffffff;
-  /// Some slots stay free, so that every search ends.
+  /// Some slots stay free, so that each search ends.
   static constexpr std::uint32_t kMost = kSlots / 4 * 3;
 
-  /// The place of the key, which it keeps until erased; kNowhere if absent. Lock-free.
+  /// Returns the place of the key, which it keeps until erased; kNowhere if absent. Lock-free.
   std::uint32_t find(std::uint64_t key) const {
     if (key <= kRemoved || empty()) return kNowhere;
     std::uint32_t place = home_of(key);
@@ -30,7 +30,8 @@ class KeyTable {
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
   std::uint32_t size() const { return count_.load(std::memory_order_relaxed); }
 
-  /// REQUIRES: the key is greater than 1 and absent. kNowhere when the table is full.
+  /// Inserts a key. Returns its place, or kNowhere if the table is full. REQUIRES: the key is
+  /// greater than 1 and absent.
   std::uint32_t insert(std::uint64_t key, const Value& value) {
     if (size() >= kMost) return kNowhere;
     std::uint32_t place = home_of(key);
@@ -44,7 +45,7 @@ class KeyTable {
     const std::uint64_t next = slots_[(place + 1) % kSlots].key.load(std::memory_order_relaxed);
     slots_[place].key.store(kRemoved, std::memory_order_release);
     count_.fetch_sub(1, std::memory_order_release);
-    // Where a search would end at the next slot it may as well end here, and before.
+    // Frees removed slots at the end of a search path, which need not continue behind them.
     while (next == kFree && slots_[place].key.load(std::memory_order_relaxed) == kRemoved) {
       slots_[place].key.store(kFree, std::memory_order_release);
       place = (place + kSlots - 1) % kSlots;
@@ -52,7 +53,7 @@ class KeyTable {
   }
   void clear() {
     for (Slot& slot : slots_) {
-      // Only what is not free: writing to every slot would make the kernel provide every page.
+      // Writes only to slots in use: a write to each slot would make the kernel provide all pages.
       if (slot.key.load(std::memory_order_relaxed) != kFree) slot.key.store(kFree);
     }
     count_.store(0, std::memory_order_release);
@@ -66,7 +67,7 @@ class KeyTable {
 
  private:
   static constexpr std::uint64_t kFree = 0;
-  static constexpr std::uint64_t kRemoved = 1;  ///< the search goes on behind it
+  static constexpr std::uint64_t kRemoved = 1;  ///< a search continues behind it
 
   struct Slot {
     std::atomic<std::uint64_t> key{0};  ///< release by the writer, acquire by find()

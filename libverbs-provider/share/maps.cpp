@@ -11,7 +11,7 @@
 namespace softhca::provider {
 namespace {
 
-/// Takes numbers and separators off the front of a line.
+/// Parses numbers and separators from the front of a line.
 class Cursor {
  public:
   Cursor(const char* begin, const char* end) : at_(begin), end_(end) {}
@@ -103,13 +103,14 @@ bool MapsReader::next_line(const char*& begin, const char*& end) {
       begin_ = static_cast<std::size_t>(newline - buffer_) + 1;
       return true;
     }
-    // A path longer than the buffer: what counts stands in front of it.
+    // The path is longer than the buffer, but the needed fields precede it.
     if (begin_ == 0 && end_ == sizeof(buffer_)) end_ = sizeof(buffer_) / 2;
     if (!fill()) return false;
   }
 }
 
-/// False at the end of the list; also, and asks_ too, where the kernel cannot be asked.
+/// Queries the next mapping. False: the end of the list, or the kernel has no such query; then
+/// asks_ becomes false.
 bool MapsReader::ask(Mapping& mapping) {
   ProcmapQuery query{};
   query.size = sizeof query;

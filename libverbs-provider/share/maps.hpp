@@ -1,8 +1,9 @@
-// The kernel's list of this process's mappings, asked afresh each time it is needed. No allocation:
-// it also runs in a child just forked, and while allocators hold their locks.
+// The kernel's list of this process's mappings, read anew each time. Allocates nothing: it also
+// runs in a new forked child, and while allocators hold their locks.
 //
-// Linux 6.11 and later can be asked for the mapping at an address. Older kernels have only the list
-// as text, from its start: there a question costs more, the more mappings lie below the address.
+// Linux 6.11 and later have a query for the mapping at an address. Older kernels only have the list
+// as text, which is read from its start. There a query costs more, the more mappings are below the
+// address.
 #pragma once
 
 #include <cstddef>
@@ -32,16 +33,16 @@ struct Mapping {
   MappingKind kind;
 };
 
-/// Gives the mappings in ascending order of address, from the first that ends above `from`.
+/// Reads the mappings in ascending order of address, from the first that ends above `from`.
 class MapsReader {
  public:
   explicit MapsReader(std::uint64_t from = 0);
 
-  /// False when /proc cannot be read: nothing is then known of any mapping.
+  /// False if /proc cannot be read; then no mapping is known.
   bool ok() const { return file_.fd() >= 0; }
-  /// Why that is; an errno value.
+  /// Returns the reason, an errno value.
   int error() const { return file_.error(); }
-  /// False at the end of the list.
+  /// Reads the next mapping. False: the end of the list.
   bool next(Mapping& mapping);
 
  private:
@@ -51,7 +52,7 @@ class MapsReader {
   bool fill();
 
   std::uint64_t from_;
-  bool asks_;  ///< all of the list is faster read
+  bool asks_;  ///< false: read the text, which is faster for the whole list
   const ProcFile::Use file_;
   std::int64_t position_ = 0;  ///< in the text
   std::size_t begin_ = 0;
@@ -59,7 +60,7 @@ class MapsReader {
   char buffer_[1024];  ///< small: threads may have stacks of 16 KiB
 };
 
-/// Reads one line of /proc/PID/maps (without its newline); false if it is not one.
+/// Parses one line of /proc/PID/maps (without newline). False: it is not such a line.
 bool parse_mapping(const char* begin, const char* end, Mapping& mapping);
 
 }  // namespace softhca::provider

@@ -55,7 +55,7 @@ std::uint32_t MemfdTable::insert(int fd, const Memfd& memfd) {
   if (::fstat(fd, &file) != 0) return kNowhere;
   const std::uint64_t device = device_of(major(file.st_dev), minor(file.st_dev));
   if (!empty() && device != device_.load(std::memory_order_relaxed)) return kNowhere;
-  // Inode numbers come back in the end; what had this one before is long gone.
+  // The kernel reuses inode numbers; the memfd that had this one before no longer exists.
   if (const std::uint32_t stale = by_inode_.find(file.st_ino); stale != kNowhere) {
     if (at(stale).owner != kNoRegistry) return kNowhere;
     remove(stale);
@@ -93,7 +93,7 @@ void MemfdTable::disown(std::uint32_t place) {
   ++orphans_;
 }
 
-/// A registry whose regions lie in it becomes the owner. False: there is none.
+/// Makes a registry with regions in the memfd its owner. False: there is none.
 bool MemfdTable::inherit(std::uint32_t place) {
   Memfd& memfd = at(place);
   for (std::uint32_t i = memfd.joined; i != kNowhere; i = joined_.at(i).next) {
@@ -128,7 +128,7 @@ bool MemfdTable::join(std::uint32_t place, RegistryId registry, std::uint32_t ha
   if (by_handle_.find(key) != kNowhere) return false;
   if (by_handle_.insert(key, place) == kNowhere) return false;
   Memfd& memfd = at(place);
-  memfd.joined = joined_.insert(key, {registry, handle, 0, memfd.joined});  // never fuller
+  memfd.joined = joined_.insert(key, {registry, handle, 0, memfd.joined});  // it cannot be full
   return true;
 }
 
@@ -156,7 +156,8 @@ void MemfdTable::clear() {
 
 bool MemfdTable::sweep(std::uint64_t worth) {
   worth_ += worth;
-  if (most_mappings_ != 0 && worth_ < std::max(swept_, kLeast)) return false;
+  if (most_mappings_ != 0 && worth_ < (has_room() ? std::max(swept_, kLeast) : swept_))
+    return false;
   MapsReader maps;
   if (!maps.ok()) return false;
   if (most_mappings_ == 0) most_mappings_ = mappings_allowed() / 2;

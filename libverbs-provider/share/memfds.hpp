@@ -1,8 +1,9 @@
-// Every memfd of a daemon that may be mapped in this process. One table for the process, because
-// fork, madvise and mremap concern them all; each belongs to a registry, or to nobody any more.
+// All memfds of daemons that may be mapped in this process. There is one table for the process,
+// because fork, madvise and mremap concern all of them. Each memfd belongs to a registry, or is an
+// orphan.
 //
-// It changes only under the process lock. contains() needs no lock and allocates nothing:
-// allocators call madvise with their own locks held.
+// The table changes only under the process lock. contains() needs no lock and allocates nothing,
+// because allocators call madvise with their own locks held.
 #pragma once
 
 #include <atomic>
@@ -14,27 +15,27 @@
 
 namespace softhca::provider {
 
-/// Number of a registry; never given twice.
+/// Number of a registry; never reused.
 using RegistryId = std::uint32_t;
 inline constexpr RegistryId kNoRegistry = 0;
 
 struct Memfd {
   std::uint64_t bytes;
-  RegistryId owner;      ///< kNoRegistry: the handle has been given back ("orphan")
+  RegistryId owner;      ///< kNoRegistry: the handle was given back (an orphan)
   std::uint32_t handle;  ///< in the owner's session
-  std::uint32_t uses;    ///< extents of regions that lie in it
+  std::uint32_t uses;    ///< extents of regions in it
   std::uint32_t seen;    ///< number of the last sweep that found it mapped
   std::uint32_t older;   ///< neighbours in the owner's list of idle memfds, or that of orphans
   std::uint32_t newer;
-  std::uint32_t joined;  ///< the first of the registries that have joined it
+  std::uint32_t joined;  ///< the first registry that has joined it
 };
 
-/// A registry that has regions in another's memfd, or had.
+/// A registry that has or had regions in another registry's memfd.
 struct Joined {
   RegistryId registry;
   std::uint32_t handle;  ///< in its session
-  std::uint32_t uses;    ///< extents of its regions that lie in the memfd
-  std::uint32_t next;    ///< of the same memfd
+  std::uint32_t uses;    ///< extents of its regions in the memfd
+  std::uint32_t next;    ///< next one of the same memfd
 };
 
 class MemfdTable {
@@ -44,11 +45,11 @@ class MemfdTable {
   /// The process's table.
   static MemfdTable& instance();
 
-  /// Lock-free. True if the mapping is a shared one of a memfd in the table.
+  /// True if the mapping is a shared one of a memfd in the table. Lock-free.
   bool contains(const Mapping& mapping) const { return find(mapping) != kNowhere; }
   bool empty() const { return by_inode_.empty(); }
 
-  // The rest under the process lock. A memfd is known by its place in the table.
+  // The rest REQUIRES the process lock. The place in the table identifies a memfd.
 
   RegistryId new_registry() { return ++registries_; }
 
@@ -56,37 +57,38 @@ class MemfdTable {
   std::uint32_t find(RegistryId owner, std::uint32_t handle) const;
   Memfd& at(std::uint32_t place) { return by_inode_.at(place); }
 
-  /// kNowhere when the table is full. `fd` is one just made by a daemon.
+  /// Adds a memfd; kNowhere if the table is full. `fd` is one that a daemon has just made.
   std::uint32_t insert(int fd, const Memfd& memfd);
   void remove(std::uint32_t place);
-  /// The handle is given back, mappings stay. A registry that has joined it and uses it is the
-  /// owner from now on; if there is none, nobody is.
+  /// Records that the handle was given back; mappings stay. If a registry has joined the memfd and
+  /// uses it, it becomes the owner; else the memfd becomes an orphan.
   void disown(std::uint32_t place);
-  /// The registry's session has ended.
+  /// Records that the session of the registry has ended.
   void disown_all(RegistryId registry);
 
-  /// Null: it has not joined the memfd.
+  /// Returns the registry's entry; null: it has not joined the memfd.
   Joined* joined(std::uint32_t place, RegistryId registry);
-  /// False when the table is full. REQUIRES: it has not, and is not the owner.
+  /// Adds the registry. False: the table is full. REQUIRES: it has not joined the memfd and is not
+  /// its owner.
   bool join(std::uint32_t place, RegistryId registry, std::uint32_t handle);
-  /// REQUIRES: it has joined.
+  /// Removes the registry. REQUIRES: it has joined the memfd.
   void leave(std::uint32_t place, RegistryId registry);
   void clear();
 
   WipedParts& wiped() { return wiped_; }
   const WipedParts& wiped() const { return wiped_; }
 
-  /// Goes through all mappings of the process, counts them, and marks those of our memfds. False:
-  /// not now. Each call is worth a look at so many mappings, so that however many there are costs a
-  /// caller the same; and a look at few of them, which is as many system calls as a registration
-  /// takes, is worth many calls.
+  /// Reads all mappings of the process, counts them, and marks those of memfds in the table. False:
+  /// not now. Each call pays for reading `worth` mappings, so that the cost per call does not
+  /// depend on their number. Reading a few mappings takes as many system calls as a registration,
+  /// so it needs the worth of many calls.
   bool sweep(std::uint64_t worth);
   /// True while the process has less than half of the mappings that the kernel allows it.
   bool has_room() const { return swept_ + split_ < most_mappings_; }
-  /// So many mappings have come to be by an exchange.
+  /// Counts mappings that an exchange has added.
   void count_split(std::uint64_t mappings) { split_ += mappings; }
   bool marked(std::uint32_t place) { return at(place).seen == sweep_; }
-  /// Forgets the orphans that the last sweep did not find.
+  /// Forgets orphans that the last sweep did not find.
   void forget_unmapped();
   bool has_orphans() const { return orphans_ != 0; }
 
@@ -100,17 +102,16 @@ class MemfdTable {
   std::atomic<std::uint64_t> device_{0};          ///< of all memfds: major << 32 | minor
   std::uint32_t registries_ = 0;
   std::uint32_t orphans_ = 0;
-  std::uint32_t newest_orphan_ = 0;  ///< if there is one
+  std::uint32_t newest_orphan_ = 0;  ///< valid if orphans_ is not 0
   std::uint32_t sweep_ = 0;
-  std::uint64_t swept_ = 0;  ///< mappings that the last sweep went through
+  std::uint64_t swept_ = 0;  ///< mappings that the last sweep read
   std::uint64_t split_ = 0;  ///< made by exchanges since then
-  std::uint64_t worth_ = 0;  ///< of the calls since then
+  std::uint64_t worth_ = 0;  ///< sum of `worth` since then
   std::uint64_t most_mappings_ = 0;
   WipedParts wiped_;
   KeyTable<Memfd, kSlots> by_inode_;
-  KeyTable<std::uint32_t, kSlots>
-      by_handle_;                    ///< places in by_inode_, of owner's handles and others
-  KeyTable<Joined, kSlots> joined_;  ///< by handle
+  KeyTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
+  KeyTable<Joined, kSlots> joined_;            ///< by handle
 };
 
 }  // namespace softhca::provider

@@ -1,5 +1,5 @@
-// Where our memfds are mapped within a range. No lock and no allocation: allocators call madvise
-// with their own locks held.
+// Finds the provider's mappings within a range. Needs no lock and allocates nothing: allocators
+// call madvise with their own locks held.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 
 namespace softhca::provider {
 
-/// A few at a time: they are changed while the kernel's list is not being read.
+/// A few mappings at a time, because callers must not change them while the kernel's list is read.
 struct OurMappings {
   static constexpr std::size_t kMost = 32;
   Mapping mappings[kMost];
   std::size_t count = 0;
 
-  /// The first in [addr, end), cut to it.
+  /// Finds the first ones in [addr, end), clipped to that range.
   void find(std::uint64_t addr, std::uint64_t end);
 };
 
-/// visit(const Mapping&) for each part of ours in [addr, end).
+/// Calls visit(const Mapping&) for each of the provider's parts in [addr, end).
 template <typename Visit>
 void for_each_of_ours(std::uint64_t addr, std::uint64_t end, Visit visit) {
   OurMappings ours;
@@ -38,7 +38,7 @@ bool any_of_ours(std::uint64_t addr, std::uint64_t end);
 
 int protection_of(const Mapping& mapping);
 
-/// Where whole pages end.
+/// Rounds up to a multiple of the page size.
 std::uint64_t page_end(std::uint64_t addr);
 
 }  // namespace softhca::provider

@@ -1,5 +1,5 @@
-// Descriptors of the provider in a program that may close descriptors it did not open
-// (closefrom(3)) and give their numbers to files of its own. The provider must neither use nor
+// Descriptors of the provider in a program that may close descriptors that it did not open
+// (closefrom(3)), and reuse their numbers for its own files. The provider must neither use nor
 // close those files.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace softhca::provider {
 
-/// Tells open sockets and files apart. Not eventfds, which share one inode.
+/// Identifies open sockets and files, but not eventfds, which share one inode.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -15,7 +15,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Returns the identity of the open file; zeros when `fd` is closed.
+/// Returns the identity of the open file; zeros if `fd` is closed.
 FileIdentity identity_of(int fd);
 
 class OwnDescriptor {
@@ -25,11 +25,11 @@ class OwnDescriptor {
   OwnDescriptor(const OwnDescriptor&) = delete;
   OwnDescriptor& operator=(const OwnDescriptor&) = delete;
 
-  /// Takes `fd` over; closes the one before if that is still ours.
+  /// Takes over `fd`. Closes the previous one if it is still the provider's.
   void reset(int fd = -1);
-  /// The number, or -1.
+  /// Returns the number, or -1.
   int get() const { return fd_; }
-  /// True if the number still stands for the file that was taken over. Asks the kernel.
+  /// True if the number still refers to the file that was taken over. Asks the kernel.
   bool is_ours() const { return fd_ >= 0 && identity_of(fd_) == identity_; }
 
  private:

@@ -24,14 +24,14 @@ void Plan::add(const Piece& piece) {
 }
 
 bool Plan::holds_this_stack(const Mapping& mapping) const {
-  // A stack shared with the daemon would be shared with a forked child, too, until the child's
-  // handler runs, which it does on that stack.
+  // A forked child would share a shared stack with its parent until the child's handler runs, and
+  // the handler runs on that stack.
   const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
   return mapping.begin <= here && here < mapping.end;
 }
 
-/// Pages that the region fills in part are left: whatever else lies there, other threads may have
-/// the kernel write it, and a forked child may find it half changed.
+/// Leaves pages that the region fills only in part. Other threads may make the kernel write to the
+/// rest of such a page, and a forked child may find it half changed.
 void Plan::consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t place) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t begin = std::max(mapping.begin, begin_);

@@ -1,4 +1,4 @@
-// What is to be done with each part of a region, from what is mapped there now.
+// Plans the sharing of each part of a region, from its current mappings.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@
 namespace softhca::provider {
 
 enum class PieceKind : std::uint8_t {
-  kLeave,      ///< stays as it is; the daemon reaches it through /proc/<pid>/mem
-  kReuse,      ///< maps a memfd of this registry already
+  kLeave,      ///< stays; the daemon reaches it through /proc/<pid>/mem
+  kReuse,      ///< already maps a memfd of this registry
   kForeign,    ///< maps a memfd of another registry, to be joined
   kAnonymous,  ///< whole pages of private memory, to be replaced
-  kOrphan,     ///< whole pages of a memfd of ours whose handle is gone, to be replaced
+  kOrphan,     ///< whole pages of a memfd with no handle any more, to be replaced
 };
 
 struct Piece {
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint64_t offset;  ///< of `begin` in the memfd, where there is one
-  std::uint32_t place;   ///< of that in the MemfdTable
+  std::uint64_t offset;  ///< of `begin` in the memfd, if there is one
+  std::uint32_t place;   ///< of that memfd in the MemfdTable
   PieceKind kind;
 
   bool replaceable() const { return kind == PieceKind::kAnonymous || kind == PieceKind::kOrphan; }
 };
 
-/// Pieces in ascending order, adjoining, each within one mapping. Those to be replaced are whole
-/// pages: the first and the last may reach beyond the region.
+/// Adjoining pieces in ascending order, each within one mapping. Pieces to be replaced are whole
+/// pages, so the first and the last may extend beyond the region.
 class Plan {
  public:
-  /// Plans for [addr, addr+length), not empty, for the registry `owner`. Returns 0, or EFAULT if a
-  /// part cannot be read, or not written where it is to be `writable`. More than kMaxMrExtents
-  /// pieces: all is left as it is. REQUIRES: process lock.
+  /// Plans for the non-empty range [addr, addr+length) and the registry `owner`. Returns 0, or
+  /// EFAULT if a part is not readable or, with `writable`, not writable. If there are more than
+  /// kMaxMrExtents pieces, all of them are left. REQUIRES: process lock.
   int make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool writable);
 
   std::span<const Piece> pieces() const { return {pieces_, count_}; }
@@ -53,8 +53,8 @@ class Plan {
   bool too_many_ = false;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
-  std::uint64_t at_ = 0;  ///< planned up to here
-  PageRange whole_;       ///< pages that hold nothing but the region's allocation
+  std::uint64_t at_ = 0;  ///< end of the part that is planned
+  PageRange whole_;       ///< pages that hold only the allocation of the region
   RegistryId owner_ = kNoRegistry;
 };
 

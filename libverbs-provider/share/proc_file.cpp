@@ -27,7 +27,7 @@ ProcFile& ProcFile::memory() {
 
 int ProcFile::open() const { return open_file(path_, flags_); }
 
-/// -1: none is kept, or the program has closed it.
+/// Returns the kept descriptor; -1: there is none, or the program has closed it.
 int ProcFile::kept() const {
   const int fd = fd_.load(std::memory_order_acquire);
   const FileIdentity file{device_.load(std::memory_order_relaxed),
@@ -35,7 +35,7 @@ int ProcFile::kept() const {
   return fd >= 0 && identity_of(fd) == file ? fd : -1;
 }
 
-/// REQUIRES: keep_mutex held.
+/// Opens the file and keeps it, unless one is kept. REQUIRES: keep_mutex held.
 void ProcFile::keep() {
   if (kept() >= 0) return;
   const int fd = open();
@@ -45,7 +45,7 @@ void ProcFile::keep() {
   fd_.store(fd, std::memory_order_release);
 }
 
-/// In a forked child: what it has is the parent's.
+/// Replaces the kept file in a forked child, because it is the parent's.
 void ProcFile::keep_again() {
   const int fd = kept();
   if (fd < 0) return;

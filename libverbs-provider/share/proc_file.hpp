@@ -1,5 +1,5 @@
-// Files of /proc/self that the process needs, and may be unable to open later: it confines itself
-// (chroot, another user, seccomp) or has no descriptor left.
+// Files of /proc/self that the process needs, but may be unable to open later: it may confine
+// itself (chroot, another user, seccomp) or have no free descriptor.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,15 @@ namespace softhca::provider {
 
 class ProcFile {
  public:
-  static ProcFile& maps();    ///< /proc/self/maps, to be read
-  static ProcFile& memory();  ///< /proc/self/mem, to be read and written
+  static ProcFile& maps();    ///< /proc/self/maps, for reading
+  static ProcFile& memory();  ///< /proc/self/mem, for reading and writing
 
-  /// Opens all of them, to be kept while the process runs. Called for every device that is opened.
-  /// A forked child, whose files are others, opens its own.
+  /// Opens all files and keeps them while the process runs. Called for each opened device. A forked
+  /// child opens its own, because its files differ.
   static void keep_all();
 
-  /// A file to use: opened anew, or else the kept one, which is closed with none of these.
+  /// A file to use: opened anew if possible, else the kept one. The destructor does not close the
+  /// kept one.
   class Use {
    public:
     explicit Use(const ProcFile& file);
@@ -25,7 +26,7 @@ class ProcFile {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
-    /// -1: it cannot be opened, and none was kept; error() says why.
+    /// Returns -1 if the file cannot be opened and none was kept; error() has the reason.
     int fd() const { return fd_; }
     int error() const { return error_; }
 

@@ -25,13 +25,13 @@ pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<std::uint32_t> generation{0};
 std::atomic<std::uint32_t> page_moves{0};
 
-// The child copies before its fork() returns, and the parent's fork() returns after that, so
-// that the child sees the memory as of the fork. (The kernel does the same, copying eagerly, for
-// memory pinned by an RDMA device.) The pipe tells the parent; -1 when there is nothing to copy.
+// The child copies the memory before its fork() returns, and the parent's fork() returns after
+// that. So the child has the memory as of the fork. (The kernel does the same, by eager copies, for
+// memory pinned by an RDMA device.) The pipe notifies the parent; -1: there is nothing to copy.
 int fork_pipe[2] = {-1, -1};
 
-// Tells the parent where the process has no descriptors left for a pipe: memory that it shares with
-// its child. It does not show that a child has died, so the parent does not wait for ever.
+// Notifies the parent if the process has no descriptors left for a pipe: memory shared with the
+// child. It does not show that a child has died, so the parent waits for a limited time.
 std::atomic<bool>* child_has_copied = nullptr;
 bool waits_for_page = false;
 
@@ -104,7 +104,7 @@ bool transfer(ssize_t (*call)(int, char*, std::size_t, off_t), int fd, char* add
   return true;
 }
 
-/// As copy_privately(), for a process that can have no more mappings: by way of a file.
+/// As copy_privately(), through a file, for a process that cannot have more mappings.
 bool copy_by_file(const Mapping& mapping) {
   auto* addr = reinterpret_cast<char*>(mapping.begin);
   const std::size_t length = mapping.end - mapping.begin;
@@ -126,21 +126,21 @@ bool copy_by_file(const Mapping& mapping) {
   return copied;
 }
 
-/// REQUIRES: the memory is private by now.
+/// Empties the parts that children should find empty. REQUIRES: the memory is private already.
 void wipe_parts(const Mapping& mapping) {
   const MemfdTable& memfds = MemfdTable::instance();
   const std::uint64_t end = mapping.offset + (mapping.end - mapping.begin);
   memfds.wiped().for_each(
       memfds.find(mapping), mapping.offset, end, [&](std::uint64_t first, std::uint64_t last) {
         auto* addr = reinterpret_cast<char*>(mapping.begin + (first - mapping.offset));
-        // Its own children's will be empty, too.
+        // Children of this child find them empty, too.
         for (const int advice : {MADV_DONTNEED, MADV_WIPEONFORK})
           KernelCalls::real().advise(addr, last - first, advice);
       });
 }
 
-/// What follows takes a descriptor or two, of which the process may have none left. A child has one
-/// thread at this point, so nothing notices.
+/// Raises the limit of descriptors, because the copies need one or two and the process may have
+/// none left. The child has one thread here, so the change has no other effect.
 class DescriptorsRaised {
  public:
   DescriptorsRaised() {
@@ -159,8 +159,8 @@ class DescriptorsRaised {
   bool raised_ = false;
 };
 
-/// Memory that cannot be copied for lack of memory is unmapped: a program that stops is better than
-/// two that share a heap unawares.
+/// Unmaps memory that cannot be copied for lack of memory: a program that stops is better than two
+/// programs that share a heap unknowingly.
 void make_all_private() {
   for_each_of_ours(0, ~std::uint64_t{0}, [](const Mapping& mapping) {
     if (copy_privately(mapping) || copy_by_file(mapping)) return wipe_parts(mapping);
@@ -179,9 +179,9 @@ void after_fork_in_child() {
     ::close(fork_pipe[1]);
   }
   if (child_has_copied != nullptr) {
-    if (waits_for_page) child_has_copied->store(true);  // the next fork may use it by now
+    if (waits_for_page) child_has_copied->store(true);  // the next fork may already use it
     ::munmap(child_has_copied, sizeof *child_has_copied);
-    map_page();  // its own children's
+    map_page();  // for children of this child
   }
   waits_for_page = false;
   generation.fetch_add(1, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// What the process does as a whole to memory that is shared with a daemon: fork it, give its
-// content up, resize its mapping. The kernel does these things differently for shared mappings than
-// for the private memory the application believes it has.
+// Operations of the process on memory shared with a daemon: fork, giving up content, and resizing a
+// mapping. For shared mappings the kernel performs them differently than for the private memory
+// that the application expects.
 #pragma once
 
 #include <pthread.h>
@@ -12,7 +12,8 @@
 
 namespace softhca::provider {
 
-/// Held while memory is being replaced and across fork, so that no child is born in the middle.
+/// Held while memory is replaced, and across fork, so that a child never starts in the middle of a
+/// replacement.
 class ProcessLock {
  public:
   ProcessLock();
@@ -21,12 +22,12 @@ class ProcessLock {
   ProcessLock& operator=(const ProcessLock&) = delete;
 };
 
-/// Has children get private copies of shared memory, and (where the preload library is loaded)
-/// madvise and mremap behave as for private memory. False: it cannot for lack of memory, and
-/// nothing must be replaced.
+/// Gives children private copies of shared memory and, if the preload library is loaded, makes
+/// madvise and mremap behave as for private memory. False: out of memory, so nothing may be
+/// replaced.
 bool install_process_handlers();
 
-/// While one exists pages may be missing. REQUIRES: process lock; signals are blocked.
+/// Pages may be missing while such an object exists. REQUIRES: process lock; signals are blocked.
 class PagesAway {
  public:
   PagesAway();
@@ -35,10 +36,10 @@ class PagesAway {
   PagesAway& operator=(const PagesAway&) = delete;
 };
 
-/// Counts the forks this process is below: a registry of another generation is its parent's.
+/// Returns how many forks are above this process. A registry with another number is its parent's.
 std::uint32_t fork_generation();
 
-// The preload library's questions (hooks.hpp).
+// Hooks for the preload library (hooks.hpp).
 int after_advice(void* addr, std::size_t length, int advice, int result);
 bool remap(const MemoryHooks::Remap& request, void** result);
 

@@ -1,6 +1,6 @@
 // mremap, where it treats shared memory differently from private memory: a memfd does not grow with
-// its mapping, and what is moved aside stays visible in the old place. Also where the kernel
-// refuses to move as one what was one mapping before a part of it was shared.
+// its mapping, and moved pages stay visible in the old place. Also where the kernel refuses to move
+// a range as a whole because a part of it has been shared.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -21,7 +21,7 @@ constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
 
 char* pointer(std::uint64_t addr) { return reinterpret_cast<char*>(addr); }
 
-/// The mapping that holds the last byte of [addr, end); false if a part is not mapped.
+/// Finds the mapping of the last byte of [addr, end). False: a part is not mapped.
 bool last_mapping(std::uint64_t addr, std::uint64_t end, Mapping& mapping) {
   MapsReader maps(addr);
   while (maps.next(mapping) && mapping.begin <= addr) {
@@ -31,8 +31,8 @@ bool last_mapping(std::uint64_t addr, std::uint64_t end, Mapping& mapping) {
   return false;
 }
 
-/// Moves the mappings of [from, end) one by one to `to`, where there is room. Returns where it
-/// could not go on.
+/// Moves the mappings of [from, end) one by one to `to`, where there is room. Returns the address
+/// at which it stopped.
 std::uint64_t move_mappings(std::uint64_t from, std::uint64_t end, std::uint64_t to) {
   std::uint64_t at = from;
   while (at != end) {
@@ -48,8 +48,8 @@ std::uint64_t move_mappings(std::uint64_t from, std::uint64_t end, std::uint64_t
   return at;
 }
 
-/// [addr, addr+length) moves to `target`, or where there is room if that is null, and grows to
-/// `new_length` by memory as that at its end.
+/// Moves [addr, addr+length) to `target`, or to any free place if that is null, and extends it to
+/// `new_length` by memory like that at its end.
 void* move_all(std::uint64_t addr, std::uint64_t length, std::uint64_t new_length, void* target) {
   Mapping last;
   if (!last_mapping(addr, addr + length, last)) {
@@ -68,7 +68,7 @@ void* move_all(std::uint64_t addr, std::uint64_t length, std::uint64_t new_lengt
   return MAP_FAILED;
 }
 
-/// Grows the range in its place, if there is room behind it.
+/// Extends the range in place, if there is room behind it.
 bool grow_there(std::uint64_t addr, std::uint64_t length, std::uint64_t new_length) {
   Mapping last;
   if (!last_mapping(addr, addr + length, last)) return false;
@@ -107,7 +107,7 @@ bool overlap(std::uint64_t a, std::uint64_t b, std::uint64_t length) {
   return a < b + length && b < a + length;
 }
 
-/// False: the kernel would refuse the request for reasons that have nothing to do with us.
+/// True unless the kernel would refuse the request for private memory, too.
 bool well_formed(const MemoryHooks::Remap& request, std::uint64_t longest) {
   const auto from = reinterpret_cast<std::uint64_t>(request.addr);
   const auto to = reinterpret_cast<std::uint64_t>(request.new_addr);
@@ -130,7 +130,7 @@ bool remap(const MemoryHooks::Remap& request, void** result) {
     errno = error;
     return false;
   }
-  if (length == 0) {  // private memory has no second mapping
+  if (length == 0) {  // private memory cannot have a second mapping
     errno = EINVAL;
     *result = MAP_FAILED;
     return true;

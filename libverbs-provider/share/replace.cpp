@@ -25,7 +25,7 @@
 namespace softhca::provider {
 namespace {
 
-// Linux 6.8, and 5.14 for the advice.
+// Linux 6.8; the advice: 5.14.
 constexpr std::uint64_t kFeatureMove = 1 << 16;
 struct MovePages {
   std::uint64_t to, from, length, mode;
@@ -35,7 +35,7 @@ constexpr unsigned long kMovePages = _IOWR(UFFDIO, 0x05, MovePages);
 constexpr std::uint64_t kAllowHoles = 2;
 constexpr int kPopulateWrite = 23;
 
-/// A signal handler that touched the range in the meantime would wait for its own thread.
+/// Blocks signals: a handler that touches the range would wait for its own thread.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -68,14 +68,15 @@ Replacer::Replacer(const KernelCalls& kernel) : kernel_(kernel) {}
 
 Replacer::~Replacer() { close_userfaultfd(); }
 
-/// Wakes threads that sleep, and no longer holds any.
+/// Wakes sleeping threads; later accesses no longer wait.
 void Replacer::close_userfaultfd() {
   close_window();
   if (still_open()) ::close(uffd_);
   uffd_ = -1;
 }
 
-/// Programs close descriptors that they do not know; another file may have the number by now.
+/// True if the descriptor is still the userfaultfd. Programs close descriptors that they do not
+/// know, and another file may have the number.
 bool Replacer::still_open() const {
   struct stat file;
   return uffd_ >= 0 && ::fstat(uffd_, &file) == 0 && file.st_ino == inode_;
@@ -83,7 +84,8 @@ bool Replacer::still_open() const {
 
 void Replacer::open_userfaultfd() {
   close_window();
-  // One that also holds system calls needs a privilege; the other makes them fail with EFAULT.
+  // The first kind also holds system calls, which needs a privilege. With the second kind, system
+  // calls fail with EFAULT.
   for (const int flags : {O_CLOEXEC, O_CLOEXEC | UFFD_USER_MODE_ONLY}) {
     uffd_ = kernel_.userfaultfd(flags);
     holds_system_calls_ = flags == O_CLOEXEC;
@@ -92,7 +94,7 @@ void Replacer::open_userfaultfd() {
   struct stat file {};
   if (uffd_ < 0 || ::fstat(uffd_, &file) != 0) return;
   inode_ = file.st_ino;
-  // Kernels before 6.8, and before 5.14, refuse what they do not know.
+  // Kernels before 6.8, and before 5.14, refuse features that they do not know.
   for (const std::uint64_t features : {UFFD_FEATURE_MINOR_SHMEM | kFeatureMove,
                                        std::uint64_t{UFFD_FEATURE_MINOR_SHMEM}, std::uint64_t{0}}) {
     uffdio_api api{};
@@ -106,10 +108,11 @@ void Replacer::open_userfaultfd() {
   close_userfaultfd();
 }
 
-/// False: pages cannot be moved, though the kernel can, for lack of room.
+/// Makes the window. False: the address space has no room, so pages cannot be moved although the
+/// kernel could.
 bool Replacer::open_window() {
   if (window_ != nullptr) return true;
-  // Where huge pages lie in the range they move as a whole, to a place of the same alignment.
+  // Huge pages in the range move as a whole, to a place of the same alignment.
   void* room = kernel_.map(nullptr, 2 * kPieceBytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return false;
@@ -120,7 +123,7 @@ bool Replacer::open_window() {
   window_ = begin + before;
   window_of_ = fork_generation();
   kernel_.advise(window_, kPieceBytes, MADV_DONTFORK);
-  ::munlock(window_, kPieceBytes);  // as it is after mlockall(); before it has pages
+  ::munlock(window_, kPieceBytes);  // mlockall() locks it; unlocked before it has pages
   if (::mprotect(window_, kPieceBytes, PROT_READ | PROT_WRITE) == 0) return true;
   close_window();
   return false;
@@ -155,7 +158,7 @@ bool Replacer::hold(const Piece& piece) {
   if (uffd_ < 0) return kernel_.single_threaded();
   const bool memfd = piece.kind == ReplaceKind::kMemfd;
   if (memfd && !holds_memfd_) return kernel_.single_threaded();
-  // A page that is in the page cache and not in the page table is a minor fault, not a missing one.
+  // A page in the page cache but not in the page table causes a minor fault, not a missing one.
   const std::uint64_t more = memfd ? UFFDIO_REGISTER_MODE_MINOR : 0;
   return watch(piece.addr, piece.length, UFFDIO_REGISTER_MODE_MISSING | more);
 }
@@ -163,7 +166,7 @@ bool Replacer::hold(const Piece& piece) {
 void Replacer::let_go(const Piece& piece) {
   if (uffd_ < 0) return;
   if (!unwatch(piece.addr, piece.length)) close_userfaultfd();
-  wake(piece);  // the range may be the moved pages by now, of which the userfaultfd knows nothing
+  wake(piece);  // the range may have the moved pages already, which the userfaultfd does not know
 }
 
 void Replacer::wake(const Piece& piece) {
@@ -172,9 +175,9 @@ void Replacer::wake(const Piece& piece) {
   if (kernel_.control(uffd_, UFFDIO_WAKE, &range) != 0) close_userfaultfd();
 }
 
-/// 0 or an errno value, with the bytes that were moved.
+/// Moves pages. Returns 0 or an errno value, with the bytes moved.
 int Replacer::move_pages(char* to, char* from, std::uint64_t length, std::uint64_t& moved) {
-  constexpr int kAttempts = 64;  // a page that is being looked at by the kernel is refused, too
+  constexpr int kAttempts = 64;  // the kernel also refuses a page that it uses for a moment
   moved = 0;
   for (int attempt = 0; moved != length && attempt < kAttempts;) {
     MovePages move{reinterpret_cast<std::uint64_t>(to + moved),
@@ -193,14 +196,14 @@ int Replacer::move_pages(char* to, char* from, std::uint64_t length, std::uint64
   return moved == length ? 0 : EAGAIN;
 }
 
-/// Both sides have to be locked in memory, or neither; and the window has to be empty, which
-/// mlockall() changes.
+/// Fixes the reason of a refused move: both sides must be locked in memory, or neither, and the
+/// window must be empty. mlockall() changes both.
 bool Replacer::make_movable(Piece& piece, int attempt) {
   if (attempt == 0) {
     return ::munlock(window_, kPieceBytes) == 0 &&
            kernel_.advise(window_, kPieceBytes, MADV_DONTNEED) == 0;
   }
-  if (attempt != 1) return false;  // what was locked is to be locked again
+  if (attempt != 1) return false;  // locked memory is locked again later
   piece.locked = ::munlock(piece.addr, piece.length) == 0;
   return piece.locked;
 }
@@ -208,14 +211,14 @@ bool Replacer::make_movable(Piece& piece, int attempt) {
 bool Replacer::take_pinless(Piece& piece) {
   piece.aside = window_ + reinterpret_cast<std::uint64_t>(piece.addr) % kPieceBytes;
   piece.in_window = true;
-  // The kernel moves pages only to where a missing one would be noticed.
+  // The kernel moves pages only into a range in which a userfaultfd reports missing pages.
   if (!watch(window_, kPieceBytes, UFFDIO_REGISTER_MODE_MISSING)) return false;
   if (!fill_window(piece)) {
     if (!unwatch(window_, kPieceBytes)) close_userfaultfd();
     return false;
   }
-  // This thread reads pages that are missing there. The call also waits until no access to the
-  // process's memory from outside (/proc/PID/mem, ptrace) uses a page that it found before.
+  // This thread reads missing pages of the window, so it must not be watched. The call also waits
+  // until no access from outside (/proc/PID/mem, ptrace) still uses a page that it found before.
   if (unwatch(window_, kPieceBytes)) return true;
   return_pages(piece.addr, piece.aside, piece.length);
   close_userfaultfd();
@@ -241,7 +244,7 @@ bool Replacer::take_pages(Piece& piece) {
     aside = kernel_.move(piece.addr, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
                          nullptr);
   } else {
-    // Old length 0: a second mapping of the same shared pages.
+    // Old length 0 makes a second mapping of the same shared pages.
     aside = kernel_.move(piece.addr, 0, piece.length, MREMAP_MAYMOVE, nullptr);
   }
   if (aside == MAP_FAILED) return false;
@@ -252,7 +255,7 @@ bool Replacer::take_pages(Piece& piece) {
   return false;
 }
 
-/// Moves pages back, and tries again while the kernel lacks memory: no other thread uses them.
+/// Moves pages back, and retries while the kernel lacks memory: no other thread uses these pages.
 /// Gives them up if the program has unmapped the range meanwhile.
 void Replacer::return_pages(char* to, char* from, std::uint64_t length) {
   while (length != 0) {
@@ -267,7 +270,7 @@ void Replacer::return_pages(char* to, char* from, std::uint64_t length) {
   if (length != 0) kernel_.advise(from, length, MADV_DONTNEED);
 }
 
-/// As return_pages(), by copies: a mapping cannot be moved back where there are too many of them.
+/// As return_pages(), by copies, because a process with too many mappings cannot move one back.
 void Replacer::copy_back(const Piece& piece) {
   std::uint64_t done = 0;
   while (uffd_ >= 0 && done != piece.length) {
@@ -306,14 +309,15 @@ void Replacer::discard(const Piece& piece) {
     close_window();
 }
 
-/// True if a thread sleeps in a futex of the piece that others will not find after the exchange.
+/// True if a thread sleeps in a futex of the piece that other threads would not find after the
+/// exchange.
 bool Replacer::is_slept_on(const Piece& piece) {
   if (kernel_.single_threaded()) return false;
   const auto begin = reinterpret_cast<std::uint64_t>(piece.addr);
   return sleepers_.sleeps_in(begin, begin + piece.length);
 }
 
-/// True if this object lies in the piece, which is read while the pages are away.
+/// True if this object is in the piece: it is read while the pages are away.
 bool Replacer::holds_this(const Piece& piece) const {
   const auto* here = reinterpret_cast<const char*>(this);
   return here + sizeof(*this) > piece.addr && here < piece.addr + piece.length;
@@ -326,7 +330,7 @@ bool Replacer::exchange(Piece& piece) {
     let_go(piece);
     return false;
   }
-  // No thread falls asleep there from here on: the kernel reads the futex's word before.
+  // From here on no thread can fall asleep there, because the kernel reads the futex's word first.
   piece.slept_on = is_slept_on(piece);
   if (!piece.slept_on) {
     std::memcpy(piece.staging, piece.aside, piece.length);
@@ -341,7 +345,8 @@ bool Replacer::exchange(Piece& piece) {
   return false;
 }
 
-/// This is done now, while it can be refused: later a page that cannot be had would be a SIGBUS.
+/// Reserves and maps the piece of the memfd now, while failure is possible: later a missing page
+/// would cause SIGBUS.
 bool Replacer::stage(Piece& piece, int fd, std::uint64_t offset) {
   const auto at = static_cast<off_t>(offset);
   const auto length = static_cast<off_t>(piece.length);
@@ -373,8 +378,7 @@ Replacement Replacer::replace(ReplaceKind kind, std::uint64_t addr, std::uint64_
   std::uint64_t done = 0;
   bool unshared = false;
   while (done < length && can_hold(kind)) {
-    // Up to a multiple of its size, so that a huge page is taken as a whole: it is freed as a
-    // whole.
+    // Up to a multiple of its size, so that a huge page is taken, and freed, as a whole.
     const std::uint64_t most = kPieceBytes - (addr + done) % kPieceBytes;
     Piece piece{std::bit_cast<char*>(addr + done), nullptr, nullptr, std::min(most, length - done),
                 kind};
@@ -386,12 +390,12 @@ Replacement Replacer::replace(ReplaceKind kind, std::uint64_t addr, std::uint64_
     }
     if (piece.slept_on) return {done, piece.length};
     if (!piece.refused) break;
-    // Pages that are shared with a child since a fork become the process's own when written to.
+    // A write access makes pages that are shared with a child since a fork the process's own.
     if (!unshared) {
       unshared = kernel_.advise(piece.addr, piece.length, kPopulateWrite) == 0;
       if (unshared) continue;
     }
-    // A read into this piece goes on to the next, where it would fail with EFAULT.
+    // A read into this piece would continue into the next one, and fail there with EFAULT.
     return {done, holds_system_calls_ ? piece.length : length - done};
   }
   return {done, 0};

@@ -1,4 +1,4 @@
-// Puts a daemon's memfd in the place of memory that threads may be writing at this moment.
+// Replaces memory, to which threads may be writing at this moment, by a daemon's memfd.
 //
 // For each piece of the range:
 //   1. reserve the piece of the memfd and map it elsewhere, populated ("staging");
@@ -6,18 +6,18 @@
 //   3. take the pages away: anonymous memory is moved aside (UFFDIO_MOVE, or mremap DONTUNMAP where
 //      the kernel lacks that); a memfd mapping is dropped from the page table (the page cache keeps
 //      the content) and read through a second mapping. From here on no thread can write;
-//   4. copy to the staging mapping and move that over the range, page table and all;
-//   5. wake the sleepers; they find the new mapping. The old pages are freed.
-// So only one piece is ever there twice. A failure before the last move puts the pages back and
-// wakes: the memory is as it was.
+//   4. copy to the staging mapping and move that over the range, with its page table;
+//   5. wake the sleepers, which find the new mapping. The old pages are freed.
+// So at most one piece exists twice. A failure before the last move puts the pages back and wakes
+// the sleepers; the memory is as before.
 //
-// UFFDIO_MOVE refuses a page that something else has pinned (a device that reads into it, a fixed
-// buffer of io_uring), and does so when it takes the page, so that no pin comes in between. It also
-// refuses a page that is shared with a child until it is written to. A piece with a pinned page,
-// and one in which a thread sleeps in a shared futex, is left as it is ("held").
+// UFFDIO_MOVE refuses a page that is pinned (by a device that reads into it, or as a fixed buffer
+// of io_uring). It checks this when it takes the page, so that no pin can come in between. It also
+// refuses a page that is shared with a child, until a write to it. A piece is left ("held") if it
+// has a pinned page, or if a thread sleeps in a shared futex in it.
 //
-// Between 3 and 5 this thread must not touch memory of the range either, so signals are blocked
-// and nothing is allocated. A process with one thread needs no userfaultfd.
+// Between 3 and 5 this thread must not touch memory of the range either, so signals are blocked and
+// nothing is allocated. A process with one thread needs no userfaultfd.
 #pragma once
 
 #include <sys/types.h>
@@ -31,19 +31,19 @@ namespace softhca::provider {
 
 enum class ReplaceKind : std::uint8_t {
   kAnonymous,  ///< private anonymous memory
-  kMemfd,      ///< a shared mapping of a memfd that nobody else maps any more
+  kMemfd,      ///< a shared mapping of a memfd that only this process still maps
 };
 
-/// What became of a range: its first `replaced` bytes were replaced. The next `held` bytes are in
-/// use by something else than the program's threads; what follows those can be tried. The rest is
-/// as it was.
+/// The result for a range: its first `replaced` bytes were replaced. The next `held` bytes are in
+/// use by something other than the program's threads; the caller may try the bytes behind them. The
+/// rest is unchanged.
 struct Replacement {
   std::uint64_t replaced = 0;
   std::uint64_t held = 0;
 };
 
-/// Keeps its userfaultfd: closing one goes through all mappings of the process. A child's copy is
-/// of no use to it.
+/// Keeps its userfaultfd, because closing one visits all mappings of the process. A forked child
+/// cannot use its copy.
 class Replacer {
  public:
   explicit Replacer(const KernelCalls& kernel);
@@ -51,14 +51,14 @@ class Replacer {
   Replacer(const Replacer&) = delete;
   Replacer& operator=(const Replacer&) = delete;
 
-  /// Memory in small pieces stalls writers for a shorter time each (0.4 ms for 2 MiB).
+  /// Smaller pieces stall writers for a shorter time each (0.4 ms for 2 MiB).
   static constexpr std::uint64_t kPieceBytes = 2 << 20;
 
-  /// To be called before the first replace() of a region [begin, end).
+  /// Call it before the first replace() of a region [begin, end).
   void start(std::uint64_t begin, std::uint64_t end) { sleepers_.watch(begin, end); }
 
-  /// Replaces [addr, addr+length), whole pages of one readable and writable mapping of the given
-  /// kind, by [offset, offset+length) of `fd`.
+  /// Replaces [addr, addr+length) by [offset, offset+length) of `fd`. REQUIRES: the range is whole
+  /// pages of one readable and writable mapping of this kind.
   Replacement replace(ReplaceKind kind, std::uint64_t addr, std::uint64_t length, int fd,
                       std::uint64_t offset);
 
@@ -69,10 +69,10 @@ class Replacer {
     char* aside;  ///< the old content: moved pages, or the second mapping
     std::uint64_t length;
     ReplaceKind kind;
-    bool in_window = false;  ///< `aside` lies in the window
+    bool in_window = false;  ///< `aside` is in the window
     bool refused = false;    ///< a page of it is pinned, or shared since a fork
     bool slept_on = false;   ///< a thread sleeps in a shared futex of it
-    bool locked = false;     ///< it was locked in memory
+    bool locked = false;     ///< was locked in memory
   };
 
   bool replace_piece(Piece& piece, int fd, std::uint64_t offset);
@@ -108,8 +108,8 @@ class Replacer {
   bool holds_memfd_ = false;
   bool holds_system_calls_ = false;
   bool can_move_ = false;        ///< the kernel has UFFDIO_MOVE
-  char* window_ = nullptr;       ///< where that moves pages to: an empty piece
-  std::uint32_t window_of_ = 0;  ///< the fork generation that has made it
+  char* window_ = nullptr;       ///< target of such moves: an empty piece
+  std::uint32_t window_of_ = 0;  ///< fork generation that made it
 };
 
 }  // namespace softhca::provider

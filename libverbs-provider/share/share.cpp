@@ -88,9 +88,9 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
   return 0;
 }
 
-/// Joins, too, what is to be joined. 0 or an errno value.
+/// Makes the plan, and joins memfds of other registries. Returns 0 or an errno value.
 int MemoryRegistry::make_plan(const Request& request) {
-  constexpr int kAttempts = 3;  // each has more of the others' memory shared anew
+  constexpr int kAttempts = 3;  // each gives up more memory of other registries, to be shared anew
   int error = 0;
   for (int i = 0; i < kAttempts; ++i) {
     error = plan_.make(request.addr, request.length, id_, request.writable);
@@ -99,7 +99,7 @@ int MemoryRegistry::make_plan(const Request& request) {
   return error;
 }
 
-/// True: it is to be planned anew.
+/// Joins foreign memfds of the plan. True: plan again.
 bool MemoryRegistry::join_others() {
   bool changed = false;
   for (const Piece& piece : plan_.pieces())
@@ -107,8 +107,8 @@ bool MemoryRegistry::join_others() {
   return changed;
 }
 
-/// Another registry's memfd becomes one of this one, too, or nobody's if the daemon has given it
-/// up. False: it stays what it was.
+/// Joins another registry's memfd. If the daemon has given the memfd up, and no region uses it, it
+/// becomes an orphan. False: it is unchanged.
 bool MemoryRegistry::join(std::uint32_t place) {
   MemfdTable& memfds = MemfdTable::instance();
   const Memfd memfd = memfds.at(place);
@@ -134,7 +134,7 @@ struct MemoryRegistry::Emission {
   const std::uint64_t memfd_bytes;
 };
 
-/// How large memfds are to be so that their borders, too, fit the list of extents.
+/// Returns the size of memfds with which their borders, too, fit into the list of extents.
 std::uint64_t MemoryRegistry::memfd_bytes(std::uint64_t length) const {
   const std::uint64_t most = 1 + (abi::kMaxMrExtents - plan_.pieces().size()) / 4;
   if (most == 1) return length;
@@ -164,8 +164,8 @@ void MemoryRegistry::emit(const Request& request, ExtentList& extents) {
   }
 }
 
-/// Replaces as many pieces at the front as can be, together by as few memfds as possible. Returns
-/// how many pieces.
+/// Replaces as many leading pieces as possible, by as few memfds as possible. Returns the number of
+/// pieces handled.
 std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emission) {
   std::size_t count = 0;
   while (count < rest.size() && rest[count].replaceable()) ++count;
@@ -176,21 +176,21 @@ std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emis
     if (emit_memfd(rest.first(count), begin, border, emission) == 0) break;
     begin = border;
   }
-  // One is split in three, and may have a page of its own (keep_from_growing()).
+  // A replacement splits one mapping in three, and may add one for a page (keep_from_growing()).
   MemfdTable::instance().count_split(3);
-  // Where nothing could be replaced nothing more will be.
+  // If nothing could be replaced, later attempts would fail, too.
   if (begin != end) append(emission, reached_by_process(begin, end));
   return count;
 }
 
-/// Replaces [begin, end) of adjoining pieces by one memfd. Returns how many bytes it could; 0: no
-/// extents were made.
+/// Replaces [begin, end) of adjoining pieces by one memfd. Returns the number of bytes replaced; 0:
+/// no extents were added.
 std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uint64_t begin,
                                          std::uint64_t end, Emission& emission) {
   SharedMemory memory{-1, 0};
   if (!obtain(end - begin, memory)) return 0;
   std::uint64_t replaced = 0;
-  std::uint64_t left = begin;  // nothing is replaced from here up to the present piece
+  std::uint64_t left = begin;  // start of the part before the current piece that was not replaced
   for (const Piece& piece : pieces) {
     std::uint64_t first = std::max(piece.begin, begin);
     const std::uint64_t last = std::min(piece.end, end);
@@ -224,17 +224,17 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
   return replaced;
 }
 
-/// A realloc of the C library grows what it has mapped for an allocation by a system call of its
-/// own, beyond the end of a memfd or into what else lies in it. The kernel refuses that for what is
-/// two mappings, and realloc copies instead: so the page with which one may begin is read at
-/// random, which means nothing here.
+/// Keeps realloc from growing a mapping in place. The C library calls mremap internally, which
+/// would grow beyond the end of a memfd or into other parts of it. The kernel refuses to grow two
+/// mappings at once, and then realloc copies. So this splits off the page that may begin the
+/// allocation, by random-read advice, which has no other effect on it.
 void MemoryRegistry::keep_from_growing(std::uint64_t begin, std::uint64_t length) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   for (std::uint64_t at = begin; at != begin + length; at += page)
     if (may_begin_allocation(at)) kernel_->advise(std::bit_cast<void*>(at), page, MADV_RANDOM);
 }
 
-/// Adds what of the extent lies in the region.
+/// Adds the part of the extent that is in the region.
 void MemoryRegistry::append(Emission& emission, abi::MrExtent extent) {
   const std::uint64_t begin = std::max(extent.addr, emission.begin);
   const std::uint64_t end = std::min(extent.addr + extent.length, emission.end);
@@ -283,7 +283,7 @@ void MemoryRegistry::append(ExtentList& extents, const abi::MrExtent& extent) {
   if (extent.kind == kShared) use(MemfdTable::instance().find(id_, extent.handle));
 }
 
-/// Extents of regions of this registry in the memfd, which it owns or has joined.
+/// Returns the count of this registry's extents in the memfd, which it owns or has joined.
 std::uint32_t& MemoryRegistry::uses(std::uint32_t place) const {
   MemfdTable& memfds = MemfdTable::instance();
   Joined* joined = memfds.joined(place, id_);
@@ -337,7 +337,7 @@ void MemoryRegistry::forget(std::span<const abi::MrExtent> extents) {
   }
 }
 
-/// REQUIRES: no uses of this registry.
+/// Gives back or leaves the memfd. REQUIRES: this registry does not use it.
 void MemoryRegistry::forget_handle(std::uint32_t place) {
   MemfdTable& memfds = MemfdTable::instance();
   const Joined* joined = memfds.joined(place, id_);
@@ -356,10 +356,10 @@ void MemoryRegistry::trim(std::uint64_t limit) {
   while (idle_bytes_ > limit) give_back(oldest_idle_, true);
 }
 
-/// Gives back what the application has unmapped.
+/// Gives back memfds that the application has unmapped.
 void MemoryRegistry::free_unmapped() {
   MemfdTable& memfds = MemfdTable::instance();
-  // To find what is unmapped is worth more than to count mappings.
+  // Finding unmapped memfds is worth more than counting mappings.
   constexpr std::uint64_t kWorth = 256, kWorthOfCount = 16;
   const bool any = oldest_idle_ != MemfdTable::kNowhere || memfds.has_orphans();
   if (!memfds.sweep(any ? kWorth : kWorthOfCount)) return;
@@ -371,7 +371,7 @@ void MemoryRegistry::free_unmapped() {
   memfds.forget_unmapped();
 }
 
-/// REQUIRES: no uses.
+/// Gives the memfd back to the daemon. REQUIRES: no registry uses it.
 void MemoryRegistry::give_back(std::uint32_t place, bool still_mapped) {
   MemfdTable& memfds = MemfdTable::instance();
   unlink_idle(place);

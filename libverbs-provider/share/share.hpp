@@ -1,5 +1,5 @@
-// Memory registration without copies: whatever private anonymous memory an application registers
-// becomes, in place, memory that the daemon maps too. See docs/memory-registration.md.
+// Memory registration without copies: private anonymous memory that an application registers
+// becomes, in place, memory that the daemon maps, too. See docs/memory-registration.md.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,25 @@
 
 namespace softhca::provider {
 
-/// A memfd the daemon made for us (abi::Operation::kAllocShared), sealed against resizing.
+/// A memfd that the daemon made for this process (abi::Operation::kAllocShared), sealed against
+/// resizing.
 struct SharedMemory {
   int fd;                ///< the receiver closes it
-  std::uint32_t handle;  ///< what the daemon calls it in this session
+  std::uint32_t handle;  ///< the daemon's handle in this session
 };
 
-/// How a registry asks the daemon. All are called with the process lock held: they must not
-/// register memory or fork.
+/// A registry's functions for requests to the daemon. The process lock is held during all of them,
+/// so they must not register memory or fork.
 struct SharedMemorySource {
   void* context;
   /// Returns 0, or an errno value.
   int (*alloc)(void* context, std::uint64_t bytes, SharedMemory* memory);
   void (*free)(void* context, std::uint32_t handle);
-  /// Gives memory a name, by which other sessions of the process join it. 0 or an errno value;
-  /// ESTALE: the daemon has forgotten it.
+  /// Gets a token of the memory, by which other sessions of the process join it. Returns 0 or an
+  /// errno value; ESTALE: the daemon has forgotten the memory.
   int (*name)(void* context, std::uint32_t handle, abi::SharedToken* token);
   int (*join)(void* context, const abi::SharedToken& token, std::uint32_t* handle);
-  /// All of the memory is mapped that ever will be.
+  /// Called once the memory will not be mapped again.
   void (*seal)(void* context, int fd);
 };
 
@@ -47,27 +48,26 @@ class ExtentList {
   bool overflow_ = false;
 };
 
-/// The memory one session shares with the daemon. Thread-safe.
+/// The memory that one session shares with the daemon. Thread-safe.
 class MemoryRegistry {
  public:
   struct Limits {
-    /// Memory that no region uses any more stays shared up to this much, so that registering it
-    /// again costs nothing; beyond that, what was unused for longest is given back to the daemon
-    /// first.
+    /// Memory that no region uses stays shared up to this amount, so that registering it again
+    /// costs nothing. Beyond it, the memory unused for longest is given back to the daemon first.
     std::uint64_t idle_bytes = 256 << 20;
-    /// A larger region has several memfds, unless their number would exceed what one message has
-    /// room for. The pages of a memfd go all at once, when nobody maps it any more: where memory
-    /// is shared anew, so much of it is there twice.
+    /// A larger region has several memfds, unless one message has no room for so many extents. The
+    /// pages of a memfd are freed together, when it is no longer mapped. So this is the amount that
+    /// exists twice while memory is shared anew.
     std::uint64_t memfd_bytes = 64 << 20;
-    /// False: memory is left, whatever it is.
+    /// False: no memory is replaced.
     bool exchange = true;
   };
 
-  /// With the limits above; SOFTHCA_SHARE=0 in the environment has all memory left.
+  /// Uses the default limits. SOFTHCA_SHARE=0 in the environment disables replacement.
   explicit MemoryRegistry(const SharedMemorySource& source);
   MemoryRegistry(const SharedMemorySource& source, const Limits& limits, const KernelCalls& kernel);
-  /// The session is over: handles are void, mappings stay and are private to the process. Does
-  /// not call the source.
+  /// Ends the session: handles become invalid; mappings stay and become private to the process.
+  /// Does not call the source.
   ~MemoryRegistry();
   MemoryRegistry(const MemoryRegistry&) = delete;
   MemoryRegistry& operator=(const MemoryRegistry&) = delete;
@@ -75,23 +75,23 @@ class MemoryRegistry {
   struct Request {
     std::uint64_t addr;
     std::uint64_t length;
-    /// Peers or the program will write by the region: memory that is mapped read-only is refused.
+    /// Peers or the program will write through the region, so read-only memory is refused.
     bool writable = false;
   };
 
-  /// Shares what can be shared of the range, and tells how the daemon reaches every byte. Returns
-  /// 0; EFAULT if part of the range is not mapped as needed, EINVAL if it wraps around: then
-  /// `extents` is empty. Each success is to be followed by one release() of the same extents.
+  /// Shares the range as far as possible, and returns how the daemon reaches each byte. Returns 0
+  /// or an errno value; then `extents` is empty. EFAULT: part of the range is not mapped as needed;
+  /// EINVAL: it wraps around. REQUIRES: one release() of the same extents after each success.
   int prepare(const Request& request, ExtentList& extents);
 
-  /// The region with these extents is deregistered (or never came to be).
+  /// Releases the extents of a region that was deregistered, or could not be registered.
   void release(std::span<const abi::MrExtent> extents);
 
-  /// As release(), and the daemon has forgotten handles of these extents: what no other region uses
-  /// is shared anew when it is registered again.
+  /// As release(), for extents with handles that the daemon has forgotten. Memory that no other
+  /// region uses is shared anew when it is registered again.
   void forget(std::span<const abi::MrExtent> extents);
 
-  /// Bytes of shared memory held that no region uses.
+  /// Returns the bytes of shared memory that no region uses.
   std::uint64_t idle_bytes() const { return idle_bytes_; }
 
  private:
@@ -127,7 +127,7 @@ class MemoryRegistry {
   Plan plan_;
   Replacer replacer_;
   const std::uint32_t generation_;
-  MemoryRegistry* next_ = nullptr;  ///< of all that there are
+  MemoryRegistry* next_ = nullptr;  ///< list of all registries
   RegistryId id_ = kNoRegistry;
   std::uint64_t idle_bytes_ = 0;
   std::uint32_t oldest_idle_ = MemfdTable::kNowhere;

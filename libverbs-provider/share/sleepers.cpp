@@ -19,7 +19,7 @@
 namespace softhca::provider {
 namespace {
 
-// Newer than the headers of older kernels.
+// Missing in the headers of older kernels.
 constexpr long kFutexWaitv = 449;
 constexpr long kFutexWait = 454;
 constexpr int kLockPi2 = 13;
@@ -31,8 +31,8 @@ struct Waiter {  // struct futex_waitv
   std::uint32_t reserved;
 };
 
-/// How often other threads have stopped running, of their own accord (as one that falls asleep) or
-/// not (as one that is about to).
+/// Returns how often other threads have stopped running, voluntarily (as when falling asleep) or
+/// not (as when about to fall asleep).
 long switches_of_others() {
   rusage all{};
   rusage own{};
@@ -102,10 +102,10 @@ void SharedFutexSleepers::look_at(int tasks, const char* thread) {
   ::close(fd);
   if (got <= 0) return;
   text[got] = '\0';
-  // The number of the system call and six arguments; or a word, if the thread is running.
+  // The number of the system call and six arguments, or one word if the thread is running.
   char* at = text;
   const long number = std::strtol(at, &at, 10);
-  // A wait with a time limit that a stop has interrupted goes on as another call, with the same
+  // A wait with a timeout that a stop has interrupted continues as another call, with the same
   // arguments.
   const bool is_futex = number == SYS_futex || number == SYS_restart_syscall;
   if (!is_futex && number != kFutexWaitv && number != kFutexWait) return;
@@ -120,7 +120,7 @@ void SharedFutexSleepers::look_at(int tasks, const char* thread) {
   if (operation == FUTEX_WAIT_REQUEUE_PI) add(arguments[4]);
 }
 
-/// A process that lacks something cannot tell that no thread sleeps.
+/// Without descriptors or memory, the process cannot prove that no thread sleeps.
 void SharedFutexSleepers::note_failure(int error) {
   if (error == EMFILE || error == ENFILE || error == ENOMEM) too_many_ = true;
 }
@@ -128,7 +128,7 @@ void SharedFutexSleepers::note_failure(int error) {
 void SharedFutexSleepers::add_vector(std::uint64_t waiters, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t at = waiters + i * sizeof(Waiter);
-    // What is watched may be missing just now, and must not be touched.
+    // Watched memory may be missing at this moment, and must not be touched.
     const std::uint64_t last = at + sizeof(Waiter) - 1;
     if (is_watched(at) || is_watched(last)) {
       add(at);

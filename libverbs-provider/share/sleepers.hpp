@@ -1,7 +1,7 @@
-// Threads of this process that sleep in a futex which processes may share (a semaphore, mutex or
-// condition variable made so, or a system call without FUTEX_PRIVATE_FLAG). The kernel knows such a
-// futex by what is mapped at its address: a sleeper is not found by those that wake it once other
-// memory is there.
+// Threads of this process that sleep in a futex that processes may share (a semaphore, mutex or
+// condition variable made so, or a system call without FUTEX_PRIVATE_FLAG). The kernel identifies
+// such a futex by the memory at its address. If other memory replaces it, wake-ups no longer reach
+// the sleeper.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace softhca::provider {
 
 class SharedFutexSleepers {
  public:
-  /// From now on sleeps_in() is asked of parts of [begin, end).
+  /// Sets the range for calls of sleeps_in(), which are about parts of [begin, end).
   void watch(std::uint64_t begin, std::uint64_t end);
 
-  /// True if a thread sleeps at an address in [begin, end). Looks at the threads only if one of
-  /// them may have fallen asleep since it last did. Allocates nothing. Where the kernel does not
-  /// show what threads do the answer is false.
+  /// True if a thread sleeps at an address in [begin, end). Inspects the threads only if one of
+  /// them may have fallen asleep since the last time. Allocates nothing. False if the kernel does
+  /// not show what threads do.
   bool sleeps_in(std::uint64_t begin, std::uint64_t end);
 
  private:
@@ -29,14 +29,14 @@ class SharedFutexSleepers {
   bool is_watched(std::uint64_t addr) const { return begin_ <= addr && addr < end_; }
 
   static constexpr std::size_t kMost = 32;
-  bool only_watched_ = false;  ///< there are too many for those elsewhere to be noted, too
+  bool only_watched_ = false;  ///< there are too many sleepers elsewhere to record them, too
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t addresses_[kMost] = {};
   std::size_t count_ = 0;
   bool too_many_ = false;
   bool looked_ = false;
-  long switches_ = 0;  ///< of the other threads, before the last look
+  long switches_ = 0;  ///< of the other threads, before the last inspection
 };
 
 }  // namespace softhca::provider

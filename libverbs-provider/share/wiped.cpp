@@ -3,7 +3,7 @@
 namespace softhca::provider {
 
 bool WipedParts::set(std::uint32_t place, std::uint64_t begin, std::uint64_t end, bool wiped) {
-  if (count_ + 2 > kMost) return false;  // one may be split, one added
+  if (count_ + 2 > kMost) return false;  // a part may be split and another one added
   for (std::size_t i = 0; i < count_;) {
     Part& part = parts_[i];
     if (part.place != place || part.end <= begin || part.begin >= end) {
@@ -12,7 +12,7 @@ bool WipedParts::set(std::uint32_t place, std::uint64_t begin, std::uint64_t end
     }
     const Part before = part;
     part = parts_[--count_];
-    // What is left of it lies outside, and is not met again.
+    // The remaining parts are outside the range, so the loop skips them.
     if (before.begin < begin) parts_[count_++] = {place, before.begin, begin};
     if (before.end > end) parts_[count_++] = {place, end, before.end};
   }

@@ -1,5 +1,5 @@
-// Parts of memfds that children shall find empty (MADV_WIPEONFORK), which the kernel offers for
-// private memory only. Under the process lock.
+// Parts of memfds that children should find empty (MADV_WIPEONFORK), which the kernel supports only
+// for private memory. Guarded by the process lock.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ class WipedParts {
  public:
   static constexpr std::size_t kMost = 1024;
 
-  /// Adds [begin, end) of a memfd, by its place in the MemfdTable, or takes it out. False: there
+  /// Adds [begin, end) of a memfd, by its place in the MemfdTable, or removes it. False: there
   /// would be too many parts.
   bool set(std::uint32_t place, std::uint64_t begin, std::uint64_t end, bool wiped);
-  /// The memfd has gone.
+  /// Removes the parts of a memfd that no longer exists.
   void forget(std::uint32_t place);
-  /// visit(begin, end) for each part of [begin, end) of the memfd.
+  /// Calls visit(begin, end) for each part of [begin, end) of the memfd.
   template <typename Visit>
   void for_each(std::uint32_t place, std::uint64_t begin, std::uint64_t end, Visit visit) const {
     for (std::size_t i = 0; i < count_; ++i) {
@@ -26,7 +26,7 @@ class WipedParts {
       if (part.place == place && first < last) visit(first, last);
     }
   }
-  /// [offset, offset+length) of one memfd is [to_offset, ...) of another from now on.
+  /// Records that [offset, offset+length) of one memfd is now [to_offset, ...) of another.
   void move(std::uint32_t place, std::uint64_t offset, std::uint64_t length, std::uint32_t to,
             std::uint64_t to_offset);
   void clear() { count_ = 0; }

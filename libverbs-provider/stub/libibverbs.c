@@ -1,5 +1,5 @@
-/* The functions of libibverbs that the plugin calls, to link it for a private interface that the
-   libibverbs of this machine may not have. */
+/* Stubs of the libibverbs functions that the plugin calls. The plugin links to them because the
+   libibverbs of this machine may have another private interface. */
 #define WITH_NUMBER(name, number) name##number
 #define NUMBERED(name, number) WITH_NUMBER(name, number)
 

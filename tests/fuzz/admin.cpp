@@ -36,7 +36,7 @@ class Desk {
     const std::string reply = answer(own ? own_methods_ : methods_, line);
     require(reply.find('\n') == std::string::npos, "one line");
     if (!reply.empty()) check(Json::parse(reply, nullptr, false));
-    for (int i = 0; i < 4; ++i) captures_.serve();  // nobody got what they would be read from
+    for (int i = 0; i < 4; ++i) captures_.serve();  // no client reads the captures
     require(faults_.list().size() <= engine::Faults::kMost, "a bound on faults");
     answer(methods_, R"({"jsonrpc":"2.0","method":"fault.remove","params":{"all":true}})");
     require(faults_.list().empty(), "faults end");

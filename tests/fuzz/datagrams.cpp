@@ -32,10 +32,10 @@ resource::Config config() {
     services->tenant_clients = 3;
     services->tenant_buffers = 24;
     services->send_rate = 0;
-    services->window_ms = 10;
-    services->probation_ms = 0;
-    services->raise_after = 1;
-    services->lower_after = 1;
+    services->fixed.window_ms = 10;
+    services->fixed.probation_ms = 0;
+    services->fixed.raise_after = 1;
+    services->fixed.lower_after = 1;
   }
   return config;
 }

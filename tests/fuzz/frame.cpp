@@ -19,7 +19,7 @@ constexpr MacAddress kOurs{{2, 0, 0, 0, 0, 1}};
 void check_resolution(const Bytes& frame) {
   std::array<std::byte, kMaxResolutionFrame> buffer;
   const auto arp = parse_arp(frame);
-  if (arp && !arp->target.is_multicast()) {  // which is nobody's own
+  if (arp && !arp->target.is_multicast()) {  // no host owns a multicast address
     require(arp->sender.is_ipv4() && arp->target.is_ipv4(), "ARP is about IPv4");
     const std::size_t length = build_arp_reply({kOurs, arp->vlan, arp->target}, *arp, buffer);
     const auto answer = parse_arp({buffer.data(), length});

@@ -1,6 +1,6 @@
 // A live queue pair of a whole engine, and a peer on the wire that sends it any sequence of packets
-// while the process posts and time passes. Packet sequence numbers are given relative to what is
-// due, so that most packets are looked at closely.
+// while the process posts and time passes. The input gives packet sequence numbers relative to the
+// expected ones, so that most packets pass the sequence check.
 #include "daemon/wire/opcode.hpp"
 #include "tests/fuzz/arena.hpp"
 #include "tests/fuzz/input.hpp"
@@ -177,7 +177,7 @@ class Run {
     h.xrc_srq = input_.flag() ? 1 : 0;
   }
 
-  /// One of ours, of somebody else's, or none.
+  /// Returns a key of the process under test, a key of another process, or an arbitrary number.
   std::uint32_t key() {
     const std::uint8_t choice = input_.byte();
     const auto& mine = arena_->parts();

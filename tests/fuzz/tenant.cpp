@@ -56,7 +56,7 @@ class Run {
     others_work();
     evil_.end();
     pair_.run_for(std::chrono::milliseconds(10));
-    // Leaving, the pair looks that nobody holds anything.
+    // The destructor of the pair checks that both adapters are idle.
   }
 
  private:

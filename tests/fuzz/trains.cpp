@@ -1,7 +1,8 @@
-// What a socket of a port receives, whole or as trains: the header that stands before a frame of a
-// packet socket (virtio_net_hdr) and what comes beside it, or what comes beside a datagram of a UDP
-// socket. The other side of a virtual link writes these, so they say anything. Nobody reads beyond
-// a message, and a train read in place is the same as one that is cut into packets first.
+// Fuzzes what a socket of a port receives, whole or as trains. A packet socket delivers a header
+// before each frame (virtio_net_hdr) and control messages beside it. A UDP socket delivers control
+// messages beside each datagram. The other end of a virtual link writes these, so they may hold any
+// value. The port must not read beyond a message. A train read in place must be the same as a train
+// that is split into packets first.
 #include <linux/if_packet.h>
 #include <netinet/udp.h>
 #include <sanitizer/asan_interface.h>
@@ -254,7 +255,7 @@ std::vector<Packet> read_cut(MessageBuffers& buffers, std::uint32_t mtu) {
   std::vector<Packet> out;
   TrainSplitter splitter(std::make_unique<FedPort>(buffers, mtu));
   std::array<Frame, 32> frames;
-  // A message that is none ends a call although others wait.
+  // An invalid message ends a call although others wait.
   for (std::size_t count = 1; count != 0 || !waiting.empty();) {
     count = splitter.receive(frames);
     for (const Frame& frame : std::span(frames).first(count)) {
@@ -268,7 +269,7 @@ std::vector<Packet> read_cut(MessageBuffers& buffers, std::uint32_t mtu) {
   return out;
 }
 
-/// Those that were not dropped.
+/// Returns the packets that were not dropped.
 std::vector<Packet> sound(std::vector<Packet> packets) {
   std::erase_if(packets, [](const Packet& p) { return p.dropped != wire::DropReason::kNone; });
   return packets;
@@ -284,8 +285,8 @@ void run(Input input, MessageBuffers& buffers, std::uint8_t kind) {
   const auto in_place = sound(read_in_place(buffers, longest));
   waiting = messages;
   const auto cut = sound(read_cut(buffers, kMtu));
-  // A train of more packets than there may be is dropped whole where it is read in place; what is
-  // longer than the link carries is dropped where it is cut.
+  // When read in place, a train of too many packets is dropped whole. When split, a packet longer
+  // than the MTU of the link is dropped.
   if (longest + 100 > kMtu) return;
   for (const Packet& packet : in_place)
     require(std::ranges::find(cut, packet) != cut.end(), "a packet that is cut is the same");

@@ -1,6 +1,6 @@
-// What a kernel's RoCE answered (tests/wire), asked again of this adapter: the requests of each
-// capture of a reliable connection go to a queue pair of its own, and the answers must be the same
-// packet for packet, but for addresses, numbers and credits.
+// Replays captures of a kernel's RoCE (tests/wire) to this adapter. The requests of each capture of
+// a reliable connection go to a queue pair of its own. The responses must match the captured ones
+// packet for packet, except for addresses, numbers and credits.
 #include <gtest/gtest.h>
 
 #include <algorithm>

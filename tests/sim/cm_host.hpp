@@ -25,11 +25,12 @@ struct CmHabits {
   double die = 0;      ///< destroys at any moment
   Duration longest_thought = std::chrono::seconds(1);
 
-  /// Nobody refuses anything: what is asked for is to succeed, however bad the link.
+  /// True if no program refuses, rejects or leaves. Every connect must then succeed, however lossy
+  /// the link.
   bool are_benign() const { return silence + refuse + reject + die == 0; }
 };
 
-/// Things that happened, so that a run can show that it came by them.
+/// Counted events, so that a run can show that they occurred.
 enum class CmCount : std::uint8_t {
   kEstablished,
   kRefused,
@@ -69,7 +70,7 @@ class CmHost final : public cm::Environment, public cm::User {
   void step(Time now);
   Time next_event() const;
 
-  /// Nobody waits for anything: all that is left is established.
+  /// Checks that no connection waits: all that remain are established.
   void check_settled() const;
   void check_empty() const;
   /// Every connect succeeded and every disconnect was answered.

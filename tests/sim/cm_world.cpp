@@ -86,7 +86,8 @@ class CmWorld {
     }
   }
 
-  /// What is established has another end that is, with it, and both know the same.
+  /// Checks that the peer of each connection is established and connected to it, and that both ends
+  /// have the same attributes. Skips connections to a host that has restarted since.
   void check_pairs() {
     for (CmHost& host : hosts_)
       host.manager().for_each([&](const cm::ConnectionView& view) {

@@ -1,7 +1,8 @@
-// Whole engines behind a switch: some of them send to another through one port of 1 Gbit/s, which
-// marks packets when its queue grows, or only drops them when it is full. The port must be busy,
-// and all must get the same, whoever came first; where it marks, the queue must stay short. In
-// virtual time, and from a seed, so that the figures are the same each time.
+// Whole engines behind a switch: some of them send to another through one port of 1 Gbit/s. The
+// switch marks packets when the queue of the port grows, or only drops them when the queue is full.
+// The port must be busy, and all senders must get the same share, regardless of which started
+// first. Where the switch marks, the queue must stay short. The test runs in virtual time and from
+// a seed, so that its figures are the same each time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,10 +26,10 @@ constexpr double kPortBits = 1e9;
 constexpr std::size_t kMarkFrom = 20'000;   ///< bytes in the queue at which marking begins
 constexpr std::size_t kMarkAll = 100'000;   ///< and above which every packet is marked
 constexpr double kMostChance = 0.1;         ///< of a mark, right below
-constexpr std::size_t kQueueEnd = 1 << 20;  ///< what comes then is lost
+constexpr std::size_t kQueueEnd = 1 << 20;  ///< bytes; packets beyond are dropped
 
-/// The switch: port i leads to host 10.0.0.(i + 1). Only the way to the receiver, the last host, is
-/// slow. A packet for which there is no room behind `queue_end` bytes is lost.
+/// The switch: port i leads to host 10.0.0.(i + 1). Only the port of the receiver, the last host,
+/// is slow. The switch drops a packet that does not fit into a queue of `queue_end` bytes.
 class Switch {
  public:
   Switch(unsigned hosts, std::size_t queue_end)
@@ -246,7 +247,8 @@ class Congestion : public testing::Test {
       }
       flow.source = &flow.process->make_buffer(Flow::kMessage);
       flow.target = &receiver.make_buffer(Flow::kMessage);
-      // So the receiver knows where to send notifications: for who only sends it does not ask.
+      // A datagram to the sender makes the receiver resolve the sender's address, to which it sends
+      // notifications. It does not resolve an address because of received datagrams.
       if (datagrams)
         receiver.post(target, {.sge = {flow.target->part(0, 8)},
                                .remote_qpn = flow.qp->qp.qpn.value,
@@ -304,9 +306,9 @@ TEST_F(Congestion, TwoFlowsShareAPortFairlyWithAShortQueue) {
 TEST_F(Congestion, WithTheStepsOfHardware) {
   CongestionParameters parameters;
   parameters.mode = CongestionMode::kOn;
-  parameters.clamp_tgt_rate = false;
-  parameters.rpg_threshold = 1;
-  parameters.rpg_byte_reset = 32767;
+  parameters.fixed.clamp_tgt_rate = false;
+  parameters.fixed.rpg_threshold = 1;
+  parameters.fixed.rpg_byte_reset = 32767;
   const Outcome out = measure(parameters);
   EXPECT_GE(out.fairness(), 0.9);
   EXPECT_GE(out.sum(), 0.6 * kPortBits / 1e6);
@@ -322,7 +324,7 @@ TEST_F(Congestion, WithoutItTheQueueIsAsLongAsTheWindows) {
   EXPECT_GE(out.queue, 1.0 * kMarkAll);
 }
 
-// --- where nobody marks
+// --- a switch that does not mark
 
 class WithoutMarks : public Congestion, public testing::WithParamInterface<unsigned> {};
 

@@ -16,18 +16,18 @@ struct Row {
   double of_clean = 0;  ///< goodput
 };
 
-/// What the receiver does with what comes behind a lost packet.
+/// What the receiver does with packets that arrive after a lost one.
 struct Mode {
   const char* name;
   bool keeps;
-  /// Whether the last packet of a run is lost, and a timeout of 4.2 ms is due, is luck, unless a
-  /// probe finds it.
+  /// Tolerance of the time. The last packet of a run may be lost by chance, which costs a timeout
+  /// of 4.2 ms unless a probe finds the loss.
   double lucky_milliseconds;
 };
 constexpr Mode kModes[] = {{"keeps", true, 1}, {"drops", false, 9}};
 
 constexpr double kLosses[] = {0, 0.01, 0.1, 0.5, 1, 2, 5};
-// A timeout or two decide the time of a short run: several are taken together.
+// A single timeout can dominate the time of a short run, so several runs are added.
 constexpr std::uint64_t kRuns = 8;
 
 RcOutcome run_loss(const Mode& mode, double loss) {

@@ -5,12 +5,13 @@
 
 namespace softhca::sim {
 
-/// The table as text. Each row: what the receiver does with what comes behind a lost packet, loss,
-/// frames sent per frame needed, milliseconds of virtual time, goodput beside that without loss.
+/// Returns the table as text. Each row: what the receiver does with packets after a lost one, loss,
+/// frames sent per frame needed, milliseconds of virtual time, goodput relative to a run without
+/// loss.
 std::string goodput_table();
 
 /// Compares with the approved table: every loss present, frames within a third, time within a third
-/// and what luck decides. Prints both when they differ.
+/// plus the tolerance of the mode. Prints both tables if they differ.
 bool check_goodput(const std::string& approved_path);
 
 }  // namespace softhca::sim

@@ -1,5 +1,6 @@
-// Automatic adjustment of guarantees (mechanism A10): once a second the engine lends what tenants
-// leave idle and brings back what they have recalled. Lives on the control thread.
+// Automatic adjustment of guarantees (mechanism A10). Once a second, the engine lends the idle
+// guarantees of tenants, and brings back those that tenants have recalled. Runs on the control
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace softhca::control {
 
-/// What is lent now of the guarantees of a tenant, its levels and its TVLs.
+/// The amounts currently lent from the guarantees of a tenant, its levels and its TVLs.
 struct Lent {
   std::uint64_t pcbs = 0;
   std::uint64_t execution_credits = 0;
@@ -25,7 +26,8 @@ class Adjuster {
  public:
   explicit Adjuster(Adapter& adapter) : adapter_(adapter) {}
 
-  /// About once a second. Does nothing while adjustment is off and nothing is lent.
+  /// Adjusts the guarantees; called about once a second. Does nothing while adjustment is off and
+  /// nothing is lent.
   void tick();
 
  private:
@@ -33,7 +35,7 @@ class Adjuster {
   void tell();
 
   Adapter& adapter_;
-  std::map<std::string, Lent> told_;  ///< by tenant: as last reported
+  std::map<std::string, Lent> told_;  ///< last reported, by tenant
 };
 
 }  // namespace softhca::control

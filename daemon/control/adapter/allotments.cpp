@@ -29,7 +29,8 @@ schedule::TvlTerms terms_of(const engine::Tenant& tenant, QosClassId qos_class,
           .may_share = share};
 }
 
-/// f(level) for every level that is in `to`, and with null for what no level has.
+/// Calls f(level) for every level that `to` names, and f(nullptr) for programs without a level.
+/// Stops at the first error.
 template <class F>
 Outcome for_each_part(const engine::Tenant& tenant, const resource::TenantConfig& to, F&& f) {
   for (const auto& level : tenant.levels)
@@ -42,8 +43,8 @@ QosClassId class_of(const engine::Tenant& tenant, const engine::Level* level) {
   return level != nullptr ? level->qos_class : tenant.qos_class;
 }
 
-/// The part of `all` that a level has, or (null) programs that are of none: one, and of the rest as
-/// much as its PCBs are of the tenant's; the same for each level if none has any.
+/// Returns the part of `all` for a level. A level gets one, and a share of the rest in proportion
+/// to its PCBs, or an equal share if no level has PCBs. Programs without a level (null) get one.
 std::uint32_t part_of(std::uint32_t all, const resource::TenantConfig& to,
                       const engine::Level* level) {
   if (to.levels.empty()) return all;
@@ -72,7 +73,7 @@ std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, engine::Level&
 
 }  // namespace
 
-/// Everything that can refuse a change, and that the change is made in.
+/// The state that a change modifies, and that can refuse it.
 struct Allotments::Snapshot {
   collect::PcbPool::Snapshot pcbs;
   schedule::TvlTable tvls;
@@ -139,7 +140,7 @@ Outcome Allotments::make(AllotmentChange& change) {
         std::find(change.whole.begin(), change.whole.end(), tenant) != change.whole.end();
     if (!to->levels.empty() && !used) release_whole(*tenant);
   }
-  // Less for the others, or more, before they take it.
+  // The dedicated PCBs come before the tenants' guarantees, which compete with them for the pool.
   if (change.dedicated_pcbs)
     if (auto set = engine_.pcbs().set_dedicated(*change.dedicated_pcbs); !set) return set;
   for (const auto& [tenant, to] : change.added) {
@@ -154,7 +155,7 @@ Outcome Allotments::make(AllotmentChange& change) {
     if (!group) return at(*tenant, group.error());
     tenant->qos_class = *group;
   }
-  // Totals first: levels that are added take their part of them.
+  // The tenants' guarantees come first: new levels take their parts from them.
   for (const auto* rows : {&change.there, &change.added})
     for (const auto& [tenant, to] : *rows)
       if (auto set = engine_.pcbs().set_guarantee(tenant->qos_class, to->pcbs); !set)
@@ -168,7 +169,7 @@ Outcome Allotments::make(AllotmentChange& change) {
   return {};
 }
 
-/// The part of a change that cannot fail.
+/// Makes the part of a change that cannot fail.
 void Allotments::settle(AllotmentChange& change) {
   for (const auto* rows : {&change.there, &change.added})
     for (const auto& [tenant, to] : *rows)
@@ -182,7 +183,8 @@ void Allotments::settle(AllotmentChange& change) {
       set_minimums(*tenant, *to);
     }
   for (const TvlId id : closed_) {
-    (void)engine_.tvl_assignment().close(id);  // again: now its queue pairs go to others
+    // Closes it again: now its queue pairs move to other TVLs.
+    (void)engine_.tvl_assignment().close(id);
     closing_.push_back(id);
     engine_.rates().set(engine_.rates().gate_of(id), {});
     engine_.cpu().minimums().set(id, engine_.tvls()[id].qos_class, {});
@@ -204,7 +206,7 @@ void Allotments::set_rates(engine::Tenant& tenant, const resource::TenantConfig&
       rates.set(rates.gate_of(ids[i]), rate_of(configured[i]));
     return {};
   };
-  // Of a tenant or a level.
+  // For a tenant or a level.
   const auto set_whole = [&](auto& whole, const auto& entry) {
     rates.set(whole.rate, entry.rates.sent);
     engine_.peer_rates().set(whole.peer_rates.inbound, entry.rates.inbound);
@@ -216,7 +218,7 @@ void Allotments::set_rates(engine::Tenant& tenant, const resource::TenantConfig&
   (void)for_each_part(tenant, to, set_part);
 }
 
-/// A level that is not in `to` is leaving.
+/// Sets the minimum rates. A level that `to` does not name is leaving, and has no minimum.
 void Allotments::set_minimums(const engine::Tenant& tenant, const resource::TenantConfig& to) {
   schedule::MinimumRates& minimums = engine_.cpu().minimums();
   const auto minimum_of = [](const SentLimits& sent) {
@@ -239,7 +241,7 @@ void Allotments::set_minimums(const engine::Tenant& tenant, const resource::Tena
   });
 }
 
-// --- what shrinks
+// --- allocations that shrink
 
 Outcome Allotments::shrink(engine::Tenant& tenant, const resource::TenantConfig& to) {
   if (auto done = for_each_part(
@@ -269,7 +271,7 @@ Outcome Allotments::shrink_part(engine::Tenant& tenant, const resource::TenantCo
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const schedule::Tvl& now = tvls[ids[i]];
-    // The TVL may draw on what is shared until it has what it is to have.
+    // The TVL may take shared credits until it has its new guarantee.
     schedule::TvlTerms less = terms_of(tenant, qos_class, wanted[i], true);
     less.execution_guaranteed =
         std::min(less.execution_guaranteed, now.execution.guaranteed.value());
@@ -280,7 +282,7 @@ Outcome Allotments::shrink_part(engine::Tenant& tenant, const resource::TenantCo
   return {};
 }
 
-// --- what grows
+// --- allocations that grow
 
 Outcome Allotments::add_levels(AllotmentChange& change) {
   for (AllotmentChange::NewLevel& added : change.new_levels) {
@@ -342,8 +344,9 @@ Outcome Allotments::grow_part(engine::Tenant& tenant, const resource::TenantConf
   return {};
 }
 
-/// The TVL of dedicated PCBs has credits of its own, beyond those of the pools, so that commands of
-/// the send queue scheduler always get on (mechanism A9): under a hard cap no more than that takes.
+/// Sets the terms of the TVL of dedicated PCBs. Its credits are its own, beyond those of the pools,
+/// so that commands of the send queue scheduler always make progress (mechanism A9). Under a hard
+/// cap it has one credit of each kind, which suffices for that.
 Outcome Allotments::set_dedicated(const engine::Tenant& tenant, const resource::TenantConfig& to,
                                   const engine::Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
@@ -366,10 +369,10 @@ Outcome Allotments::set_dedicated(const engine::Tenant& tenant, const resource::
   return {};
 }
 
-// --- what goes
+// --- allocations that end
 
-/// Takes the TVLs of a class. Those it cannot take yet it closes: they are nobody's guarantee any
-/// more. True: all are taken.
+/// Removes the TVLs of a class. Closes those that are still in use, so that they no longer count as
+/// a guarantee. Returns true if all are removed.
 bool Allotments::release_part(QosClassId qos_class) {
   schedule::TvlTable& tvls = engine_.tvls();
   Part& rows = parts_[qos_class];
@@ -400,7 +403,7 @@ std::unique_ptr<engine::Level> Allotments::remove_level(engine::Tenant& tenant,
   return release_level(level) ? taken_from(tenant, level, engine_) : nullptr;
 }
 
-/// The levels of the tenant go with it, all at once.
+/// Removes the levels together with the tenant, once all of them are idle.
 bool Allotments::release(engine::Tenant& tenant) {
   bool idle = release_part(tenant.qos_class) && is_idle(tenant.qos_class);
   for (const auto& level : tenant.levels)

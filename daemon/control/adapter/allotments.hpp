@@ -1,11 +1,11 @@
-// Putting the allocations of a configuration into force: at the start, and while the engine runs,
-// between two of its poll steps. What shrinks goes before what grows, so that the order of tenants
-// makes no difference. What is in use beyond a smaller guarantee stays until it is given back
-// (draining).
+// Puts the allocations of a configuration into force: at the start, and between two poll steps of
+// the running engine. Allocations that shrink go before those that grow, so the order of tenants
+// does not matter. Resources in use beyond a reduced guarantee stay in use until the tenant
+// releases them (draining).
 //
-// A change is made as a whole or not at all: a snapshot of everything that can refuse a part of it
-// is kept, and put back when something does; what moves queue pairs or cannot be taken back comes
-// after all that may fail.
+// A change is atomic. A snapshot keeps the state of everything that can refuse a part of the
+// change, and is restored after a refusal. Steps that move queue pairs, or that cannot be undone,
+// come after all steps that may fail.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace softhca::control {
 
-/// What is to change, for all tenants. Levels are known by their names.
+/// A change of the allocations of all tenants. The names of levels identify them.
 struct AllotmentChange {
   struct Row {
     engine::Tenant* tenant = nullptr;
@@ -29,20 +29,20 @@ struct AllotmentChange {
   };
   struct NewLevel {
     engine::Tenant* tenant = nullptr;
-    std::unique_ptr<engine::Level> level;  ///< with its name; gets number and group
-    engine::Level* made = nullptr;         ///< the same, its tenant's now
+    std::unique_ptr<engine::Level> level;  ///< has its name; change() sets its number and group
+    engine::Level* made = nullptr;         ///< the same level, when its tenant owns it
   };
   struct OldLevel {
     engine::Tenant* tenant = nullptr;
     engine::Level* level = nullptr;
-    bool in_use = false;  ///< it has sessions: it keeps what it has until release_level()
+    bool in_use = false;  ///< it has sessions: it keeps its resources until release_level()
   };
-  std::vector<Row> there;              ///< those that stay, or come back
-  std::vector<Row> added;              ///< they have id, name and addresses
-  std::vector<engine::Tenant*> gone;   ///< without sessions
-  std::vector<NewLevel> new_levels;    ///< of those that are there or added
-  std::vector<OldLevel> gone_levels;   ///< of those that are there
-  std::vector<engine::Tenant*> whole;  ///< have sessions that are of no level
+  std::vector<Row> there;              ///< tenants that stay, or come back
+  std::vector<Row> added;              ///< new tenants; they have id, name and addresses
+  std::vector<engine::Tenant*> gone;   ///< removed tenants without sessions
+  std::vector<NewLevel> new_levels;    ///< levels of tenants in `there` or `added`
+  std::vector<OldLevel> gone_levels;   ///< levels of tenants in `there`
+  std::vector<engine::Tenant*> whole;  ///< tenants that have sessions without a level
   std::optional<std::uint32_t> dedicated_pcbs;
 
   // Outcome.
@@ -50,39 +50,39 @@ struct AllotmentChange {
   std::vector<std::unique_ptr<engine::Level>> released_levels;
 };
 
-/// Rows that the tenants have in the engine's tables. Call all but the figures in a task of the
-/// engine's thread, or before it runs.
+/// The rows of tenants in the engine's tables. Call its functions in a task of the engine's thread,
+/// or before that thread runs. The const functions are exempt.
 class Allotments {
  public:
   explicit Allotments(engine::Engine& engine) : engine_(engine) {}
-  /// Takes over a tenant that has its allocation already.
+  /// Takes over a tenant that already has its allocation.
   void adopt(const engine::Tenant& tenant);
 
-  /// Makes the whole change, gives the added tenants to the engine and takes the released ones from
-  /// it; after an error nothing has changed. Afterwards new levels belong to their tenants, and
-  /// released ones no longer do. REQUIRES: Adapter::tenants_changing is held, when there are other
-  /// threads.
+  /// Makes the whole change, adds the new tenants to the engine and removes the released ones from
+  /// it. After an error nothing has changed. After success, new levels belong to their tenants, and
+  /// released ones no longer do. REQUIRES: the caller holds Adapter::tenants_changing if there are
+  /// other threads.
   Outcome change(AllotmentChange& change);
 
-  /// Takes back everything that a tenant without sessions has. False: some of it is still in use.
+  /// Takes back all resources of a tenant without sessions. Returns false if some are still in use.
   bool release(engine::Tenant& tenant);
-  /// Takes back everything that a level without sessions has, and removes the level from its
-  /// tenant. Null: some of it is still in use.
+  /// Takes back all resources of a level without sessions, and removes the level from its tenant.
+  /// Returns null if some are still in use.
   std::unique_ptr<engine::Level> remove_level(engine::Tenant& tenant, engine::Level& level);
-  /// Takes back the dedicated TVL, and its part of the dedicated PCBs, from a tenant with levels
-  /// that has no sessions outside of them.
+  /// Takes back the tenant's own dedicated TVL and its part of the dedicated PCBs. REQUIRES: the
+  /// tenant has levels, and no sessions outside of them.
   void release_whole(engine::Tenant& tenant);
-  /// Takes back TVLs that were removed from tenants and are not in use any more.
+  /// Takes back TVLs that were removed from tenants and are no longer in use.
   void collect_closed();
 
-  /// TVLs that were removed and still carry commands.
+  /// Returns the number of TVLs that were removed and still carry commands.
   std::uint64_t closing() const { return closing_.size(); }
-  /// True: there is something for release_whole() to take.
+  /// True if release_whole() would take something back.
   bool has_whole(const engine::Tenant& tenant) const {
     const auto found = parts_.find(tenant.qos_class);
     return found != parts_.end() && !found->second.dedicated.empty();
   }
-  /// TVLs for commands that a class has.
+  /// Returns the TVLs of a class for commands.
   const std::vector<TvlId>& tvls(QosClassId qos_class) const;
 
  private:
@@ -118,7 +118,7 @@ class Allotments {
   engine::Engine& engine_;
   Parts parts_;
   std::vector<TvlId> closing_;
-  // Closed by the change that is being made.
+  // Closed and released by the change that is being made.
   std::vector<TvlId> closed_;
   std::vector<std::pair<engine::Tenant*, engine::Level*>> released_levels_;
 };

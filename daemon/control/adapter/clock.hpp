@@ -1,4 +1,4 @@
-// The control thread's clock: the time line of the engine.
+// The control thread's clock. It has the time base of the engine.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace softhca::control {
 
-/// CLOCK_MONOTONIC, as the engine's worker reads it.
+/// Returns the time of CLOCK_MONOTONIC, as the engine's worker reads it.
 inline Time now() {
   return Time(
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));

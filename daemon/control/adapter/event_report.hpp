@@ -1,4 +1,4 @@
-// Which events of the journal (journal.hpp) are written to the log, and how.
+// Decides which events of the journal (journal.hpp) the daemon logs, and how.
 #pragma once
 
 #include <chrono>
@@ -13,32 +13,33 @@
 
 namespace softhca::control {
 
-/// How an event of a kind is logged.
+/// How events of a kind are logged.
 struct EventMessage {
   const char* kind;
   LogLevel level;
   const char* id;      ///< MESSAGE_ID, explained in deploy/softhca.catalog; empty: none
-  const char* prefix;  ///< of its text
-  bool limited;        ///< programs of a tenant cause it, as often as they like
+  const char* prefix;  ///< of the log text
+  bool limited;        ///< programs of a tenant can cause it at any rate
 };
 
 std::span<const EventMessage> event_messages();
-/// Null: there is none.
+/// Returns the message of a kind of events. Null: these events are not logged.
 const EventMessage* message_of(const std::string& kind);
-/// Its line of the log; more of them say what came before a failure.
+/// Returns the log text of an event. Further lines say what preceded a failure.
 std::string line_of(const EventMessage& message, const JournalEntry& entry);
 
-/// Decides which of the events that programs cause are logged, so that one tenant neither fills the
-/// log nor uses up what journald takes of the daemon; nor hides what is severe behind what is not.
+/// Decides which events caused by programs are logged. One tenant can neither fill the log nor use
+/// up journald's limit for the daemon. The limit is per log level, so minor events do not hide
+/// severe ones.
 class EventLimit {
  public:
-  static constexpr unsigned kMost = 16;  ///< of a tenant and level
+  static constexpr unsigned kMost = 16;  ///< events of a tenant and log level in a window
   static constexpr Duration kWindow = std::chrono::seconds(10);
 
   enum class Verdict : std::uint8_t { kLog, kLast, kDrop };
-  /// kLast: it is logged, and those that follow in the window are not.
+  /// kLast: the event is logged, and later events in the window are not.
   Verdict admit(const std::string& tenant, LogLevel level, Time now);
-  /// The tenant is gone.
+  /// Drops the windows of a tenant that is gone.
   void forget(const std::string& tenant) {
     std::erase_if(windows_, [&](const auto& window) { return window.first.first == tenant; });
   }
@@ -53,7 +54,7 @@ class EventLimit {
 
 class EventReport {
  public:
-  /// MESSAGE_ID of the line that says that some are not logged.
+  /// MESSAGE_ID of the log line that says that further events are not logged.
   static constexpr const char* kNotLoggedId = "2dcbdfc6cceb47afa2da0e9bc8201e1b";
 
   void report(const JournalEntry& entry, Time now);

@@ -7,7 +7,8 @@
 namespace softhca::control {
 namespace {
 
-/// False: the socket is full. A closed one counts as read: nobody waits for the event.
+/// Returns false if the socket is full. A closed socket counts as sent: no program waits for the
+/// event.
 bool send_event(int fd, const void* record, std::size_t bytes) {
   if (::send(fd, record, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   return errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS;

@@ -1,6 +1,6 @@
-// The table of GIDs of a tenant's device: its addresses, in their order. What is left of the first
-// four entries repeats the first address of IPv4, or the first of all where there is none: scripts
-// name an index that adapters have (-g 1, -x 3, NCCL_IB_GID_INDEX=3).
+// The GID table of a tenant's device: the tenant's addresses in their order, and at least four
+// entries. An entry beyond the addresses repeats the first IPv4 address, or the first address if
+// none is IPv4. Scripts name indices that adapters usually have (-g 1, -x 3, NCCL_IB_GID_INDEX=3).
 #pragma once
 
 #include <algorithm>

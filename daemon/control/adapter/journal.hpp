@@ -1,6 +1,6 @@
-// What happened lately, for the operator: sessions opened and closed, what the engine reports,
-// reloads. Bounded for each tenant, so that one that makes many events pushes out only its own.
-// Belongs to the control thread.
+// Recent events for the operator: sessions opened and closed, reports of the engine, reloads. The
+// number of events is limited per tenant, so that a tenant with many events displaces only its own.
+// The control thread owns the journal.
 #pragma once
 
 #include <chrono>
@@ -19,20 +19,20 @@
 namespace softhca::control {
 
 struct JournalEntry {
-  std::uint64_t number = 0;  ///< counts from 1 over all tenants; given by the journal
+  std::uint64_t number = 0;  ///< counts from 1 over all tenants; set by the journal
   std::chrono::system_clock::time_point time{};
   std::string kind;    ///< one word: "session_opened", "queue_pair_error", "reload"
-  std::string tenant;  ///< empty: of the daemon as a whole
-  std::string text;    ///< for people
+  std::string tenant;  ///< empty: the daemon as a whole
+  std::string text;    ///< for the operator
   std::uint32_t queue_pair = 0;
   std::uint32_t process = 0;
   std::string peer;  ///< address of the queue pair's peer
   std::uint32_t peer_queue_pair = 0;
-  std::vector<PastEvent> past{};  ///< what came before, if the queue pair failed
+  std::vector<PastEvent> past{};  ///< earlier events of the queue pair, if it failed
 };
 
-/// When the operator is told again of what keeps happening: a tenant that is refused again and
-/// again must not fill the journal.
+/// Limits how often a repeated event is reported: a tenant that is refused again and again must not
+/// fill the journal.
 class ComplaintLimit {
  public:
   /// True at most once in ten seconds.
@@ -50,27 +50,28 @@ class Journal {
  public:
   explicit Journal(std::size_t per_tenant = 256) : per_tenant_(per_tenant) {}
 
-  /// `told` is called with each entry that is added.
+  /// Sets the function that is called with each added entry.
   void tell(std::function<void(const JournalEntry&)> told) { told_ = std::move(told); }
-  /// An entry without time happened now; others may come late.
+  /// Adds an entry. An entry without time gets the current time. Others may have happened earlier.
   void add(JournalEntry entry);
-  /// The tenant is gone. All that are gone have together as many entries as one that is there.
+  /// Moves the entries of a tenant that is gone to the shared list. All gone tenants together have
+  /// as many entries as one tenant.
   void forget(const std::string& tenant);
 
   struct Page {
     std::vector<JournalEntry> entries;  ///< in the order in which they happened
-    std::uint64_t last = 0;             ///< to be asked with next time
-    bool lost = false;                  ///< some after `after` are no longer kept
+    std::uint64_t last = 0;             ///< `after` for the next call
+    bool lost = false;                  ///< the journal has dropped entries beyond `after`
   };
-  /// Entries with numbers beyond `after`, the oldest `most` of them.
+  /// Returns the oldest `most` entries with numbers beyond `after`.
   Page after(std::uint64_t after, std::size_t most) const;
-  /// The latest failure of a queue pair of this number. Null: none is kept.
+  /// Returns the latest failure of the queue pair with this number. Null: the journal has none.
   const JournalEntry* failure_of(std::uint32_t queue_pair) const;
 
  private:
   struct TenantEntries {
     std::deque<JournalEntry> entries;
-    std::uint64_t dropped = 0;  ///< number of the latest that was
+    std::uint64_t dropped = 0;  ///< number of the latest dropped entry
   };
   void drop_beyond(TenantEntries& kept) const;
 
@@ -78,7 +79,7 @@ class Journal {
   std::size_t per_tenant_;
   std::uint64_t last_ = 0;
   std::map<std::string, TenantEntries> by_tenant_;
-  TenantEntries gone_;  ///< of tenants that are gone, in the order in which they went
+  TenantEntries gone_;  ///< entries of gone tenants, in the order in which the tenants went
 };
 
 }  // namespace softhca::control

@@ -18,7 +18,8 @@ bool has_rule_for(const engine::LevelControl& level, const LevelQuery& query) {
          std::ranges::find_first_of(level.groups, query.groups) != level.groups.end();
 }
 
-/// Names that this system does not know are nobody's.
+/// Returns the numbers of users or groups. Skips names that this system does not know: no process
+/// can have them.
 template <class Id>
 std::vector<Id> ids_of(const std::vector<std::string>& names,
                        Expected<Id> (&look_up)(const std::string&)) {
@@ -34,7 +35,8 @@ engine::Level* find_level(const engine::Tenant& tenant, std::string_view name) {
   return nullptr;
 }
 
-/// Null: no rule fits, or none of a level that is there.
+/// Returns the level with the longest cgroup rule that matches. Null: no rule of an existing level
+/// matches.
 engine::Level* find_by_cgroup(const resource::TenantConfig& config, const engine::Tenant& tenant,
                               const std::string& path) {
   if (path.empty()) return nullptr;

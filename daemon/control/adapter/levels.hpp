@@ -1,4 +1,4 @@
-// The levels of a tenant: what is configured for them, and which of them a process belongs to.
+// The levels of a tenant: their configuration, and the level that a process belongs to.
 #pragma once
 
 #include <sys/types.h>
@@ -14,44 +14,45 @@
 
 namespace softhca::control {
 
-/// A level without number and group; Allotments::change() gives it both.
+/// Makes a level without number and group. Allotments::change() sets both.
 std::unique_ptr<engine::Level> make_level(const resource::LevelConfig& config);
 
-/// Whose queue pairs come to a level; null: nobody's.
+/// Sets the service levels and traffic classes that move queue pairs to a level. Null: none do.
 void set_rules(engine::Level& level, const resource::LevelConfig* config);
 
-/// The users and groups whose processes belong to a level; null: none. Their names are looked up
-/// here and not when a process comes: a user database that is slow keeps no process waiting.
+/// Sets the users and groups that belong to a level. Null: none. Resolves their names now and not
+/// when a process connects, so that a slow user database delays no process.
 void set_members(engine::Level& level, const resource::LevelConfig* config);
 
-/// What is configured for a level; null: it is not in this configuration.
+/// Returns the settings of a level. Null: this configuration does not have the level.
 const resource::LevelConfig* settings_of(const resource::TenantConfig& config,
                                          const engine::Level& level);
 
-/// May a TVL of that level, or (null) one that no level has, draw from what is shared?
+/// True if the TVLs of a level, or (null) those of no level, may use shared credits.
 bool may_share(const resource::TenantConfig& config, const engine::Level* level);
 
-/// The TVLs of a level of the tenant, or (null) those that no level has.
+/// Returns the TVLs of a level of the tenant, or (null) those of no level.
 std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& config,
                                              const engine::Level* level);
 
-/// A process that needs a level: who it is, and how it came.
+/// A process that needs a level: its identity, and how it connected.
 struct LevelQuery {
-  engine::Level* by_socket = nullptr;  ///< it came by the socket of this level
+  engine::Level* by_socket = nullptr;  ///< it connected to the socket of this level
   uid_t uid = 0;
-  std::vector<gid_t> groups;  ///< its own and the supplementary ones
-  std::string cgroup = {};    ///< its path; empty: not asked for, or not known
-  std::string_view name;      ///< what it asks for; empty: nothing
+  std::vector<gid_t> groups;  ///< its own and its supplementary groups
+  std::string cgroup = {};    ///< its path; empty: not requested, or unknown
+  std::string_view name;      ///< the level that it requests; empty: none
 };
 
-/// Does the tenant have a rule for cgroups?
+/// True if the tenant has a rule for cgroups.
 bool asks_for_cgroup(const resource::TenantConfig& config);
 
-/// The level of a process: by its socket, else by the rules for users and groups, else by those for
-/// cgroups, the operator's before the tenant's own and of these the longest path that fits, else
-/// what it asks for, else the default level. Null: the tenant is not divided. Errors, fit for the
-/// log: EINVAL, it asks for a level that does not exist; EACCES, it asks for one that is kept for
-/// those of its socket, users, groups or cgroups.
+/// Returns the level of a process. The first of these that applies decides: its socket; the rules
+/// for users and groups; the operator's rules for cgroups; the tenant's own rules for cgroups; the
+/// level that the process requests; the default level. Among cgroup rules, the longest matching
+/// path decides. Null: the tenant is not divided into levels.
+/// Errors, fit for the log: EINVAL, the process requests a level that does not exist. EACCES, it
+/// requests a level that is reserved for a socket, users, groups or cgroups.
 Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
                                       const engine::Tenant& tenant, const LevelQuery& query);
 

@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kLastLines(1);
 
 bool to_journal = false;
 int log_output = STDOUT_FILENO;
-Counter dropped_lines;  ///< under the mutex of the queue
+Counter dropped_lines;  ///< guarded by the mutex of the queue
 
 int priority_of(LogLevel level) {
   switch (level) {
@@ -62,12 +62,12 @@ void write_text(int fd, std::string_view text) {
       pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
       ::poll(&room, 1, -1);
     } else if (errno != EINTR) {
-      return;  // its reader is gone
+      return;  // the reader is gone
     }
   }
 }
 
-/// May wait for as long as the reader likes.
+/// Writes a line. May block for as long as the reader does not read.
 void write_line(LogLine& line) {
   if (line.fields.empty()) return write_text(line.output, line.text);
   std::vector<iovec> entry;
@@ -88,11 +88,11 @@ bool stderr_is_journal() {
 
 struct LogThread::Queue {
   std::mutex mutex;
-  std::condition_variable changed;  ///< a line came, the thread is to end, or it has ended
+  std::condition_variable changed;  ///< a line was added, the thread has to end, or it has ended
   std::deque<LogLine> lines;
   bool ending = false;
   bool ended = false;
-  bool lost = false;  ///< lines were dropped since the log said so
+  bool lost = false;  ///< lines were dropped since the last notice of that
 
   void push(LogLine line) {
     const std::lock_guard lock(mutex);
@@ -125,10 +125,10 @@ struct LogThread::Queue {
   static void write_loss();
 };
 
-/// What logs by spdlog, with or without a subject, comes here.
+/// Takes all lines logged by spdlog, with or without a subject.
 class LogSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
-  /// Null: each line is written at once.
+  /// Null: the thread that logs writes each line at once.
   static inline std::shared_ptr<LogThread::Queue> queue;
 
   static void take(LogLine line) {
@@ -137,7 +137,7 @@ class LogSink final : public spdlog::sinks::base_sink<spdlog::details::null_mute
     else
       write_line(line);
   }
-  /// The text of a message in the pattern of the log.
+  /// Returns the line for a message, in the format of the log.
   static LogLine make_line(LogLevel level, const LogSubject& subject, std::string_view text) {
     LogLine line{.text = std::string(spdlog::level::to_string_view(level).data()) + ": " +
                          std::string(text) + "\n",

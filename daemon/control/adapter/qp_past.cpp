@@ -9,7 +9,7 @@ namespace {
 using std::chrono::system_clock;
 
 std::string seconds_text(system_clock::duration span) {
-  // Times of events are rounded, so that the last one may seem to come after the end.
+  // Times of events are rounded, so the last event may seem to come after the end.
   const double seconds = std::max(std::chrono::duration<double>(span).count(), 0.0);
   char text[32];
   std::snprintf(text, sizeof text, "%.3f s", seconds);

@@ -1,4 +1,4 @@
-// The last events of a queue pair (engine/qp_event.hpp), by the calendar.
+// The last events of a queue pair (engine/qp_event.hpp), in wall-clock time.
 #pragma once
 
 #include <chrono>
@@ -18,13 +18,13 @@ struct PastEvent {
   }
 };
 
-/// `now` is `wall`.
+/// Converts the times of events. `now` and `wall` are the same moment on the two clocks.
 std::vector<PastEvent> by_calendar(const engine::QpPast& past, Time now,
                                    std::chrono::system_clock::time_point wall);
 
-/// What happened, how often and about which packet.
+/// Returns what happened, how often, and the packet.
 std::string text_of(const PastEvent& event);
-/// A line for each: how long before `end`, and what.
+/// Returns a line for each event: how long before `end`, and the event.
 std::string lines_of(const std::vector<PastEvent>& past, std::chrono::system_clock::time_point end);
 
 }  // namespace softhca::control

@@ -24,8 +24,8 @@
 namespace softhca::control {
 namespace {
 
-// TVLs for each of the daemon's own queue pairs: one for what it sends, and the dedicated one that
-// every tenant has.
+// TVLs of each queue pair of the daemon itself: one for its sends, and the dedicated TVL that every
+// tenant has.
 constexpr std::uint16_t kServiceTvls = 2;
 
 Error at(const std::string& where, const Error& error) {
@@ -48,7 +48,7 @@ Expected<std::unique_ptr<port::Port>> open_bare_port(const resource::PortConfig&
   return port::PacketPort::open({.interface = config.interface, .mtu = mtu});
 }
 
-/// What the port is on, as the operator has named it.
+/// Returns the device of the port, as the operator has named it.
 std::string place_of(const resource::PortConfig& config) {
   if (config.socket) return "socket " + resource::to_string(*config.socket);
   return config.device.empty() ? config.interface : config.device;
@@ -58,7 +58,7 @@ Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& conf
   auto opened = open_bare_port(config);
   if (!opened) return opened.error();
   std::unique_ptr<port::Port> port = std::move(*opened);
-  // These look at single packets.
+  // Captures and faults handle single packets.
   if (port->trains() != nullptr && (config.capture || config.fault))
     port = std::make_unique<port::TrainSplitter>(std::move(port));
   if (config.capture) {
@@ -143,13 +143,13 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
   engine::EngineLimits limits;
   limits.vcbs = pools.sessions * abi::kMaxVcbsPerSession;
-  // Beyond the pools: what the queue pairs of the daemon's own send with.
+  // Beyond the pools: the PCBs for sends of the daemon's own queue pairs.
   limits.pcbs = pools.pcbs - pools.dedicated_pcbs + kOwnServices * engine::DatagramService::kSends;
   limits.dedicated_pcbs = pools.dedicated_pcbs;
   limits.tenants = static_cast<std::uint16_t>(pools.tenants + kOwnServices);
   limits.levels = resource::kMaxLevels;
-  // Twice the pool, for TVLs that were removed and whose commands are not all done. Each tenant and
-  // each level has a dedicated one besides.
+  // Twice the pool, as a removed TVL keeps its row until all its commands are done. Each tenant and
+  // each level has a dedicated TVL besides.
   limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels +
                                            kOwnServices * kServiceTvls);
   limits.execution_credits = pools.execution_credits;

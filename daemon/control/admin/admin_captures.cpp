@@ -95,8 +95,8 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
   auto memory =
       SealedMemory::create("softhca-capture", engine::CaptureRing::memory_for(ring_bytes));
   if (!memory) return failed(memory.error());
-  // Its pages are there before the engine writes to them. Who may capture may also take them away
-  // again, and has the engine wait for new ones: the operator alone.
+  // Allocates the pages before the engine writes to them. A process that captures can free the
+  // pages again, and the engine then waits for new ones. So only the operator may capture.
   memory->clear(0, memory->bytes());
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return failed(system_error("capture"));
@@ -111,7 +111,7 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
   entry.options = std::move(options);
   entry.since = system_clock::now();
   epoll_event event{};
-  event.data.ptr = &entry;  // EPOLLHUP is always told
+  event.data.ptr = &entry;  // epoll always reports EPOLLHUP
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, entry.life.get(), &event) != 0) {
     entries_.pop_back();
     return failed(system_error("capture"));
@@ -136,7 +136,8 @@ void AdminCaptures::end(Entry& entry) {
   entries_.erase(entry.self);
 }
 
-/// Of no tenant, whose programs could have it pushed out by events of theirs.
+/// Adds an entry to the journal. The entry belongs to no tenant, so that events of a tenant's
+/// programs cannot displace it.
 void AdminCaptures::note(const Entry& entry, const char* kind, const char* does) {
   std::string text = "user " + std::to_string(entry.who.uid) + ", process " +
                      std::to_string(entry.who.pid) + " " + does + " packets of ";

@@ -1,8 +1,9 @@
 // The methods `capture.start` and `captures` of the admin socket: packets for `softhcactl capture`.
 //
-// The answer to `capture.start` brings two descriptors: the memory with the ring (abi/capture.hpp),
-// and an end of a pipe that nobody writes to. The capture lasts until that end is closed by all who
-// have it, however they end; who has it finds it broken when the daemon goes.
+// The answer to `capture.start` carries two descriptors: the memory with the ring
+// (abi/capture.hpp), and the write end of a pipe. No process writes to the pipe. The capture lasts
+// until all processes that have the write end have closed it, by ending if nothing else. When the
+// daemon ends, they find the pipe broken.
 #pragma once
 
 #include <chrono>
@@ -21,18 +22,18 @@ class AdminCaptures {
   ~AdminCaptures();
 
   Outcome open();
-  /// Must outlive the methods.
+  /// Adds the methods. This object must outlive them.
   void add_to(AdminMethods& methods);
-  /// Readable when serve() has something to do.
+  /// Returns a descriptor that is readable when serve() has something to do.
   int fd() const { return epoll_.get(); }
-  /// Ends a capture that nobody has any more.
+  /// Ends a capture if all processes have closed its pipe.
   void serve();
 
  private:
   struct Entry {
     SealedMemory memory;
     std::unique_ptr<engine::Capture> capture;
-    UniqueFd life;  ///< our end of the pipe
+    UniqueFd life;  ///< read end of the pipe
     PeerIdentity who;
     engine::CaptureOptions options;
     std::chrono::system_clock::time_point since;

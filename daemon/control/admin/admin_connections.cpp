@@ -63,8 +63,8 @@ Json to_json(const engine::Tenant& tenant, const rdma_cm::ListenerInfo& info) {
   return out;
 }
 
-/// The page of `all` from index `after` on, with at most `limit` entries; `next` is there when
-/// there are more.
+/// Returns the page of `all` from index `after` on, with at most `limit` entries. The page has
+/// `next` if more entries follow.
 Json page_of(const char* name, std::vector<Json> all, const Json& params) {
   const auto after = static_cast<std::size_t>(param<std::uint64_t>(params, "after", 0));
   const std::size_t begin = std::min(after, all.size());
@@ -156,7 +156,7 @@ RpcResult ConnectionsView::general_services(const Json&) {
   return out;
 }
 
-/// The client that `key` names: its tenant, and its number or class and messages.
+/// Returns the client that `key` names: its tenant, and its number or its class and messages.
 Json ConnectionsView::view_of(gsa::ClientKey key, bool of_class) const {
   Json out = Json::object();
   for (const auto& tenant : adapter_.tenants)

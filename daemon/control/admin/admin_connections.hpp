@@ -15,9 +15,9 @@ class ConnectionsView {
                   GeneralServices& shared)
       : adapter_(adapter), connections_(connections), agent_(agent), shared_(shared) {}
 
-  /// Must outlive the methods.
+  /// Adds the methods. This object must outlive them.
   void add_to(AdminMethods& methods);
-  /// For tenant.show.
+  /// Returns the limits of a tenant's connections, for tenant.show.
   Json limits(const engine::Tenant& tenant);
 
  private:
@@ -26,7 +26,7 @@ class ConnectionsView {
   RpcResult general_services(const Json& params);
   Json view_of(GeneralServices& services) const;
   Json view_of(management::gsa::ClientKey key, bool of_class) const;
-  /// visit(tenant, service) for the tenant of `params`, or for all.
+  /// Calls visit(tenant, service) for the tenant that `params` names, or for all tenants.
   template <class Visit>
   std::optional<RpcError> for_each_service(const Json& params, Visit&& visit);
 

@@ -1,4 +1,4 @@
-// The method `explain`: what the send commands of a tenant or level have waited for.
+// The method `explain`: the causes for which send commands of a tenant or level have waited.
 #include "daemon/control/admin/admin_view.hpp"
 #include "daemon/engine/costs.hpp"
 
@@ -8,10 +8,10 @@ namespace {
 using engine::Guarantee;
 using engine::WaitCause;
 
-/// What an operator can do about a cause.
+/// The operator's remedy for a cause.
 struct Remedy {
   WaitCause cause;
-  const char* setting;  ///< of the configuration; empty: none helps
+  const char* setting;  ///< setting of the configuration; empty: none helps
   const char* help;
 };
 constexpr Remedy kRemedies[] = {
@@ -50,7 +50,7 @@ double seconds(const Counter& nanoseconds) {
   return static_cast<double>(nanoseconds.value()) * 1e-9;
 }
 
-/// What a tenant without levels, one of its levels, or all of them together have waited.
+/// The waits of a tenant without levels, of one level, or of a tenant with all its levels.
 struct Waits {
   std::array<double, static_cast<std::size_t>(WaitCause::kCount)> time{};
   std::array<double, static_cast<std::size_t>(Guarantee::kCount)> not_kept{};
@@ -107,7 +107,7 @@ RpcResult AdminView::explain(const Json& params) {
   if (!level_name.empty()) out["level"] = level_name;
   out["time_s"] = uptime();
   out["commands"] = commands;
-  // Known of the tenant as a whole.
+  // The causes of doorbells are counted only for the tenant as a whole.
   if (level_name.empty())
     for (std::size_t i = 0; i < counters.doorbells.size(); ++i)
       out["doorbells"][engine::name_of(static_cast<engine::DoorbellCause>(i))] =

@@ -54,7 +54,8 @@ void AdminFaults::add_to(AdminMethods& methods) {
   });
 }
 
-/// Names are looked up once: a tenant that comes later, of the same name, is another one.
+/// Finds the target of a fault. Resolves names once: a later tenant of the same name is another
+/// tenant.
 Outcome AdminFaults::find_target(const Json& params, FaultTerms& terms) const {
   const auto tenant = param<std::string>(params, "tenant", "");
   const auto port = param<std::string>(params, "port", "");
@@ -177,7 +178,8 @@ void AdminFaults::end(Place place) {
   entries_.erase(place);
 }
 
-/// Of no tenant, whose programs could have it pushed out by events of theirs.
+/// Adds an entry to the journal. The entry belongs to no tenant, so that events of a tenant's
+/// programs cannot displace it.
 void AdminFaults::note(const Entry& entry, const PeerIdentity& who, const char* kind,
                        const std::string& text) {
   const FaultTerms& terms = entry.fault.terms();

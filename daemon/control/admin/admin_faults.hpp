@@ -1,5 +1,5 @@
-// The methods `fault.add`, `fault.remove` and `faults` of the admin socket: faults for
-// `softhcactl fault` (engine/faults.hpp). Each ends by itself, after `for_s`.
+// The methods `fault.add`, `fault.remove` and `faults` of the admin socket: faults for `softhcactl
+// fault` (engine/faults.hpp). Each fault ends by itself, after `for_s`.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,19 @@ class AdminFaults {
   explicit AdminFaults(Adapter& adapter) : adapter_(adapter) {}
   ~AdminFaults();
 
-  /// Must outlive the methods.
+  /// Adds the methods. This object must outlive them.
   void add_to(AdminMethods& methods);
-  /// Takes away those that are over; about once a second, to be told in time.
+  /// Removes faults that are over. Call it about once a second, so that the journal reports their
+  /// end in time.
   void tick();
-  /// Those in force, for `status`.
+  /// Returns the faults in force, for `status`.
   Json list();
 
  private:
   struct Entry {
     engine::Fault fault;
     PeerIdentity who;
-    std::string tenant, port;  ///< of its target; empty: none
+    std::string tenant, port;  ///< of the target; empty: none
   };
   using Place = std::list<Entry>::iterator;
 
@@ -43,7 +44,7 @@ class AdminFaults {
   Adapter& adapter_;
   std::list<Entry> entries_;
   std::uint32_t last_number_ = 0;
-  bool has_room_ = false;  ///< the engine was given room for packets
+  bool has_room_ = false;  ///< the engine has room for held packets
 };
 
 }  // namespace softhca::control

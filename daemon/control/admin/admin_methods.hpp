@@ -1,4 +1,4 @@
-// The methods of the admin socket: a table that every part of the control layer may add to.
+// The table of the admin socket's methods. Every part of the control layer may add methods.
 //
 //   methods.add("set", [&manager](const Json& params) -> RpcResult {
 //     const auto done = manager.apply(params);
@@ -6,9 +6,9 @@
 //     return Json{{"applied", true}};
 //   });
 //
-// Handlers run on the control thread, between two events of its loop, and are called with params
-// that are an object, an array or null (none given), and with who asks, if they take it. They may
-// throw nothing but what reading a Json of the wrong shape throws: that becomes "invalid params".
+// Handlers run on the control thread, between two events of its loop. Their params are an object,
+// an array or null (none given). Those that take a second parameter get the caller. Handlers may
+// throw only what reading a Json of the wrong shape throws: that becomes "invalid params".
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace softhca::control {
 
 using Json = nlohmann::json;
 
-/// Codes of JSON-RPC 2.0, and our own (positive ones are free for applications).
+/// Codes of JSON-RPC 2.0, and our own; positive codes are free for applications.
 enum class RpcCode : int {
   kParseError = -32700,
   kInvalidRequest = -32600,
@@ -37,20 +37,20 @@ enum class RpcCode : int {
   kInvalidParams = -32602,
   kInternalError = -32603,
   kRefused = 1,      ///< not enough is free: data = {resource, asked, free}
-  kNoSuchThing = 2,  ///< no tenant, level, TVL or queue pair of that name
+  kNoSuchThing = 2,  ///< the tenant, level, TVL or queue pair does not exist
   kBadConfig = 3,    ///< the configuration file has mistakes: data = {problems: [text...]}
   kNotLive = 4,      ///< cannot change while the daemon runs: data = {reasons: [text...]}
-  kNotAllowed = 6,   ///< is not a tenant's to change
-  kTooLarge = 5,     ///< the answer would be too long: ask for less at once
+  kNotAllowed = 6,   ///< a tenant may not change it
+  kTooLarge = 5,     ///< the answer would be too long: ask for fewer entries
 };
 
 struct RpcError {
   RpcCode code = RpcCode::kInternalError;
-  std::string message;  ///< fit for the operator: what, why, how to mend
+  std::string message;  ///< for the operator: what happened, why, how to fix it
   Json data;            ///< null: none
 };
 
-/// What a handler answers: a value, or an error.
+/// The answer of a handler: a value, or an error.
 class [[nodiscard]] RpcResult {
  public:
   RpcResult(Json value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
@@ -62,7 +62,8 @@ class [[nodiscard]] RpcResult {
   const Json& value() const { return *std::get_if<0>(&state_); }
   const RpcError& error() const { return *std::get_if<1>(&state_); }
 
-  /// They go to the client with the answer, unless that is one of a batch.
+  /// Attaches descriptors. They go to the client with the answer, unless the answer is part of a
+  /// batch.
   void attach(std::vector<UniqueFd> descriptors) { descriptors_ = std::move(descriptors); }
   std::vector<UniqueFd> take_descriptors() { return std::move(descriptors_); }
 
@@ -71,7 +72,8 @@ class [[nodiscard]] RpcResult {
   std::vector<UniqueFd> descriptors_;
 };
 
-/// More was asked than is free (mechanism A6). `what`: who asked, as "tenant ocean".
+/// Returns the error for a request of more than is free (mechanism A6). `what`: the requester, as
+/// "tenant ocean".
 RpcError refusal(std::string_view what, std::string_view resource, std::uint64_t asked,
                  std::uint64_t free);
 RpcError no_such(std::string_view what, std::string_view name);
@@ -79,11 +81,11 @@ RpcError invalid_params(std::string message);
 
 class AdminMethods {
  public:
-  /// `caller`: the process that connected, by the kernel; process 0: unknown.
+  /// `caller`: the process that connected, as the kernel reports it; process 0: unknown.
   using Handler = std::function<RpcResult(const Json& params, const PeerIdentity& caller)>;
 
-  /// Replaces a method of the same name. Set-up only. `handler` takes the parameters and the
-  /// caller, or the parameters alone.
+  /// Adds a method, or replaces the method of the same name. Set-up only. `handler` takes the
+  /// parameters and the caller, or the parameters alone.
   template <class F>
   void add(const std::string& name, F handler) {
     if constexpr (std::is_invocable_v<F&, const Json&>)
@@ -93,7 +95,7 @@ class AdminMethods {
     else
       put(name, std::move(handler));
   }
-  /// Null: there is none.
+  /// Returns the handler of a method. Null: the method does not exist.
   const Handler* find(std::string_view name) const;
 
  private:

@@ -1,5 +1,5 @@
-// The methods `qps` and `srqs`: lists that may be long, so they come in pages, and their changing
-// parts are copied on the engine's thread, a few at a time.
+// The methods `qps` and `srqs`. Their lists may be long, so they come in pages, and the engine's
+// thread copies the changing parts of a few objects at a time.
 #include <algorithm>
 #include <optional>
 
@@ -9,11 +9,11 @@
 namespace softhca::control {
 namespace {
 
-// Objects looked at in one task of the engine: some microseconds.
+// Objects copied in one task of the engine, which takes some microseconds.
 constexpr std::size_t kQueuePairStep = 128;
-constexpr std::size_t kSrqStep = 1;  // its score board is ranked
+constexpr std::size_t kSrqStep = 1;  // ranking its score board takes long
 
-/// What the engine changes of a queue pair.
+/// The state of a queue pair that the engine changes.
 struct QpShot {
   engine::QpState state{};
   Qpn destination;
@@ -22,7 +22,7 @@ struct QpShot {
   std::uint32_t commands = 0;
   std::uint32_t dedicated = 0;
   std::uint32_t started = 0;
-  std::uint32_t begun = 0;  ///< in all
+  std::uint32_t begun = 0;  ///< total so far
   std::uint32_t mtu = 0;
   std::uint32_t srq = 0;
   engine::RetryCounters retries;
@@ -30,8 +30,8 @@ struct QpShot {
   std::uint32_t srq_limit = 0;
   std::uint8_t srq_rule = 0;
   bool srq_quarantined = false;
-  const engine::Level* level = nullptr;  ///< which the control thread alone removes
-  Json rate;                             ///< null: it has none
+  const engine::Level* level = nullptr;  ///< only the control thread removes levels
+  Json rate;                             ///< null: none
   engine::QpFailure failure = engine::QpFailure::kNone;
 };
 
@@ -40,7 +40,7 @@ struct ShownQp {
   const engine::QueuePair* qp;
 };
 
-/// What the engine changes of a provisioned queue (mechanism D).
+/// The state of a provisioned queue that the engine changes (mechanism D).
 struct ProvisionShot {
   SrqPolicy policy;
   std::uint32_t active = 0;
@@ -51,14 +51,14 @@ struct ProvisionShot {
   receive::Alarm board;
 };
 
-/// A queue pair of the score board, or of the top drawers where no accounts are kept.
+/// A queue pair of the score board or, if the queue has no accounts, of the top drawers.
 struct UserShot {
   Qpn qpn;
   Gid peer;
   std::uint8_t rule = 0;
   bool own_limit = false;
   receive::Offender account;
-  std::uint32_t draws = 0;  ///< certainly its own, of those counted lately
+  std::uint32_t draws = 0;  ///< lower bound of its draws, of those counted lately
 };
 
 struct SrqShot {
@@ -125,7 +125,7 @@ QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
       .failure = qp.error.cause};
 }
 
-/// Who drew lately.
+/// Returns the queue pairs that drew lately.
 std::vector<UserShot> users_of(engine::Engine& engine, const engine::SharedReceiveQueue& srq,
                                const receive::Alarm& board) {
   std::vector<UserShot> users;
@@ -229,7 +229,7 @@ Json to_json(const ProvisionShot& shot) {
           {"refused", shot.refused}};
 }
 
-/// With accounts: what it holds, and its score.
+/// Returns a user of the queue; with an account, also what it holds and its score.
 Json to_json(const UserShot& user, bool has_account) {
   Json out = {{"qpn", user.qpn.value}, {"draws", user.draws}};
   if (user.peer != Gid{}) out["peer"] = resource::to_string(user.peer);
@@ -290,7 +290,8 @@ Json to_json(const ShownSrq& entry, const SrqShot& shot) {
   return out;
 }
 
-/// shot_of() for each entry's object, taken on the engine's thread, `step` in one task.
+/// Returns shot_of() of each entry's object, taken on the engine's thread, `step` objects in one
+/// task.
 template <class Shot, class Entry, class Object>
 std::vector<Shot> shots_of(engine::Worker& worker, const std::vector<Entry>& entries,
                            Object* Entry::*object, std::size_t step) {
@@ -305,8 +306,8 @@ std::vector<Shot> shots_of(engine::Worker& worker, const std::vector<Entry>& ent
 
 }  // namespace
 
-/// Queue pairs in the order of their numbers: {tenant?, after?, limit?}; `next` is there when there
-/// are more.
+/// Lists queue pairs in the order of their numbers: {tenant?, after?, limit?}. The answer has
+/// `next` if there are more.
 RpcResult AdminView::queue_pairs(const Json& params) {
   const auto tenant = param<std::string>(params, "tenant", "");
   if (!tenant.empty() && find_tenant(tenant) == nullptr) return no_such("tenant", tenant);
@@ -332,7 +333,8 @@ RpcResult AdminView::queue_pairs(const Json& params) {
   return out;
 }
 
-/// Shared receive queues in the order of their numbers; parameters and `next` as for queue_pairs().
+/// Lists shared receive queues in the order of their numbers. Parameters and `next` as for
+/// queue_pairs().
 RpcResult AdminView::shared_receive_queues(const Json& params) {
   const auto tenant = param<std::string>(params, "tenant", "");
   if (!tenant.empty() && find_tenant(tenant) == nullptr) return no_such("tenant", tenant);

@@ -1,4 +1,4 @@
-// The part of the method `qp.set` that is about the rates of a queue pair. They hold as long as the
+// The part of the method `qp.set` that sets the rates of a queue pair. They hold as long as the
 // queue pair exists.
 #include "daemon/control/admin/admin_view.hpp"
 #include "daemon/resource/allocation.hpp"
@@ -21,8 +21,9 @@ constexpr RateKey kRateKeys[] = {{"bytes_per_second", &RateLimits::bytes_per_sec
 
 /// One of the rates of a queue pair.
 struct RateTable {
-  const char* prefix;  ///< of its keys
-  Allocation first;    ///< of a tenant, whose ranges they have; the others follow it
+  const char* prefix;  ///< prefix of its keys
+  /// Allocation of a tenant with the range of the first key; those of the other keys follow it.
+  Allocation first;
 };
 constexpr const char* kMinimum = "min_bytes_per_second";
 constexpr RateTable kSent{"", Allocation::kRateBytes};
@@ -33,7 +34,7 @@ std::string name_of(const RateTable& table, const RateKey& key) {
   return std::string(table.prefix) + key.name;
 }
 
-/// f(table, key, which of the allocations of the table it has).
+/// Calls f(table, key, allocation) for each key. The allocation has the range of the key.
 template <class F>
 void for_each_key(F&& f) {
   for (const RateTable& table : {kSent, kInbound, kServed}) {
@@ -42,7 +43,7 @@ void for_each_key(F&& f) {
   }
 }
 
-/// The limits with what `params` says of them.
+/// Returns the limits with the changes of `params`.
 RateLimits changed(RateLimits limits, const RateTable& table, const Json& params) {
   for (const RateKey& key : kRateKeys) {
     const std::string name = name_of(table, key);
@@ -82,7 +83,8 @@ std::optional<RpcError> AdminView::check_rate(const Json& params) const {
   return wrong;
 }
 
-/// Minimums of queue pairs are part of that of their level or tenant.
+/// Checks the minimum rate. The minimums of queue pairs are parts of the minimum of their level or
+/// tenant.
 std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
                                                  const Json& params) const {
   if (!params.contains(kMinimum) || params.at(kMinimum).is_null()) return std::nullopt;

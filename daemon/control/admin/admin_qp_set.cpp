@@ -1,6 +1,6 @@
-// The method `qp.set`: the rate of a queue pair (admin_qp_rate.cpp); its limit and importance on
-// its shared receive queue (mechanisms D1, D6). They hold until the queue pair is gone or a null
-// takes them back.
+// The method `qp.set`: sets the rates of a queue pair (admin_qp_rate.cpp), and its limit and
+// importance on its shared receive queue (mechanisms D1, D6). They hold until the queue pair ends,
+// or until a null restores the default.
 #include "daemon/control/admin/admin_view.hpp"
 
 namespace softhca::control {
@@ -9,8 +9,8 @@ namespace {
 using engine::ReceiveQueues;
 using receive::Member;
 
-/// Reads a member of `params` that is a whole number up to `most`, or null; nothing is read where
-/// it is not there. False: it is something else.
+/// Reads a member of `params`: a whole number up to `most`, or null. Does nothing if the member is
+/// absent. Returns false if it has another value.
 template <class T>
 bool read_term(const Json& params, const char* key, T most, T if_null, std::optional<T>& out) {
   if (!params.contains(key)) return true;
@@ -63,8 +63,9 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
 
 RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
                                        const ReceiveQueues::ReceiveTerms& terms) {
-  // Queues whose tenant has no limits have no provisioner. It is made here, so that the engine need
-  // not; queue pairs and queues come and go on this thread alone.
+  // Queues of a tenant without limits have no provisioner. This thread makes it, so that the engine
+  // need not allocate. The queue stays valid: only this thread makes and removes queue pairs and
+  // queues.
   engine::SharedReceiveQueue* srq = nullptr;
   std::uint32_t entries = 0;
   bool provisioned = false;

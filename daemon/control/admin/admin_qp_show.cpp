@@ -1,5 +1,5 @@
-// The method `qp.show`: one queue pair with its attributes and its last events. Of one that failed
-// and is gone since, what the journal has kept.
+// The method `qp.show`: one queue pair with its attributes and its last events. If the queue pair
+// failed and is gone, the journal's entry of the failure.
 #include <optional>
 
 #include "daemon/control/admin/admin_view.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::system_clock;
 
-/// What the engine changes of it.
+/// The state of the queue pair that the engine changes.
 struct Details {
   engine::QpState state{};
   Time since{};
@@ -96,7 +96,7 @@ RpcResult AdminView::show_queue_pair(const Json& params) {
   std::optional<engine::QpType> type;
   Details details;
   adapter_.worker.run([&](engine::Engine& engine) {
-    // Queue pairs come and go on this thread: it is still there.
+    // Only this thread removes queue pairs, so it still exists.
     const engine::QueuePair& qp = *engine.find_queue_pair(Qpn(qpn));
     type = qp.type;
     details = {.state = qp.state,

@@ -5,7 +5,8 @@
 namespace softhca::control {
 namespace {
 
-/// Names of processes are bytes of their choice: what is not UTF-8 is replaced.
+/// Returns the text of a value. Replaces invalid UTF-8, as the names of processes are arbitrary
+/// bytes.
 std::string text_of(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -19,8 +20,8 @@ std::string failure(const Json& id, const RpcError& error) {
   return text_of(reply);
 }
 
-/// True: arrays and objects are nested deeper than `most`. Checked before parsing, since copying or
-/// printing a value calls itself for each level of it.
+/// True if arrays and objects are nested deeper than `most`. Checked before parsing, since copying
+/// and printing a value recurses into each level of it.
 bool too_deep(std::string_view text, std::size_t most) {
   std::size_t depth = 0;
   bool in_string = false;
@@ -42,7 +43,7 @@ bool too_deep(std::string_view text, std::size_t most) {
 
 bool is_id(const Json& id) { return id.is_string() || id.is_number() || id.is_null(); }
 
-/// What is wrong with the form of a request; null: nothing.
+/// Returns the fault in the form of a request. Null: none.
 const char* fault_of(const Json& request) {
   if (!request.is_object()) return "a request is an object";
   const auto version = request.find("jsonrpc");
@@ -71,7 +72,7 @@ RpcResult call(const AdminMethods& methods, const Json& request, const PeerIdent
   }
 }
 
-/// The reply to one request; empty: it is a notification, which gets none.
+/// Returns the reply to one request; empty for a notification.
 std::string answer_one(const AdminMethods& methods, const Json& request, std::size_t room,
                        const PeerIdentity& caller, std::vector<UniqueFd>* descriptors) {
   if (const char* fault = fault_of(request)) {

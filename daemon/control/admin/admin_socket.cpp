@@ -14,7 +14,7 @@
 namespace softhca::control {
 namespace {
 
-// Bytes read at once; bounded, so that a client that sends much keeps nobody waiting.
+// Bytes read at once; bounded, so that a client that sends much does not delay others.
 constexpr std::size_t kPortion = std::size_t{64} << 10;
 
 bool again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -85,7 +85,7 @@ void AdminSocket::end(Client& client) {
   clients_.erase(client.self);
 }
 
-/// One step of a client: write what is due, else answer a line, else read.
+/// Does one step for a client: writes its output, else answers a line, else reads.
 void AdminSocket::serve(Client& client) {
   if (!client.output.empty()) {
     if (!write(client)) return end(client);
@@ -96,11 +96,12 @@ void AdminSocket::serve(Client& client) {
   }
   const bool due = !client.output.empty() || client.has_line();
   if (client.ended && !due) return end(client);
-  // With a line left to answer the socket only has to be writable, which wakes us for it.
+  // If a line is left to answer, the socket is watched for being writable, so that the next step
+  // follows at once.
   if (!watch(client.socket.get(), &client, due ? EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD)) end(client);
 }
 
-/// False: the client is gone.
+/// Reads from a client. Returns false if the client is gone.
 bool AdminSocket::read(Client& client) {
   std::array<char, kPortion> bytes;
   ssize_t got = peek(client.socket.get(), std::as_writable_bytes(std::span(bytes)));
@@ -135,7 +136,7 @@ void AdminSocket::answer_line(Client& client) {
   client.searched = std::min(client.input.find('\n'), client.input.size());
 }
 
-/// False: the client is gone.
+/// Writes to a client. Returns false if the client is gone.
 bool AdminSocket::write(Client& client) {
   std::vector<int> descriptors;
   for (const UniqueFd& descriptor : client.descriptors) descriptors.push_back(descriptor.get());

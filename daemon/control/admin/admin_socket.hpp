@@ -1,8 +1,8 @@
-// The admin socket: a Unix stream socket on which every line is a request or batch of JSON-RPC 2.0
-// and is answered with a line. Runs in the control thread and never waits: it has an epoll
-// descriptor of its own, which the control thread's loop looks at, and does one bounded thing at a
-// time. A client that does not read its answers is not read from, so what is kept for it is bounded
-// by one request and one answer.
+// The admin socket: a Unix stream socket. Each line is a request or batch of JSON-RPC 2.0, and the
+// daemon answers it with a line. The socket runs on the control thread and never blocks: the loop
+// of the control thread watches its epoll descriptor, and each call of serve() does one bounded
+// step. The socket does not read from a client that does not read its answers. So it buffers at
+// most one request and one answer per client.
 #pragma once
 
 #include <cstddef>
@@ -26,26 +26,27 @@ class AdminSocket {
   struct Limits {
     std::size_t line = std::size_t{1} << 20;  ///< bytes of a request
     std::size_t clients = 32;
-    std::size_t lines_per_tick = 0;  ///< answered between two calls of tick(); 0: any number
+    std::size_t lines_per_tick = 0;  ///< lines answered between two calls of tick(); 0: any number
     RpcLimits rpc{};
   };
 
-  /// `owner`: name of the tenant whose socket it is; empty: the operator's.
+  /// `owner`: name of the tenant that the socket is for; empty: the operator.
   explicit AdminSocket(const AdminMethods& methods, BlockingCalls& calls)
       : AdminSocket(methods, calls, {}, Limits{}) {}
   AdminSocket(const AdminMethods& methods, BlockingCalls& calls, std::string owner, Limits limits)
       : methods_(methods), calls_(calls), owner_(std::move(owner)), limits_(limits) {}
   ~AdminSocket();
 
-  /// Errors as listen_at().
+  /// Opens the socket. Errors as listen_at().
   Outcome open(const std::string& path, const SocketPermissions& permissions);
-  /// Readable when serve() has something to do.
+  /// Returns a descriptor that is readable when serve() has something to do.
   int fd() const { return epoll_.get(); }
-  /// Accepts a client, or reads from one, answers one line of one, or writes to one.
+  /// Accepts a client, reads from one, answers one line of one, or writes to one.
   void serve();
-  /// Once a second: listens again after descriptors ran out, and answers again after a pause.
+  /// Listens again after descriptors ran out, and ends a pause. Call it once a second.
   void tick();
-  /// True: so many lines were answered that serve() is to be called only after the next tick().
+  /// True if the socket has answered lines_per_tick lines. Then serve() has to wait for the next
+  /// tick().
   bool is_paused() const {
     return limits_.lines_per_tick != 0 && answered_ >= limits_.lines_per_tick;
   }
@@ -57,9 +58,9 @@ class AdminSocket {
     std::string input;
     std::size_t searched = 0;  ///< bytes of input without a newline
     std::string output;
-    std::size_t written = 0;            ///< bytes of output
-    std::vector<UniqueFd> descriptors;  ///< that go with its first byte
-    bool ended = false;                 ///< sends no more
+    std::size_t written = 0;            ///< bytes of output that were sent
+    std::vector<UniqueFd> descriptors;  ///< sent with the first byte of output
+    bool ended = false;                 ///< the client sends no more
     std::list<Client>::iterator self;
 
     bool has_line() const { return searched < input.size(); }

@@ -16,7 +16,7 @@ Json addresses_of(const engine::Tenant& tenant, const engine::Engine& engine) {
   return out;
 }
 
-/// What a tenant's programs take as they ask for it: limits and use, by kind.
+/// Returns the limits and the use of objects that a tenant's programs take on request, by kind.
 Json limits_of(const resource::Accounts& accounts) {
   Json out = Json::object();
   resource::for_each_kind([&](resource::Kind kind) {
@@ -29,7 +29,7 @@ Json limits_of(const resource::Accounts& accounts) {
   return out;
 }
 
-/// VCBs of a tenant: what its levels share, and what they have of their own (mechanism A3).
+/// Returns the VCBs of a tenant together with those of its levels (mechanism A3).
 Json vcbs_of(const engine::Tenant& tenant) {
   Json out = control::to_json(tenant.control.vcbs);
   out["refused"] = tenant.control.vcbs_refused.value();
@@ -42,8 +42,8 @@ Json vcbs_of(const engine::Tenant& tenant) {
   return out;
 }
 
-/// Who made the level, and which programs belong to it. `config`: null: it is not configured any
-/// more.
+/// Adds whether the tenant made the level, and the rules that assign programs to it. `config`: null
+/// if the level is no longer configured.
 void add_rules(Json& entry, const resource::LevelConfig* config) {
   if (config == nullptr) return;
   entry["own"] = config->own;
@@ -58,7 +58,7 @@ void add_rules(Json& entry, const resource::LevelConfig* config) {
   add("own_traffic_classes", config->own_rules.traffic_classes);
 }
 
-/// `sent`: null for what is leaving.
+/// `sent`: null for a tenant or level that is leaving.
 void add_minimum(Json& out, const SentLimits* sent, const Counter& first) {
   out["minimum"] = {{"bytes_per_second", sent != nullptr ? sent->min_bytes_per_second : 0},
                     {"first_bytes", first.value()}};
@@ -139,7 +139,8 @@ void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
       return RpcError{RpcCode::kNotAllowed, "this socket explains tenant " + name + " alone", {}};
     RpcResult explained =
         explain(Json{{"name", name}, {"level", param<std::string>(params, "level", "")}});
-    if (explained) explained.value().erase("engine_s");  // how busy others are is not its to know
+    // A tenant must not know how busy others are.
+    if (explained) explained.value().erase("engine_s");
     return explained;
   });
 }

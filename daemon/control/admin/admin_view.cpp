@@ -18,7 +18,7 @@ using std::chrono::system_clock;
 
 constexpr std::size_t kLargestPage = 1000;
 
-/// `own`: what the daemon has in the pool for itself, beyond what the operator divides.
+/// `own`: the part of the daemon itself, beyond what the operator divides.
 Json to_json(const QuotaPool& pool, std::uint32_t own = 0) {
   return {{"total", pool.total() - own},
           {"unallocated", pool.unallocated()},
@@ -39,7 +39,8 @@ std::string hex(const MacAddress& mac) {
   return text;
 }
 
-/// The text of an event, for people; the queue pair and the process have fields of their own.
+/// Returns the text of an event, for the operator. The queue pair and the process have their own
+/// fields.
 std::string text_of(const engine::DaemonEvent& event) {
   using engine::DaemonEventKind;
   const std::string amount = std::to_string(event.amount);
@@ -80,8 +81,8 @@ std::string text_of(const engine::DaemonEvent& event) {
   return event.cause;
 }
 
-/// What TVLs hold and wait for, all together: those of a tenant or, if `level` is given, of that
-/// level.
+/// Returns the sums of what TVLs hold and wait for: the TVLs of a tenant or, if `level` is not
+/// null, of that level.
 Json tvl_totals(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
   std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
   std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
@@ -107,12 +108,12 @@ Json tvl_totals(const engine::Engine& engine, TenantId tenant, const engine::Lev
           {"kicks_refused", kicks_refused}};
 }
 
-/// Number and sum of the waits from kick to start so far.
+/// Returns the number and the sum of the waits from kick to start so far.
 Json to_json(const Histogram& wait) {
   return {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}};
 }
 
-/// Counters of the commands of a level's programs; its tenant's counters count the same.
+/// Returns the counters of a level's programs. The tenant's counters count the same events.
 Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
                  const engine::Level& level) {
   const engine::LevelCounters& c = level.counters;
@@ -261,7 +262,7 @@ Json AdminView::ports() const {
   return ports;
 }
 
-/// What is divided among tenants, and what they take as they ask for it.
+/// Returns the pools that are divided among tenants, and those that tenants take from on request.
 Json AdminView::pools() const {
   Json pools = {{"vcbs", to_json(adapter_.vcbs)},
                 {"pcbs", to_json(adapter_.engine.pcbs().quota(),

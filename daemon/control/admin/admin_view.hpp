@@ -1,11 +1,11 @@
-// The methods of the admin socket that look at objects: status, tenants, tenant.show, explain, qps,
+// The methods of the admin socket that show objects: status, tenants, tenant.show, explain, qps,
 // qp.show, srqs, events, counters; and qp.set, which changes one. docs/admin-socket.md describes
-// what each takes and answers.
+// their parameters and answers.
 //
-// Whatever the engine's thread alone may read is copied there into plain structures, a few objects
-// at a time; text is made of it here. The files: admin_view.cpp (status, counters, events),
-// admin_tenants.cpp, admin_explain.cpp, admin_objects.cpp (queue pairs, shared receive queues),
-// admin_qp_show.cpp, admin_qp_set.cpp, admin_qp_rate.cpp.
+// The engine's thread copies the state that only it may read into plain structures, a few objects
+// at a time. The control thread converts these to text. The files: admin_view.cpp (status,
+// counters, events), admin_tenants.cpp, admin_explain.cpp, admin_objects.cpp (queue pairs, shared
+// receive queues), admin_qp_show.cpp, admin_qp_set.cpp, admin_qp_rate.cpp.
 #pragma once
 
 #include <chrono>
@@ -23,22 +23,21 @@ class AdminView {
  public:
   using Sessions = std::function<std::vector<const Session*>()>;
 
-  /// What a tenant may have of rdma_cm, and what it has.
+  /// Returns a tenant's limits and use of rdma_cm.
   using ConnectionsOf = std::function<Json(const engine::Tenant&)>;
 
-  /// `sessions`: returns those in existence. `connections`: empty: tenant.show says nothing of
-  /// rdma_cm.
+  /// `sessions`: returns the existing sessions. `connections`: empty: tenant.show omits rdma_cm.
   AdminView(Adapter& adapter, Sessions sessions, ConnectionsOf connections = {})
       : adapter_(adapter), sessions_(std::move(sessions)), connections_(std::move(connections)) {}
 
-  /// Must outlive the methods.
+  /// Adds the methods. This object must outlive them.
   void add_to(AdminMethods& methods);
-  /// What `status` says of faults; without, nothing.
+  /// Sets the function that returns the faults for `status`. Without it, `status` shows none.
   void show_faults(std::function<Json()> faults) { faults_ = std::move(faults); }
-  /// Adds `tenant.show` and `explain` for that tenant alone.
+  /// Adds `tenant.show` and `explain` for this tenant only.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
-  /// Copies the engine's latest events into the journal; about once a second, as it keeps only a
-  /// few.
+  /// Copies the engine's latest events into the journal. Call it about once a second, as the engine
+  /// keeps only a few.
   void take_engine_events();
 
  private:
@@ -75,10 +74,11 @@ class AdminView {
   static bool names_rate(const Json& params);
   std::optional<RpcError> check_rate(const Json& params) const;
   std::optional<RpcError> check_minimum(const engine::QueuePair& qp, const Json& params) const;
-  /// REQUIRES: checked. A queue pair that is gone has none.
+  /// Sets the rates of a queue pair. Does nothing if the queue pair is gone. REQUIRES: check_rate()
+  /// and check_minimum() passed.
   void set_rate(Qpn qpn, const Json& params);
 
-  /// Null: there is none of that name.
+  /// Returns a tenant. Null: unknown name.
   const engine::Tenant* find_tenant(const std::string& name) const;
   const engine::Tenant* find_tenant(TenantId id) const;
 
@@ -87,29 +87,29 @@ class AdminView {
   ConnectionsOf connections_;
   std::function<Json()> faults_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  std::uint64_t engine_events_ = 0;  ///< of the engine's log, taken over into the journal
+  std::uint64_t engine_events_ = 0;  ///< events of the engine's log that were copied to the journal
 };
 
-/// A string or number of `params`; `otherwise` when it is not there. Throws what Json throws on a
-/// value of another type.
+/// Returns a string or number of `params`, or `otherwise` if it is absent. Throws what Json throws
+/// on a value of another type.
 template <class T>
 T param(const Json& params, const char* key, T otherwise) {
   if (!params.is_object() || !params.contains(key)) return otherwise;
   return params.at(key).get<T>();
 }
 
-/// How many to answer with at once: `limit` of `params`, at most and by default 1000.
+/// Returns the number of entries of a page: `limit` of `params`; at most and by default 1000.
 std::size_t page_limit(const Json& params);
 
-/// Adds `throttled`, now, and `throttled_s`, before.
+/// Adds `throttled`, the current state, and `throttled_s`, the time of past throttling in seconds.
 void add_throttling(Json& out, const engine::RateGate& gate);
-/// Adds `inbound` and `served`, each with these and `rated_bytes`.
+/// Adds `inbound` and `served`, each with these members and `rated_bytes`.
 void add_throttling(Json& out, const engine::PeerGates& gates);
-/// Limits, the minimum, {throttled, throttled_s}, and limits and these of `inbound` and `served`.
-/// On the engine's thread.
+/// Returns the limits, the minimum and the throttling of the send rate, and limits and throttling
+/// of `inbound` and `served`. Call it on the engine's thread.
 Json to_json(const engine::QpRates& rates, const Rate& minimum);
 
-/// {guaranteed, in_use, shared, high_water, draining}
+/// Returns {guaranteed, in_use, shared, high_water, draining, lent, may_share}.
 Json to_json(const Quota& quota);
 
 }  // namespace softhca::control

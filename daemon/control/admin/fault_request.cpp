@@ -13,7 +13,8 @@ using engine::FaultDirection;
 using engine::FaultKind;
 using engine::FaultTerms;
 
-// Bounds. A fault that was forgotten ends after kForSeconds.
+// Bounds of the parameters. A fault without `for_s` ends after kForSeconds, even if the operator
+// forgets it.
 constexpr double kForSeconds = 300;
 constexpr double kLeastForSeconds = 0.1;
 constexpr double kMostForSeconds = 86400;
@@ -41,7 +42,7 @@ std::string decimal(double number) {
   return text;
 }
 
-/// Reads members of the parameters; the first that is wrong is told.
+/// Reads members of the parameters. Keeps the first error.
 class Reader {
  public:
   explicit Reader(const Json& params) : params_(params) {}

@@ -6,7 +6,7 @@
 namespace softhca::control {
 namespace {
 
-constexpr std::uint32_t kRounded = 16;  ///< sizes are advised in steps of so many
+constexpr std::uint32_t kRounded = 16;  ///< sizes are advised in steps of this many
 constexpr std::uint32_t kReserve = 8;   ///< an eighth above the peak
 
 std::string text_of(std::uint64_t number) { return std::to_string(number); }
@@ -27,15 +27,16 @@ std::string name_of(const SrqUser& user) {
          (user.peer.empty() ? "" : " (peer " + user.peer + ")");
 }
 
-/// Where its limit comes from, and how to set another.
+/// Returns the setting that the limit comes from, and that changes it.
 std::string setting_of(const SrqUser& user) {
   if (user.own_limit) return "softhcactl qp set " + text_of(user.qpn.value) + " srq_limit";
   if (user.rule != 0) return "limit of srq_rule " + text_of(user.rule);
   return "srq.limit of the tenant";
 }
 
-/// An attempt that found none is made again until there is one, so how many are missing is known
-/// only by who waited: each needs one at least.
+/// Returns advice on the size of a queue. An attempt that found no receive is repeated until there
+/// is one. So the attempts do not tell how many receives are missing. The queue pairs that waited
+/// do: each needs at least one.
 std::string size_advice(const SrqFigures& it) {
   const std::string peak = "peak " + text_of(it.peak) + " of " + text_of(it.size);
   if (it.empty == 0) {
@@ -85,7 +86,7 @@ std::vector<std::string> advice_on(const SrqFigures& figures) {
     advice.push_back(share_of(figures.refused, figures.refused + figures.draws) +
                      " of attempts were refused by limits (" + text_of(figures.refused) +
                      "): their senders wait");
-  // Short of receives: then it matters who takes them.
+  // If the queue runs short of receives, its largest users matter.
   const bool short_of = figures.empty != 0 || figures.peak > figures.size - figures.size / 8;
   for (const SrqUser& user : figures.users) {
     if (user.quarantined)

@@ -40,7 +40,7 @@ std::uint64_t of(const Source& f) {
   return f.own.value(what);
 }
 
-// The counters of IBA 16.1.3.5, except port_xmit_wait, which nothing counts.
+// The counters of IBA 16.1.3.5, except port_xmit_wait, which the daemon does not count.
 constexpr Figure kCounters[] = {
     {"port_xmit_data", [](const Source& f) { return f.port.transmitted_octets / 4; }},
     {"port_rcv_data", [](const Source& f) { return f.port.received_octets / 4; }},
@@ -53,9 +53,9 @@ constexpr Figure kCounters[] = {
     {"port_rcv_errors", [](const Source& f) { return f.port.receive_errors; }},
     {"port_xmit_discards", [](const Source& f) { return f.port.transmit_discards; }},
     {"link_downed", [](const Source& f) { return f.link_downed; }},
-    // A port that begins with Ethernet frames has no InfiniBand link below it: no symbols, no flow
-    // control, no virtual lane 15, no end-bad-packet delimiter, and does not filter by partition
-    // for a switch. None of these can happen.
+    // The link of a RoCE port is Ethernet, not InfiniBand. It has no symbols, no flow control, no
+    // virtual lane 15 and no end-bad-packet delimiter, and does not filter by partition for a
+    // switch. So these counters stay 0.
     {"symbol_error", none},
     {"link_error_recovery", none},
     {"local_link_integrity_errors", none},
@@ -67,7 +67,7 @@ constexpr Figure kCounters[] = {
     {"port_xmit_constraint_errors", none},
 };
 
-// Names of mlx5's driver where it has one.
+// The names are those of the mlx5 driver where it has one.
 constexpr Figure kHardwareCounters[] = {
     {"lifespan", [](const Source&) -> std::uint64_t { return 1000; }},  // ms between figures
     {"out_of_sequence", of<Count::kOutOfSequence>},
@@ -104,7 +104,7 @@ constexpr Kind kKinds[] = {{"counters", kCounters}, {"hw_counters", kHardwareCou
 
 bool is_lacking(int error) { return error == EINVAL || error == ENOSYS || error == EXDEV; }
 
-/// Makes a new file in place of whatever is there: no link is followed, and no FIFO waited for.
+/// Makes a new file in place of an existing one. Follows no link, and waits for no FIFO.
 UniqueFd create(const std::string& path) {
   ::unlink(path.c_str());
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -119,7 +119,7 @@ std::string CounterFiles::staged_in(const std::string& tenant_folder) {
 CounterFiles::CounterFiles(const std::string& root, const std::string& device) {
   namespace fs = std::filesystem;
   const std::string staged = staged_in(fs::path(root).parent_path().string());
-  std::error_code error;  // update() tells of what could not be made
+  std::error_code error;  // update() reports what could not be made
   fs::remove_all(staged, error);
   fs::create_directories(staged, error);
   const std::string zero = staged + "/zero";
@@ -176,7 +176,7 @@ Outcome CounterFiles::show(Folder& folder, const std::vector<std::uint64_t>& fig
     return {};
   }
   if (!is_lacking(errno)) return system_error("cannot show " + staged.path);
-  // This file system cannot exchange folders: the files are written where they are shown.
+  // This file system cannot exchange folders, so the files are written in the visible folder.
   staged = shown;
   return show(folder, figures, kind);
 }
@@ -189,7 +189,7 @@ bool CounterFiles::write(const std::string& path, File& file, std::uint64_t figu
   constexpr int kFlags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const UniqueFd fd = file.own ? UniqueFd(::open(path.c_str(), kFlags)) : create(path);
   file.own = static_cast<bool>(fd);
-  // Errors of a port go down when the tenant leaves it.
+  // A figure can decrease: the errors of a port no longer count when the tenant leaves it.
   const bool shorter = !file.figure || figure < *file.figure;
   file.figure.reset();
   if (!fd || ::pwrite(fd.get(), text.data(), static_cast<std::size_t>(length), 0) != length ||

@@ -1,6 +1,6 @@
-// The folders `counters` and `hw_counters` of the port in a device tree, as the kernel has them,
-// for programs that read those of any adapter: node_exporter, collectd, scripts. docs/metrics.md
-// has the table.
+// The folders `counters` and `hw_counters` of the port in a device tree, as the kernel has them.
+// They are for programs that read those of any adapter: node_exporter, collectd, scripts.
+// docs/metrics.md has the table.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,30 @@
 
 namespace softhca::control {
 
-/// Regular files, since only the kernel can make up figures as they are read. New figures are
-/// written in a second copy of a folder, which then changes places with the first: a program that
-/// opens a file and reads it finds one figure or the next, all figures of a folder are of one
-/// moment, and files are written over instead of replaced. (Renaming each file over the one before
-/// takes ext4 1 to 4 ms, as it writes the new one to the disk first; writing in place could show a
-/// reader some digits of both.)
+/// Regular files, since only the kernel can generate figures on reading. update() writes new
+/// figures to a second copy of a folder, and then exchanges the two copies. A program that opens
+/// and reads a file gets the old figure or the new one. All figures of a folder are of one moment.
+/// Files are overwritten, not replaced. Renaming each file over its predecessor takes ext4 1 to 4
+/// ms, as it first writes the new file to the disk. Writing in place could show a reader digits of
+/// both figures.
 class CounterFiles {
  public:
   /// Makes the folders in the tree below `root`; update() makes the files.
   CounterFiles(const std::string& root, const std::string& device);
 
-  /// Brings the folders in which a figure has changed up to date. The work is bounded, and readers
-  /// cannot make it wait. Errors name the file; the next call tries it again.
+  /// Updates the folders in which a figure has changed. The work is bounded, and readers cannot
+  /// delay it. Errors name the file; the next call tries again.
   Outcome update(const engine::Tenant& tenant,
                  const std::vector<std::unique_ptr<engine::PortBinding>>& ports);
 
-  /// Where the second copies are: beside the tree, so that programs that list or copy the tree do
-  /// not meet them.
+  /// Returns the folder of the second copies. It lies beside the tree, so that programs that list
+  /// or copy the tree do not find it.
   static std::string staged_in(const std::string& tenant_folder);
 
  private:
   struct File {
-    std::optional<std::uint64_t> figure;  ///< in it; none: not known
-    bool own = false;                     ///< no link to the one of all that are 0
+    std::optional<std::uint64_t> figure;  ///< the figure in the file; nothing: unknown
+    bool own = false;  ///< a file of its own, not a link to the shared file that holds 0
   };
   struct Copy {
     std::string path;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a file is written first: programs may be reading the one that is there.
+/// Returns the path at which a file is written first, as programs may be reading the existing file.
 fs::path staged_of(const fs::path& name) {
   return name.parent_path() / ("." + name.filename().string());
 }
@@ -45,11 +45,11 @@ class TreeWriter {
   }
 
   const std::string& failure() const { return failure_; }
-  /// Files that are written beside the ones they replace.
+  /// Returns the files that are written beside those that they replace.
   std::vector<std::string>& staged() { return staged_; }
 
  private:
-  /// `make` writes what is to be at `name`, beside it; false: it cannot.
+  /// Makes the entry `name`. `make` writes it beside its place, and returns false if it cannot.
   template <class Make>
   void put(const fs::path& name, Make&& make) {
     if (!failure_.empty()) return;
@@ -85,14 +85,14 @@ void write_state(TreeWriter& tree, const std::string& device, bool active) {
   tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
-/// The folder of what the kernel calls the device's parent, below the root of its tree.
+/// Returns the folder of the device's parent, as the kernel calls it, below the root of the tree.
 fs::path parent_folder(const std::string& device) { return fs::path("devices/softhca") / device; }
 
-/// The folder of a device's network interfaces, below the root of its tree.
+/// Returns the folder of a device's network interfaces, below the root of its tree.
 fs::path interface_folder(const std::string& device) { return parent_folder(device) / "net"; }
 
-/// Where an address is on no interface, the preload library shows one that is named after the
-/// device.
+/// Returns the interface for addresses that are not on an interface. The preload library shows it,
+/// under a name taken from the device.
 std::string own_interface(const std::string& device) { return device.substr(0, IFNAMSIZ - 1); }
 
 std::string interface_of(const DeviceDescription& device, const DeviceDescription::Entry& entry) {
@@ -119,7 +119,7 @@ void write_addresses(TreeWriter& tree, const DeviceDescription& device) {
       tree.link(interface_folder(device.name) / interface, fs::path("/sys/class/net") / interface);
 }
 
-/// What programs read of an interface of the kernel.
+/// Writes what programs read of an interface of the kernel.
 void write_own_interface(TreeWriter& tree, const DeviceDescription& device) {
   const std::string name = own_interface(device.name);
   const fs::path folder = interface_folder(device.name) / name;
@@ -127,7 +127,7 @@ void write_own_interface(TreeWriter& tree, const DeviceDescription& device) {
   tree.file(folder / "address",
             fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", guid >> 56, guid >> 48 & 0xff,
                         guid >> 40 & 0xff, guid >> 16 & 0xff, guid >> 8 & 0xff, guid & 0xff));
-  tree.file(folder / "ifindex", "61440");  // beyond those of a kernel, and Open MPI takes 16 bits
+  tree.file(folder / "ifindex", "61440");  // above the kernel's indices; Open MPI takes 16 bits
   tree.file(folder / "mtu", "9000");
   tree.file(folder / "operstate", "up");
   tree.file(folder / "carrier", "1");
@@ -139,7 +139,7 @@ void write_own_interface(TreeWriter& tree, const DeviceDescription& device) {
   tree.link(fs::path("class/net") / name, fs::path("../..") / folder);
 }
 
-/// Writes which processors are near: all are.
+/// Writes the processors near the device: all of them.
 void write_locality(TreeWriter& tree, const std::string& device) {
   const fs::path folder = parent_folder(device);
   std::string online;
@@ -155,7 +155,8 @@ Outcome result_of(const TreeWriter& tree) {
 
 constexpr const char* kRealFolders[] = {"class/infiniband", "class/infiniband_verbs"};
 
-/// Calls f(name) for every entry of a folder that may not be there, or go at any moment.
+/// Calls f(name) for every entry of a folder. The folder may be missing, and entries may go at any
+/// moment.
 template <class F>
 void for_each_name(const fs::path& folder, F&& f) {
   std::error_code error;
@@ -170,7 +171,7 @@ bool is_link_to(const fs::path& link, const fs::path& there) {
   return fs::read_symlink(link, error) == there && !error;
 }
 
-/// Only what a daemon of ours wrote holds the path of its socket.
+/// True if a daemon wrote the tree: only then does it hold the path of a socket.
 bool is_device_tree(const fs::path& root) {
   bool found = false;
   const fs::path devices = root / "class/infiniband";
@@ -216,15 +217,16 @@ void link_real_devices(const std::string& root, const std::string& real) {
 
 void remove_tenant_folder(const std::string& folder) {
   std::error_code error;
-  fs::remove_all(fs::path(folder) / "sysfs", error);  // links to the kernel's devices, not these
-  std::vector<fs::path> sockets;  // of the tenant, of its levels, and by which it divides itself
+  // Removes links to the kernel's devices, not the devices.
+  fs::remove_all(fs::path(folder) / "sysfs", error);
+  std::vector<fs::path> sockets;  // of the tenant and its levels, and its control socket
   for_each_name(folder, [&](const fs::path& name) {
     if (name == "socket" || name == "control.sock" || name.extension() == ".socket")
       sockets.push_back(fs::path(folder) / name);
   });
   for (const fs::path& socket : sockets) fs::remove(socket, error);
   fs::remove_all(CounterFiles::staged_in(folder), error);
-  fs::remove(folder, error);  // unless somebody else keeps something there
+  fs::remove(folder, error);  // fails if other files are there
 }
 
 void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std::string>& kept) {

@@ -11,15 +11,15 @@ namespace softhca::control {
 
 struct PortIdentity {
   MacAddress mac;
-  Gid address;  ///< its first
+  Gid address;  ///< its first address
 };
 
-/// Tells this daemon from all others that its tenants can meet: those of this machine have other
-/// runtime directories, those of other machines other ports. It is the same after a restart with
-/// the same directory and ports.
+/// Returns a number that distinguishes this daemon from all others that its tenants can reach.
+/// Other daemons of this machine have other runtime directories, those of other machines other
+/// ports. A restart with the same directory and ports returns the same number.
 std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const PortIdentity> ports);
 
-/// An EUI-64 with the "locally administered" bit set. Host byte order, never 0.
+/// Returns an EUI-64 with the "locally administered" bit set. Host byte order, never 0.
 std::uint64_t node_guid(std::uint64_t daemon, std::string_view tenant);
 
 }  // namespace softhca::control

@@ -54,13 +54,13 @@ Outcome ReloadChange::draft_tenant(const TenantConfig& entry) {
 }
 
 Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
-  // The rows of tenants that are leaving are taken, and so are those of the tenants added so far.
+  // Leaving tenants and the tenants added so far occupy rows.
   std::vector<const engine::Tenant*> rows;
   for (const auto& there : site_.adapter.tenants) rows.push_back(there.get());
   for (const auto& there : added_) rows.push_back(there.get());
   auto id = free_tenant_id(rows, wanted_);
   if (!id) {
-    // Tenants that have nothing to wait for make room.
+    // Removed tenants without connections free their rows.
     std::erase_if(rows, [&](const engine::Tenant* tenant) {
       const auto& gone = allotments_.gone;
       return std::find(gone.begin(), gone.end(), tenant) != gone.end();
@@ -88,7 +88,7 @@ void ReloadChange::draft_levels(engine::Tenant& tenant, const TenantConfig& entr
       allotments_.new_levels.push_back({&tenant, make_level(level), nullptr});
 }
 
-/// REQUIRES: the level is drafted.
+/// Returns a level of a tenant, existing or new. REQUIRES: the level is drafted.
 engine::Level& ReloadChange::level_of(const engine::Tenant& tenant,
                                       const resource::LevelConfig& entry) const {
   const auto there = std::find_if(tenant.levels.begin(), tenant.levels.end(),

@@ -1,5 +1,5 @@
-// A configuration that is to come into force on a running adapter: what follows from it, and the
-// steps that put it into force, all of them or none.
+// A configuration that will come into force on a running adapter: its consequences, and the steps
+// that put it into force, all of them or none.
 //
 // The files: change.cpp (draft, outcome), change_steps.cpp (the steps).
 #pragma once
@@ -19,14 +19,14 @@
 
 namespace softhca::control {
 
-/// Starts a metrics endpoint at another address. What it returns is called to replace the endpoint
-/// in use, or destroyed to give the new one up.
+/// Starts a metrics endpoint at another address. Call the returned function to replace the endpoint
+/// in use. Destroy it to drop the new endpoint.
 using ReplaceMetrics = std::function<void()>;
 using MoveMetrics = std::function<Expected<ReplaceMetrics>(const resource::MetricsConfig& wanted)>;
 
 class ReloadChange {
  public:
-  /// What a change is made of and acts on; all of it outlives the change.
+  /// The objects that a change reads and changes. All of them outlive the change.
   struct Site {
     Adapter& adapter;
     Server& server;
@@ -36,23 +36,24 @@ class ReloadChange {
     const MoveMetrics& move_metrics;
   };
 
-  /// Nothing changes yet. `wanted` outlives the change. Errors: no row for a tenant.
+  /// Drafts a change; nothing changes yet. `wanted` outlives the change. Error: all rows of tenants
+  /// are taken.
   static Expected<std::unique_ptr<ReloadChange>> draft(const Site& site,
                                                        const resource::Config& wanted);
   ReloadChange(const ReloadChange&) = delete;
   ReloadChange& operator=(const ReloadChange&) = delete;
 
-  /// What can fail, in order: first what is outside of the engine (metrics endpoint, ports,
-  /// sockets, device trees), then the allocations, finally the engine. Each step is to be applied
-  /// at most once; they must not outlive the change.
+  /// Returns the steps that can fail, in their order: first those outside of the engine (metrics
+  /// endpoint, ports, sockets, device trees), then the allocations, finally the engine. Apply each
+  /// step at most once. The steps must not outlive the change.
   std::vector<Step> steps();
 
-  // The outcome, once all steps are made. The caller does the part that cannot fail.
+  // The outcome, after all steps. The caller does the part that cannot fail.
 
   const AllotmentChange& allotments() const { return allotments_; }
-  /// Tenants that were not in force before: added, or leaving until now.
+  /// Returns the tenants that were not in force before: new ones, and those that were leaving.
   const std::vector<engine::Tenant*>& opened() const { return opened_; }
-  /// Device trees and metrics endpoints change over.
+  /// Switches the device trees and the metrics endpoint over.
   void finish();
 
  private:
@@ -84,18 +85,19 @@ class ReloadChange {
 
   Site site_;
   const resource::Config& wanted_;
-  std::vector<std::unique_ptr<engine::Tenant>> added_;  ///< until the adapter has them
+  /// New tenants, until the adapter owns them.
+  std::vector<std::unique_ptr<engine::Tenant>> added_;
   std::vector<engine::Tenant*> opened_;
   AllotmentChange allotments_;
   engine::Provisioners provisioners_;
-  // Made by steps.
+  // Results of the steps.
   ReplaceMetrics replace_metrics_;
-  KernelGuards guards_;  ///< of addresses that come, until they are in force
+  KernelGuards guards_;  ///< of new addresses, until they are in force
   std::vector<std::pair<engine::Tenant*, AddressUpdate>> updates_;
-  std::unique_ptr<engine::PeerTable> peers_;  ///< to come into force, then the former ones
+  std::unique_ptr<engine::PeerTable> peers_;  ///< the new peers; after the change, the former ones
 };
 
-/// What is configured for a level in force; null: nothing is.
+/// Returns the settings of a level in force. Null: it has none.
 const resource::LevelConfig* level_in_force(const resource::Config& config,
                                             const engine::Tenant& tenant, const std::string& level);
 

@@ -13,7 +13,7 @@ namespace {
 
 using resource::TenantConfig;
 
-/// For a part of an undo that may fail after all.
+/// Logs that a part of an undo failed.
 void expect_undone(const std::string& name, const Outcome& outcome) {
   if (!outcome)
     spdlog::error("reload: could not undo '{}': {}; correct it and reload again", name,
@@ -27,7 +27,7 @@ std::vector<Step> ReloadChange::steps() {
   add_metrics_step(steps);
   add_port_steps(steps);
   add_peer_step(steps);
-  // In the order of the configuration.
+  // Adds the steps of tenants in the order of the configuration.
   for (const TenantConfig& entry : wanted_.tenants)
     for (const auto* rows : {&allotments_.there, &allotments_.added})
       for (const AllotmentChange::Row& row : *rows)
@@ -104,7 +104,7 @@ bool ReloadChange::is_added(const engine::Tenant& tenant) const {
                      [&](const auto& added) { return added.get() == &tenant; });
 }
 
-/// The step that opens a tenant which is added, or was leaving.
+/// Returns the step that opens a tenant that is added, or was leaving.
 Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
   engine::Tenant& tenant = *row.tenant;
   return {"socket of tenant " + tenant.name,
@@ -115,14 +115,15 @@ Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
             site_.server.forget_tenant(tenant);
             for (engine::Tenant* gone : allotments_.gone) {
               const TenantConfig* settings = find_tenant(site_.adapter.config, gone->name);
-              if (gone->id == tenant.id && settings != nullptr)  // it may have had its number
+              // The new tenant may have had its number.
+              if (gone->id == tenant.id && settings != nullptr)
                 expect_undone("connections of tenant " + gone->name,
                               site_.server.serve_connections(*gone, *settings));
             }
           }};
 }
 
-/// A tenant that is added has its addresses already.
+/// Adds the step for a tenant's addresses. An added tenant has its addresses already.
 void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps) {
   engine::Tenant& tenant = *row.tenant;
   auto addresses = addresses_of(wanted_, *row.to);
@@ -140,7 +141,7 @@ void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector
                    }});
 }
 
-/// A tenant that may divide what it has has a control socket for it.
+/// Adds the steps for a tenant's control socket. Tenants that may divide their allocation have one.
 void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
                                            std::vector<Step>& steps) {
   if (!may_divide(*row.to)) return;
@@ -196,8 +197,8 @@ void ReloadChange::add_level_step(const AllotmentChange::Row& row,
                      }});
 }
 
-/// Tenants that are added have their clients already, and tenants that leave still have theirs,
-/// unless another tenant has their number.
+/// Checks the shares of datagrams. Added tenants have their clients already. Leaving tenants still
+/// have theirs, unless an added tenant has their number.
 Outcome ReloadChange::check_datagrams() const {
   std::vector<TenantId> gone;
   for (const engine::Tenant* tenant : allotments_.gone)
@@ -231,7 +232,7 @@ void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
   steps.push_back({"allocations", [this] { return change_engine(); }, {}});
 }
 
-/// Errors: nothing has changed.
+/// Changes the allocations in the engine. After an error nothing has changed.
 Outcome ReloadChange::change_engine() {
   Adapter& adapter = site_.adapter;
   Outcome done;
@@ -247,10 +248,11 @@ Outcome ReloadChange::change_engine() {
   return done;
 }
 
-/// Names that are what they were are not looked up again: tenants change levels of their own, too.
+/// Updates the users and groups of levels. Does not resolve unchanged names again: tenants change
+/// their own levels, too.
 void ReloadChange::change_members() {
   for (const AllotmentChange::Row& row : allotments_.there) {
-    // One that was leaving and comes back is not in force.
+    // A tenant that was leaving and comes back is not in force.
     const auto* const before = find_tenant(site_.adapter.config, row.tenant->name);
     for (const auto& level : row.tenant->levels) {
       const resource::LevelConfig* const from =
@@ -263,7 +265,8 @@ void ReloadChange::change_members() {
   }
 }
 
-/// On the engine's thread: what goes with the allocations, and cannot fail.
+/// Makes the changes in the engine that go with the allocations and cannot fail. Runs on the
+/// engine's thread.
 void ReloadChange::adjust_engine(engine::Engine& engine) {
   site_.guards.merge(guards_);
   for (const AllotmentChange::Row& row : allotments_.there)
@@ -291,7 +294,8 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
                                 wanted_.daemon.park_after);
 }
 
-/// On the engine's thread. A port goes on answering for an address that sessions still have.
+/// Changes the addresses and neighbours of ports. A port continues to answer for an address that
+/// sessions still have. Runs on the engine's thread.
 void ReloadChange::change_ports(engine::Engine& engine) {
   for (std::size_t i = 0; i < wanted_.ports.size(); ++i) {
     const resource::PortConfig& now = wanted_.ports[i];

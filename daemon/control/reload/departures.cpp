@@ -121,7 +121,7 @@ void Departures::finish_levels() {
   }
 }
 
-/// Removes a tenant that has given back all it had.
+/// Removes a tenant that has released all its resources.
 void Departures::remove(engine::Tenant& tenant) {
   adapter_.journal.add(
       {.kind = "tenant_removed", .tenant = tenant.name, .text = "gone, it has drained"});
@@ -155,7 +155,7 @@ resource::Held Departures::held_besides(const Config& wanted) const {
   return held;
 }
 
-/// Adds what levels hold that are leaving, or will be, beyond what the tenant is configured with.
+/// Adds what leaving levels hold, now or after the change, beyond the tenant's configuration.
 void Departures::add_held(const engine::Tenant& tenant, const TenantConfig* wanted,
                           resource::Held& held) const {
   const TenantConfig* settings =
@@ -177,7 +177,7 @@ void Departures::add_held(const engine::Tenant& tenant, const TenantConfig* want
     part.vcbs += level->control.vcbs.guaranteed.value();
     part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
   }
-  // Counts the programs from before the tenant had levels.
+  // Counts the programs that started before the tenant had levels.
   if (settings != nullptr && !settings->levels.empty() && server_.sessions().undivided(tenant) != 0)
     ++levels.dedicated_pcbs;
   held += levels;

@@ -1,5 +1,5 @@
-// Tenants and levels that were removed, and whose programs still run: they keep what they have
-// until their programs end or the drain timeout is over.
+// Removed tenants and levels with running programs. They keep their resources until the programs
+// end or the drain timeout is over.
 #pragma once
 
 #include <chrono>
@@ -23,28 +23,30 @@ class Departures {
   struct OfTenant {
     engine::Tenant* tenant = nullptr;
     std::chrono::steady_clock::time_point since;
-    bool end = false;       ///< its programs are not waited for
-    bool is_ended = false;  ///< their connections have been closed, and some may still be ending
+    bool end = false;       ///< the daemon does not wait for its programs
+    bool is_ended = false;  ///< its programs' connections were closed; some may still be ending
   };
 
   Departures(Adapter& adapter, Server& server, Allotments& allotments, FormerAddresses& former)
       : adapter_(adapter), server_(server), allotments_(allotments), former_(former) {}
 
-  /// Tenants and levels that are not in `wanted` begin to leave; those that come back stay.
+  /// Starts the departure of tenants and levels that are not in `wanted`. Those that come back
+  /// stay.
   void begin(const resource::Config& wanted, const ReloadChange& change);
-  /// Closes the connections of those that have not drained in the time they had.
+  /// Closes the connections of tenants and levels that have exceeded their time to drain.
   void end_overdue();
-  /// Removes those that have drained.
+  /// Remove the tenants and levels that have drained.
   void finish_tenants();
   void finish_levels();
 
   const std::list<OfTenant>& tenants() const { return tenants_; }
-  /// The programs of the tenant are not waited for.
+  /// Stops waiting for the programs of a tenant.
   void end(const std::string& tenant);
-  /// Connections of a tenant that is leaving; none: there is no such tenant.
+  /// Returns the connections of a leaving tenant. Nothing: the tenant is not leaving.
   std::optional<std::uint64_t> draining(const std::string& tenant) const;
 
-  /// What `wanted` does not have and programs still use, or will, once it is in force.
+  /// Returns the resources that programs will still use beyond those of `wanted`, once it is in
+  /// force.
   resource::Held held_besides(const resource::Config& wanted) const;
 
  private:
@@ -67,7 +69,7 @@ class Departures {
   std::list<OfLevel> levels_;
 };
 
-/// REQUIRES: there is a tenant of that name.
+/// Returns the tenant with this name. REQUIRES: it exists.
 engine::Tenant& tenant_of(const Adapter& adapter, const std::string& name);
 
 }  // namespace softhca::control

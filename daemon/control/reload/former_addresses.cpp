@@ -4,7 +4,8 @@
 
 namespace softhca::control {
 
-/// Existing queue pairs and address handles keep their source addresses.
+/// Keeps lost addresses for existing sessions: their queue pairs and address handles keep their
+/// source addresses.
 void FormerAddresses::change(const std::vector<std::unique_ptr<engine::Tenant>>& tenants,
                              const resource::Config& wanted, std::uint32_t next_session) {
   for (const auto& tenant : tenants) {

@@ -13,15 +13,15 @@ class FormerAddresses {
   struct Entry {
     engine::Tenant* tenant = nullptr;
     engine::Tenant::Address address;
-    std::uint32_t session = 0;  ///< those before it may have it
+    std::uint32_t session = 0;  ///< sessions with lower numbers may have the address
   };
 
-  /// The tenants' addresses are going to be those of `wanted`; sessions have numbers below
-  /// `next_session`.
+  /// Records the addresses that tenants lose when `wanted` comes into force. Sessions have numbers
+  /// below `next_session`.
   void change(const std::vector<std::unique_ptr<engine::Tenant>>& tenants,
               const resource::Config& wanted, std::uint32_t next_session);
-  /// Takes out the entries that no session can use any more: those for which is_over(entry) is
-  /// true.
+  /// Removes and returns the entries that no session can use any longer: is_over(entry) is true for
+  /// them.
   template <class IsOver>
   std::vector<Entry> take_over(IsOver&& is_over) {
     std::vector<Entry> gone;
@@ -32,11 +32,11 @@ class FormerAddresses {
     });
     return gone;
   }
-  /// Forgets the addresses of a tenant that is gone.
+  /// Drops the addresses of a tenant that is gone.
   void forget(const engine::Tenant& tenant);
 
   std::vector<engine::Tenant::Address> of(const engine::Tenant& tenant) const;
-  /// True: `gid` is a former address of some tenant.
+  /// True if `gid` is a former address of a tenant.
   bool contains(const Gid& gid) const;
 
  private:

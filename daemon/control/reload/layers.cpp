@@ -33,7 +33,7 @@ Json to_json(const std::vector<SavedRequest>& saved, const std::vector<TenantOnD
   return {{"version", kVersion}, {"requests", std::move(requests)}, {"tenants", std::move(made)}};
 }
 
-/// May throw what reading a Json of the wrong shape throws.
+/// Returns the saved requests. May throw what reading a Json of the wrong shape throws.
 Expected<std::vector<SavedRequest>> requests_of(const Json& document) {
   if (document.at("version").get<unsigned>() != kVersion)
     return Error{"it is of another version of the daemon", EINVAL};
@@ -46,7 +46,7 @@ Expected<std::vector<SavedRequest>> requests_of(const Json& document) {
   return saved;
 }
 
-/// May throw likewise.
+/// Returns the saved tenants. May throw the same.
 Expected<std::vector<TenantOnDemand>> tenants_of(const Json& list) {
   std::vector<TenantOnDemand> tenants;
   for (const Json& entry : list) {
@@ -58,7 +58,7 @@ Expected<std::vector<TenantOnDemand>> tenants_of(const Json& list) {
 }
 
 Outcome write_whole(const std::string& path, const std::string& text) {
-  ::unlink(path.c_str());  // what a crash left there
+  ::unlink(path.c_str());  // a crash may have left a file
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return system_error(path);
   for (std::size_t done = 0; done < text.size();) {

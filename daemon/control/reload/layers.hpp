@@ -1,9 +1,9 @@
-// The configuration file that is in force and what lies over it: tenants made on demand and
-// changes, which are kept in a file of their own as far as they are saved, and tenants' own
-// changes, which last as long as the daemon runs. Belongs to the control thread.
+// The configuration file in force, and the layers over it: tenants made on demand, requested
+// changes, and tenants' own changes. Saved tenants and changes are kept in a file of their own.
+// Tenants' own changes last as long as the daemon runs. The control thread owns the layers.
 //
-// <state_dir>/saved.json is written anew for each change: beside it, to the disk, and then in its
-// place, so that it is whole after a crash.
+// The daemon rewrites <state_dir>/saved.json for each change: it writes a new file to the disk, and
+// then renames it into place. So the file is complete after a crash.
 #pragma once
 
 #include <string>
@@ -16,65 +16,67 @@ namespace softhca::control {
 
 class Layers {
  public:
-  /// Reads what was saved in `folder`; empty: nothing can be saved.
+  /// Reads what was saved in `folder`. If it is empty, nothing can be saved.
   explicit Layers(resource::Config file, std::string folder = {});
 
-  /// What is to be in force over `file`.
+  /// Returns the configuration that results from `file` and the layers over it.
   resource::Overlaid over(const resource::Config& file, const resource::Held& held = {}) const {
     return lay_over(file, tenants_, saved_, own_, held);
   }
-  /// `file` is in force, with what lies over it.
+  /// Records that `file` is in force, with the layers in `laid`.
   void adopt(const resource::Config& file, const resource::Overlaid& laid);
 
   const resource::Config& file() const { return file_; }
   const std::vector<resource::SavedRequest>& saved() const { return saved_; }
-  /// Saved requests that are not in force, and why.
+  /// Returns the saved requests that are not in force, and why.
   const std::map<std::uint64_t, resource::AllocationRefusal>& left_out() const { return left_out_; }
   const std::vector<resource::TenantOnDemand>& tenants() const { return tenants_; }
-  /// Null: none of that name was made on demand.
+  /// Returns a tenant made on demand. Null: none has this name.
   const resource::TenantOnDemand* find(const std::string& tenant) const;
-  /// Tenants made on demand that are not in force, and why.
+  /// Returns the tenants made on demand that are not in force, and why.
   const std::map<std::string, resource::AllocationRefusal>& absent() const { return absent_; }
-  /// What is wrong with the file of saved changes; empty: nothing.
+  /// Returns the fault of the file of saved changes. Empty: none.
   const std::string& problem() const { return problem_; }
 
-  /// Saved changes with one more request; nothing is written. Its number is that of the last one.
+  /// Returns the saved changes with one more request, without writing them. The new request is the
+  /// last element.
   std::vector<resource::SavedRequest> with(
       const std::vector<resource::AllocationChange>& changes) const;
-  /// What a restart would leave of `tenants`, and of `saved`.
+  /// Returns what a restart would restore of `tenants` and of `saved`.
   resource::Overlaid after_restart(const std::vector<resource::SavedRequest>& saved,
                                    std::vector<resource::TenantOnDemand> tenants) const;
-  /// Writes what is to be saved beside the file, in a folder that is made if need be. Errors: there
-  /// is no folder, or the file that is there cannot be read and `overwrite` is false; it cannot be
-  /// written.
+  /// Writes the new content beside the file, and makes the folder if needed. Errors: no folder is
+  /// configured; the existing file cannot be read and `overwrite` is false; the new content cannot
+  /// be written.
   Outcome prepare(const std::vector<resource::SavedRequest>& saved, bool overwrite = false) const {
     return prepare(saved, tenants_, overwrite);
   }
   Outcome prepare(const std::vector<resource::SavedRequest>& saved,
                   const std::vector<resource::TenantOnDemand>& tenants,
                   bool overwrite = false) const;
-  /// Puts what was prepared in place of the file. Errors: the file is as before, or may be after a
-  /// crash of the machine.
+  /// Puts the prepared content in place of the file. After an error, the file is as before, or may
+  /// be so after a crash of the machine.
   Outcome keep(std::vector<resource::SavedRequest> saved) {
     return keep(std::move(saved), tenants_);
   }
   Outcome keep(std::vector<resource::SavedRequest> saved,
                std::vector<resource::TenantOnDemand> tenants);
-  /// What is not saved of tenants made on demand has changed. Those that are saved are there.
+  /// Sets the tenants made on demand, after a change of those that are not saved. `tenants` has the
+  /// saved ones too.
   void set_tenants(std::vector<resource::TenantOnDemand> tenants) { tenants_ = std::move(tenants); }
-  /// Tenants are as in a revision, but saved as they are now: one that is saved and was not there
-  /// then is not in force.
+  /// Restores the tenants of a revision. The set of saved tenants does not change: a saved tenant
+  /// that the revision does not have stays saved, and is not in force.
   void restore_tenants(std::vector<resource::TenantOnDemand> tenants);
-  /// Forgets what is said of a tenant that comes or goes: that it was left out, and how it divided
-  /// what it had.
+  /// Drops the records of a tenant that comes or goes: that it was left out, and its
+  /// sub-allocations.
   void forget(const std::string& tenant);
 
   const resource::OwnDivisions& own() const { return own_; }
   void set_own(resource::OwnDivisions own) { own_ = std::move(own); }
-  /// How a tenant has divided what it has.
+  /// Returns the sub-allocations that a tenant has made.
   resource::OwnDivision own_of(const std::string& tenant) const;
   void set_own(const std::string& tenant, resource::OwnDivision division);
-  /// The operator has said something else.
+  /// Drops the parts of tenants' sub-allocations that the operator's `changes` override.
   void forget_own(const std::vector<resource::AllocationChange>& changes);
 
  private:

@@ -1,5 +1,4 @@
-// The methods of tenants' control sockets that change something: `set` and what is done with
-// levels.
+// The methods of tenants' control sockets that change something: `set`, and those for levels.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -12,13 +11,13 @@
 namespace softhca::control {
 namespace {
 
-/// Names that a tenant gives its levels. Each is a value of a label in the metrics, where series of
-/// names that are gone stay for as long as the operator keeps them.
+/// Limits the names that a tenant gives its levels. Each name is a label value in the metrics, and
+/// the operator's monitoring keeps the series of old names.
 class LevelNames {
  public:
   LevelNames() { fresh_.set({.per_second = 1, .burst = kAtOnce * kSeconds}, now()); }
 
-  /// May the tenant use this name? If not, nothing is counted.
+  /// True if the tenant may use this name. A refused name is not counted.
   bool take(const std::string& name) {
     if (std::ranges::find(known_, name) != known_.end()) return true;
     if (fresh_.ready_at() > now()) return false;
@@ -30,7 +29,7 @@ class LevelNames {
 
  private:
   static constexpr std::uint64_t kAtOnce = 32;
-  static constexpr std::uint64_t kSeconds = 600;  ///< until one more new name may be used
+  static constexpr std::uint64_t kSeconds = 600;  ///< until the tenant may use one more new name
   static constexpr std::size_t kKnown = 64;
 
   TokenBucket fresh_;
@@ -65,7 +64,7 @@ void add_set(AdminMethods& methods, Reloader& reloader, const engine::Tenant& te
       });
 }
 
-/// `level.make` and `level.change`.
+/// Adds `level.make` or `level.change`.
 void add_edit(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant,
               const std::shared_ptr<LevelNames>& names, bool make) {
   methods.add(make ? "level.make" : "level.change",

@@ -15,7 +15,7 @@ using Cause = ReloadRefusal::Cause;
 using resource::Config;
 using resource::TenantConfig;
 
-/// Type=notify-reload wants to know when the reload began.
+/// Notifies the service manager. Type=notify-reload needs the time at which the reload began.
 void notify_reloading() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -92,8 +92,9 @@ ReloadResult Reloader::plan() const {
   return result;
 }
 
-/// Room is taken account of as it will be with the tenants of `file`. Tenants that were made on
-/// demand are not leaving, nor are levels that tenants have made.
+/// Returns the configuration of `file` with the layers. Counts the free resources as they will be
+/// with the tenants of `file`. Tenants made on demand are not leaving, nor are levels that tenants
+/// have made.
 resource::Overlaid Reloader::lay_over(const Config& file) const {
   Config expected = file;
   for (const resource::TenantOnDemand& made : layers_.tenants())
@@ -105,7 +106,7 @@ resource::Overlaid Reloader::lay_over(const Config& file) const {
   return layers_.over(file, departures_.held_besides(expected));
 }
 
-/// Says what of that which lies over the file is not in force.
+/// Reports the parts of the layers that are not in force.
 void Reloader::report(const resource::Overlaid& laid) {
   const auto say = [&](const std::string& text) {
     adapter_.journal.add({.kind = "left_out", .text = text});
@@ -165,7 +166,8 @@ ReloadResult Reloader::put_into_force(const Config& wanted) {
   return result;
 }
 
-/// The user database may have changed, although the configuration has not.
+/// Resolves users and groups again: the user database may have changed although the configuration
+/// has not.
 void Reloader::look_up_members() {
   for (const auto& tenant : adapter_.tenants)
     if (const TenantConfig* entry = find_tenant(adapter_.config, tenant->name))

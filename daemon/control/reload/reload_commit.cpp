@@ -1,4 +1,4 @@
-// The part of a reload that cannot fail, after everything that can.
+// The part of a reload that cannot fail, after all steps that can.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& ma
   const auto change = [&](const char* section, GeneralServices& services,
                           const resource::GeneralServicesConfig& before,
                           resource::GeneralServicesConfig& to) {
-    // It has been checked.
+    // A step of the change has checked this.
     const Outcome changed = services.change(to, now());
     if (changed) return;
     to = before;

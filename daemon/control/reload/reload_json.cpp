@@ -82,7 +82,7 @@ std::string known_resources() {
   return names;
 }
 
-/// An amount: a number, or what the configuration has in its place.
+/// Reads an amount: a number, or the value that the configuration has in its place.
 Expected<std::uint64_t> amount_of(resource::Allocation allocation, const Json& value) {
   using resource::ValueForm;
   const std::string name = resource::name_of(allocation);
@@ -109,7 +109,7 @@ Expected<std::uint64_t> amount_of(resource::Allocation allocation, const Json& v
   return Error{name + ": amount must be one of " + known};
 }
 
-/// Without `level`: the tenant's own; without `tvl`: of all TVLs.
+/// Reads a change. Without `level`: of the tenant itself. Without `tvl`: of all TVLs.
 Expected<resource::AllocationChange> change_of(const Json& entry, const std::string& self) {
   const auto name = entry.at("resource").get<std::string>();
   const auto allocation = resource::allocation_of(name);
@@ -218,7 +218,7 @@ Expected<std::optional<std::uint8_t>> dscp_of(const Json& value) {
 
 constexpr std::uint64_t kMostTrafficClass = 255;
 
-/// Whole numbers of a byte, each once.
+/// Reads a list of numbers from 0 to 255, each once.
 Expected<std::vector<std::uint8_t>> bytes_of(const std::string& key, const Json& value) {
   const Error wrong{key + " must be a list of whole numbers from 0 to 255, each once"};
   if (!value.is_array() || value.size() > kMostTrafficClass + 1) return wrong;
@@ -232,7 +232,7 @@ Expected<std::vector<std::uint8_t>> bytes_of(const std::string& key, const Json&
   return bytes;
 }
 
-/// A key that is none of the names below is a resource.
+/// Adds a key to an edit. A key that is not one of those below is a resource.
 std::optional<Error> add_to(resource::LevelEdit& edit, const std::string& tenant,
                             const std::string& key, const Json& value) {
   if (key == "level") return std::nullopt;

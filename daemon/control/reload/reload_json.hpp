@@ -1,4 +1,4 @@
-// Requests and changes as the admin socket and the file of saved changes have them.
+// Requests and changes in the JSON of the admin socket and of the file of saved changes.
 #pragma once
 
 #include <string>
@@ -9,34 +9,34 @@
 
 namespace softhca::control {
 
-/// Why a reload or a request was refused.
+/// Returns the error for a refused reload or request.
 RpcError error_of(const ReloadRefusal& refused);
 
-/// [{"text", "kind", "section", "name"?, "tvl"?, "key"?, "from"?, "to"?, "refusal"?}...]
+/// Returns [{"text", "kind", "section", "name"?, "tvl"?, "key"?, "from"?, "to"?, "refusal"?}...].
 Json to_json(const std::vector<resource::Difference>& differences);
 
-/// What a change that was made is answered with: {"changes", "kept"?}
+/// Returns the answer to a change that was made: {"changes", "kept"?}.
 Json changes_made(const ReloadResult& result);
 
-/// What a request would do, or why it would be refused.
+/// Returns what a request would do, or the reason for which it would be refused.
 RpcResult planned_or_refused(const PlannedRequest& planned);
 
-/// {"tenant": T, "level"?: L, "tvl"?: I, "resource": "pcbs", "amount": N}
+/// Returns {"tenant": T, "level"?: L, "tvl"?: I, "resource": "pcbs", "amount": N}.
 Json to_json(const resource::AllocationChange& change);
-/// {"number", "changes"}, changes as above
+/// Returns {"number", "changes"}, with changes as above.
 Json to_json(const resource::SavedRequest& request);
-/// One change as above, or a list of them under "changes". `self`: the tenant where none is named;
-/// empty: one must be named.
+/// Reads one change as above, or a list of them under "changes". `self`: the tenant of a change
+/// that names none; empty: each must name one.
 Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,
                                                              const std::string& self);
 
-/// {"name", "template", "addresses"?: [text...], "owner"?, "group"?, "mode"?}
+/// Returns {"name", "template", "addresses"?: [text...], "owner"?, "group"?, "mode"?}.
 Json to_json(const resource::TenantRequest& request);
 Expected<resource::TenantRequest> tenant_request_of(const Json& params);
 
-/// What a tenant says of one of its levels: {"level": L, "default"?, "dscp"?, "cgroups"?:
-/// [PATH...], "service_levels"?: [N...], "traffic_classes"?: [N...], RESOURCE: AMOUNT...}, or a
-/// list of them under "levels".
+/// Reads a tenant's change of one of its levels, or a list of them under "levels": {"level": L,
+/// "default"?, "dscp"?, "cgroups"?: [PATH...], "service_levels"?: [N...], "traffic_classes"?:
+/// [N...], RESOURCE: AMOUNT...}.
 Expected<std::vector<resource::LevelEdit>> level_edits_of(const Json& params,
                                                           const std::string& tenant);
 

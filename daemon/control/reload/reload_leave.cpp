@@ -1,4 +1,4 @@
-// What goes away slowly, besides tenants and levels: addresses that queue pairs still have.
+// The slow part of a change, besides tenants and levels: addresses that queue pairs still have.
 #include "daemon/control/reload/reload.hpp"
 
 namespace softhca::control {

@@ -23,7 +23,8 @@ Json to_json(const resource::ExpectedShare& share) {
   return out;
 }
 
-/// What was asked is accepted: a request changes neither tenants nor their levels.
+/// Returns the plan of an accepted request. `before` and `after` have the same entries, as a
+/// request changes neither tenants nor their levels.
 Json to_json(const PlannedRequest& planned) {
   Json shares = Json::array();
   for (std::size_t i = 0; i < planned.before.size() && i < planned.after.size(); ++i) {

@@ -1,4 +1,4 @@
-// What tenants divide themselves: requests by their control sockets.
+// Tenants' sub-allocations: requests on their control sockets.
 #include <algorithm>
 
 #include "daemon/control/reload/reload.hpp"
@@ -65,7 +65,7 @@ ReloadResult Reloader::divide(const engine::Tenant& tenant, const resource::Divi
   return result;
 }
 
-/// Nothing but the name changes, so that nothing can fail once it is found to be free.
+/// Renames a level. Only the name changes, so nothing can fail once the name is free.
 ReloadResult Reloader::rename_own_level(const engine::Tenant& tenant, const std::string& from,
                                         const std::string& to, const Actor& by) {
   const TenantConfig* given = find_tenant(given_, tenant.name);

@@ -14,8 +14,8 @@ using Changes = std::span<const resource::AllocationChange>;
 
 namespace {
 
-/// Writes what is to be saved, if all of it will be in force that was until now, and the request of
-/// this number.
+/// Prepares the file of saved changes. Refuses if the request of this number, or a saved request
+/// that fits now, would not fit after a reload or restart.
 std::optional<ReloadRefusal> prepare_to_save(const Layers& layers,
                                              const std::vector<resource::SavedRequest>& saved,
                                              std::uint64_t number) {
@@ -70,7 +70,8 @@ ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
   return result;
 }
 
-/// Levels that a tenant has made are the tenant's to change.
+/// Returns a refusal if a change names a level that a tenant has made. Only the tenant may change
+/// it.
 std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
   for (const resource::AllocationChange& change : changes) {
     const TenantConfig* tenant = find_tenant(adapter_.config, change.tenant);
@@ -87,7 +88,8 @@ std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
   return std::nullopt;
 }
 
-/// What the operator has given is no more than what is in force, if it would not fit otherwise.
+/// Adds the operator's changes to what the operator has given. If they do not fit in that, the
+/// tenant is given what is in force.
 void Reloader::set_given(const std::vector<resource::AllocationChange>& changes) {
   const auto given =
       resource::with_changes(given_, changes, departures_.held_besides(adapter_.config));
@@ -163,7 +165,7 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
   return result;
 }
 
-/// What changed nothing makes no revision.
+/// Adds a revision, unless nothing has changed.
 void Reloader::record(const char* cause, const Actor& by, const ReloadResult& result) {
   if (!result.plan.empty())
     revisions_.add(cause, by, result.plan, adapter_.config, given_, layers_);

@@ -1,4 +1,4 @@
-// Tenants on demand: made of templates of the configuration, and removed again.
+// Tenants on demand: made from templates of the configuration, and removed again.
 #include <algorithm>
 
 #include "daemon/control/adapter/log.hpp"
@@ -28,7 +28,7 @@ std::vector<TenantOnDemand> without(std::vector<TenantOnDemand> tenants, const s
   return tenants;
 }
 
-/// Requests are left without what they say of the tenant.
+/// Returns the requests without their changes of this tenant.
 std::vector<resource::SavedRequest> without(std::vector<resource::SavedRequest> saved,
                                             const std::string& name) {
   for (resource::SavedRequest& request : saved)
@@ -37,7 +37,8 @@ std::vector<resource::SavedRequest> without(std::vector<resource::SavedRequest> 
   return saved;
 }
 
-/// Writes which tenants are saved, with this one as it says, if it would be there after a restart.
+/// Prepares the file of saved tenants with `made`. Refuses if `made`, or a tenant that fits now,
+/// would not fit after a restart.
 std::optional<ReloadRefusal> prepare_to_keep(const Layers& layers, const TenantOnDemand& made) {
   const std::string& name = made.request.name;
   std::vector<TenantOnDemand> tenants = without(layers.tenants(), name);
@@ -78,7 +79,7 @@ ReloadResult Reloader::create_tenant(const resource::TenantRequest& request, con
   const resource::TenantConfig& tenant = (*wanted).tenants.back();
   TenantOnDemand made{request, save};
   made.request.addresses = tenant.addresses;
-  // One of this name that is saved, and not in force, gives way.
+  // A saved tenant of this name that is not in force gives way.
   const TenantOnDemand* const before = layers_.find(request.name);
   const bool rewrite = save || (before != nullptr && before->saved);
   if (rewrite)
@@ -116,7 +117,7 @@ ReloadResult Reloader::remove_tenant(const std::string& name, bool end, const Ac
         "tenant " + name + " is of the configuration file; remove it there and reload"));
   }
   if (end) departures_.end(name);
-  departures_.end_overdue();  // what the next tick would do
+  departures_.end_overdue();  // as the next tick would do
   departures_.finish_tenants();
   if (const auto connections = draining(name))
     log_line(
@@ -125,7 +126,7 @@ ReloadResult Reloader::remove_tenant(const std::string& name, bool end, const Ac
   return result;
 }
 
-/// REQUIRES: it was made on demand.
+/// Removes a tenant. REQUIRES: it was made on demand.
 ReloadResult Reloader::take_away(const std::string& name) {
   const bool saved = layers_.find(name)->saved;
   std::vector<TenantOnDemand> tenants = without(layers_.tenants(), name);

@@ -22,7 +22,7 @@ Json to_json(const Revision& revision) {
   return out;
 }
 
-/// {after?, limit?}: `revisions` in their order; `next`, when there are more.
+/// Lists `revisions` in their order: {after?, limit?}. The answer has `next` if there are more.
 RpcResult list_revisions(const Revisions& revisions, const Json& params) {
   const auto after = param<std::uint64_t>(params, "after", 0);
   const std::size_t limit = std::clamp<std::size_t>(page_limit(params), 1, 16);

@@ -42,14 +42,15 @@ void Revisions::add(std::string cause, Actor actor, const resource::ReloadPlan& 
     revision.more = revision.differences.size() - Revision::kMostDifferences;
     revision.differences.resize(Revision::kMostDifferences);
   }
-  // A tenant's own requests leave these as they are.
+  // A tenant's own requests do not change tenants on demand.
   const bool same = !revision.actor.tenant.empty() && !revisions_.empty();
   revision.on_demand = same ? revisions_.back().on_demand : on_demand_in_force(layers);
   const std::string tenant = revision.actor.tenant;
   revisions_.push_back(std::move(revision));
   revisions_.back().given = keep(given.tenants);
   drop_beyond(tenant, tenant.empty() ? kKept : kKeptOfTenant);
-  // Those of tenants that are gone, so that names that come and go do not add up.
+  // Drops the revisions of tenants that are gone, so that those of short-lived tenants do not add
+  // up.
   std::erase_if(revisions_, [&](const Revision& kept) {
     return !kept.actor.tenant.empty() && find_tenant(in_force, kept.actor.tenant) == nullptr;
   });
@@ -60,7 +61,7 @@ const Revision* Revisions::find(std::uint64_t number) const {
   return found != revisions_.end() ? &*found : nullptr;
 }
 
-/// Tenants that are as in the last revision are those of it.
+/// Returns shared tenants. A tenant that is equal to one of the last revision is shared with it.
 KeptTenants Revisions::keep(const std::vector<resource::TenantConfig>& tenants) const {
   KeptTenants kept;
   for (const resource::TenantConfig& tenant : tenants) {

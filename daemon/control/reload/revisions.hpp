@@ -1,7 +1,9 @@
-// Revisions: every change of what is in force, with when, by whom and what, and the allocations it
-// left behind, so that they can be put into force again. Bounded: the last of all, and for each
-// tenant the last that it made itself, so that a tenant that changes much pushes out none but its
-// own. Belongs to the control thread.
+// Revisions: every change of the configuration in force, with its time, its author and the
+// differences. A revision has the resulting allocations, so that they can be put into force again.
+//
+// The number of revisions is bounded: the latest of the operator and the daemon, and the latest of
+// each tenant. So a tenant with many changes displaces only its own. The control thread owns the
+// revisions.
 #pragma once
 
 #include <chrono>
@@ -19,17 +21,17 @@
 
 namespace softhca::control {
 
-/// Who changes something.
+/// The author of a change.
 struct Actor {
-  PeerIdentity peer;    ///< process 0: none, it was a signal or the daemon itself
-  std::string program;  ///< of the peer
-  std::string tenant;   ///< it asked for itself; empty: the operator
+  PeerIdentity peer;    ///< process 0: none; the author is a signal or the daemon itself
+  std::string program;  ///< name of the peer's program
+  std::string tenant;   ///< the tenant that made the request; empty: the operator
 };
 
-/// The process that asks, as it is called now.
+/// Returns a process as author, with its current name.
 Actor actor_of(const PeerIdentity& peer);
 
-/// Tenants as they were. Those that are the same in several revisions are kept once.
+/// Tenants as they were. Revisions share those that are equal.
 using KeptTenants = std::vector<std::shared_ptr<const resource::TenantConfig>>;
 
 struct Revision {
@@ -38,28 +40,29 @@ struct Revision {
   std::string cause;  ///< "start", "reload", "set", "tenant create", "tenant remove", "rollback"
   Actor actor;
   std::vector<resource::Difference> differences;  ///< the first kMostDifferences
-  std::size_t more = 0;                           ///< those beyond
+  std::size_t more = 0;                           ///< number of those beyond
   KeptTenants in_force;
   resource::OwnDivisions own;
-  std::shared_ptr<const std::vector<resource::TenantOnDemand>> on_demand;  ///< of those in force
-  KeptTenants given;  ///< without what tenants have changed of their own
+  /// Tenants on demand in force.
+  std::shared_ptr<const std::vector<resource::TenantOnDemand>> on_demand;
+  KeptTenants given;  ///< without tenants' own changes
 
   static constexpr std::size_t kMostDifferences = 1000;
 };
 
 class Revisions {
  public:
-  static constexpr std::size_t kKept = 64;         ///< of the operator's and the daemon's
-  static constexpr std::size_t kKeptOfTenant = 8;  ///< of each tenant's own
+  static constexpr std::size_t kKept = 64;         ///< revisions of the operator and the daemon
+  static constexpr std::size_t kKeptOfTenant = 8;  ///< revisions of each tenant
 
-  /// `in_force`, `given`: what is in force now, with and without changes of tenants' own.
-  /// `layers`: what lies over the file.
+  /// Adds a revision. `in_force`, `given`: the configuration in force, with and without tenants'
+  /// own changes. `layers`: the layers over the file.
   void add(std::string cause, Actor actor, const resource::ReloadPlan& plan,
            const resource::Config& in_force, const resource::Config& given, const Layers& layers);
 
-  /// In the order of their numbers.
+  /// Returns the revisions in the order of their numbers.
   const std::deque<Revision>& all() const { return revisions_; }
-  /// Null: there is none of that number, or it is not kept any more.
+  /// Returns a revision. Null: unknown number, or no longer kept.
   const Revision* find(std::uint64_t number) const;
 
  private:
@@ -70,7 +73,7 @@ class Revisions {
   std::uint64_t last_ = 0;
 };
 
-/// As a configuration has them.
+/// Returns the tenants in the form of a configuration.
 std::vector<resource::TenantConfig> tenants_of(const KeptTenants& kept);
 
 }  // namespace softhca::control

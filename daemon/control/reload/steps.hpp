@@ -1,4 +1,4 @@
-// A change made of steps, each of which can be taken back: all of them are made, or none.
+// A change in steps that can be undone: all steps are made, or none.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 namespace softhca::control {
 
 struct Step {
-  std::string name;  ///< what it makes, as "socket of tenant ocean"
+  std::string name;  ///< what the step makes, as "socket of tenant ocean"
   std::function<Outcome()> apply;
-  /// Everything is as before apply(), which may have failed half-way. Cannot fail. Empty: there is
-  /// nothing to take back, because apply() itself changes all or nothing, and is the last step.
+  /// Restores the state before apply(), which may have failed half-way. Cannot fail. Empty: apply()
+  /// changes all or nothing and is the last step, so that it need not be undone.
   std::function<void()> undo;
 };
 
-/// Applies the steps in their order. When one fails, it and those before it are undone, the last
-/// one first; the error names it.
+/// Applies the steps in their order. If one fails, undoes it and those before it, the last one
+/// first. The error names the step.
 Outcome apply(std::span<const Step> steps);
 
 }  // namespace softhca::control

@@ -40,7 +40,7 @@ void VcbChange::undo() {
   for (const auto& [quota, before] : before_) *quota = before;
 }
 
-/// Levels come first when they shrink, last when they grow.
+/// Changes the guarantees of a tenant. Its levels come first when they shrink, last when they grow.
 Outcome VcbChange::apply(const AllotmentChange::Row& row, const AllotmentChange& change,
                          bool shrink) {
   std::vector<engine::Level*> levels;

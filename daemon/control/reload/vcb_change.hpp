@@ -1,4 +1,4 @@
-// VCBs of tenants and levels in a reload. Their accounts belong to the control thread alone.
+// VCBs of tenants and levels in a reload. Only the control thread uses their accounts.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@
 
 namespace softhca::control {
 
-/// Takes the guarantees of a tenant without sessions.
+/// Takes back the guarantees of a tenant without sessions.
 void take_vcbs(QuotaPool& pool, engine::Tenant& tenant);
 
-/// What shrinks goes before what grows.
+/// Changes guarantees. Those that shrink go before those that grow.
 class VcbChange {
  public:
   /// `added`: the tenants that are being added to the adapter.
   VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine::Tenant>>& added);
 
-  /// Errors: there is no room; the change may then be half made.
+  /// Error: not enough VCBs are free; the change may then be half made.
   Outcome apply(const AllotmentChange& change);
-  /// Restores everything as it was when this object was made.
+  /// Restores the state in which this object was made.
   void undo();
 
  private:

@@ -24,7 +24,8 @@ void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
   if (!loops_.watch(tenant, entry.channel->socket(), entry.watch)) end(entry, Turn());
 }
 
-/// What the rest of `turn` is too short for is done in turns of the tenant.
+/// Ends a channel. Work for which the rest of `turn` is too short is done in later turns of the
+/// tenant.
 void Channels::end(Entry& entry, const Turn& turn) {
   const std::shared_ptr<TenantChannel> channel = entry.channel;
   if (!std::exchange(entry.ending, true))
@@ -34,7 +35,7 @@ void Channels::end(Entry& entry, const Turn& turn) {
   if (!turn.is_over() && channel->end(turn)) return void(entries_.erase(entry.self));
   loops_.add_work(channel->tenant(), [this, left = std::weak_ptr(channel), &entry] {
     const auto ending = left.lock();
-    if (ending == nullptr) return false;  // a turn without an end has ended it
+    if (ending == nullptr) return false;  // an endless turn has ended it
     const bool over = ending->end(Turn());
     if (over) entries_.erase(entry.self);
     return !over;

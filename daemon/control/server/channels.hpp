@@ -1,5 +1,5 @@
-// Connections of programs that are no sessions: event channels of rdma_cm, and clients of queue
-// pairs that several share.
+// Connections of programs that are not sessions: event channels of rdma_cm, and clients of queue
+// pairs that several programs share.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,17 @@ class Channels {
   Channels(TenantLoops& loops, Connections& connections, DatagramClients& datagrams)
       : loops_(loops), connections_(connections), datagrams_(datagrams) {}
 
-  /// REQUIRES: the connection no longer counts as a session in the tenant's accounts.
+  /// Adds a channel. REQUIRES: the connection no longer counts as a session in the tenant's
+  /// accounts.
   void add(engine::Tenant& tenant, ChannelRequest request);
   void clear() { entries_.clear(); }
 
-  /// Channels that take long to end are still counted until they have.
+  /// Returns the number of a tenant's channels. Those that take long to end count until they have
+  /// ended.
   std::uint64_t count(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
   void end(const engine::Tenant& tenant);
-  /// A turn without an end ends them at once, also those that end in turns. None of them refers to
-  /// the tenant then.
+  /// Ends the channels of a kind. An endless turn ends them at once, also those that already end in
+  /// turns. No channel refers to the tenant then.
   void end(const engine::Tenant& tenant, TenantChannel::Kind kind, const Turn& turn = Turn());
 
  private:

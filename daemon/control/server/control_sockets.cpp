@@ -6,7 +6,7 @@ namespace softhca::control {
 namespace {
 
 // A request costs at most a step of the engine's tables, some tens of microseconds. A tenant that
-// asks more often is answered later.
+// sends more requests is answered later.
 constexpr AdminSocket::Limits kLimits{
     .line = std::size_t{16} << 10,
     .clients = 4,

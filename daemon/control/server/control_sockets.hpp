@@ -1,5 +1,6 @@
-// Sockets by which tenants ask for what is their own (mechanism A7): the protocol of the admin
-// socket with few methods and narrow bounds, since a tenant may ask as often as it likes.
+// Sockets by which tenants change their own allocations (mechanism A7). They have the protocol of
+// the admin socket, with few methods and narrow limits, since a tenant may send requests at any
+// rate.
 #pragma once
 
 #include <functional>
@@ -15,22 +16,22 @@ namespace softhca::control {
 
 class ControlSockets {
  public:
-  /// Adds what a tenant may ask for.
+  /// Adds the methods that a tenant may call.
   using AddMethods = std::function<void(AdminMethods&, const engine::Tenant&)>;
 
   ControlSockets(Adapter& adapter, TenantLoops& loops) : adapter_(adapter), loops_(loops) {}
 
-  /// To be called before the first socket is opened.
+  /// Registers a function that adds methods. Call it before the first socket is opened.
   void on_open(AddMethods add) { add_.push_back(std::move(add)); }
 
   Outcome open(const engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// Nothing happens if there is none.
+  /// Closes the tenant's socket, if there is one.
   void close(const engine::Tenant& tenant);
   void clear() { entries_.clear(); }
   bool contains(const engine::Tenant& tenant) const;
   Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
 
-  /// About once a second.
+  /// Call it about once a second.
   void tick();
 
  private:

@@ -27,9 +27,9 @@ DeviceDescription DeviceTrees::describe(
     const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const {
   DeviceDescription device;
   device.name = adapter_.config.device.name;
-  device.firmware = adapter_.config.device.firmware;
+  device.firmware = resource::DeviceConfig::kFirmware;
   device.board = "softhca";
-  device.hardware_version = adapter_.config.device.hardware_version;
+  device.hardware_version = resource::DeviceConfig::kHardwareVersion;
   device.node_guid = adapter_.node_guid(tenant);
   device.socket_path = folder_of(adapter_.config, tenant) + "/socket";
   device.active = adapter_.link_up(tenant);
@@ -90,14 +90,14 @@ void DeviceTrees::check_link(Tree& tree) {
   link_changed_(tenant, up);
 }
 
-/// A full disk is reported once, and again only after a success in between.
+/// Writes the counters. Reports a full disk once, and again only after a success in between.
 void DeviceTrees::write_counters(Tree& tree) {
   const auto written = tree.counters.update(*tree.tenant, adapter_.engine.ports());
   if (!written && !tree.counters_fail) complain(*tree.tenant, written.error());
   tree.counters_fail = !written;
 }
 
-/// Adapters of the kernel may come and go while we run.
+/// Updates the links to the kernel's adapters, which may come and go while the daemon runs.
 void DeviceTrees::check_devices() {
   auto found = real_devices();
   if (found == real_devices_) return;

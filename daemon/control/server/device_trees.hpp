@@ -1,5 +1,5 @@
-// The device trees of all tenants, kept up to date: addresses, state of the link, counters, and
-// links to the kernel's own adapters.
+// The device trees of all tenants, kept up to date: addresses, link state, counters, and links to
+// the kernel's own adapters.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,27 @@ namespace softhca::control {
 
 class DeviceTrees {
  public:
-  /// A tenant's link went up or down.
+  /// Called when a tenant's link has gone up or down.
   using LinkChanged = std::function<void(const engine::Tenant& tenant, bool up)>;
 
   DeviceTrees(Adapter& adapter, LinkChanged link_changed)
       : adapter_(adapter), link_changed_(std::move(link_changed)) {}
 
-  /// To be called before the first tick().
+  /// Records the kernel's adapters. Call it before the first tick().
   void look_at_real_devices() { real_devices_ = real_devices(); }
 
-  /// Makes the tree. Nothing happens if it is there: programs may go on using it. REQUIRES: the
-  /// tenant's folder is there.
+  /// Makes the tree of a tenant, unless it exists: programs may be using it. REQUIRES: the tenant's
+  /// folder exists.
   Outcome make(engine::Tenant& tenant);
-  /// Removes the tenant's folder, unless something that is not ours is in it.
+  /// Removes the tenant's folder, unless it has files that are not the daemon's.
   void remove(const engine::Tenant& tenant);
   /// Removes the folders of all tenants.
   void remove();
-  /// Writes what the tree will say, beside what it says now. Errors: it cannot be written.
+  /// Writes the new content of the tree beside the current one. Error: it cannot be written.
   Expected<AddressUpdate> prepare_addresses(
       const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
 
-  /// About once a second.
+  /// Call it about once a second.
   void tick();
 
  private:
@@ -44,7 +44,7 @@ class DeviceTrees {
     engine::Tenant* tenant;
     CounterFiles counters;
     bool link_up = true;         ///< as last seen
-    bool counters_fail = false;  ///< to be written; it has been said
+    bool counters_fail = false;  ///< they cannot be written, and the log says so
   };
 
   DeviceDescription describe(const engine::Tenant& tenant,

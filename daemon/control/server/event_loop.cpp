@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -12,9 +13,12 @@
 namespace softhca::control {
 namespace {
 
-// Programs mostly ask for several things, one after the other. To wake a thread on a processor that
-// sleeps takes longer than to answer.
+// Programs mostly send several requests in a row. Waking a thread on an idle processor takes longer
+// than answering a request.
 constexpr Duration kAwake = std::chrono::microseconds(100);
+// Longest polling at once. In the long run, the loop polls for at most half of the time. So a
+// program with occasional requests cannot keep a processor busy.
+constexpr Duration kMostAwake = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -42,13 +46,27 @@ bool EventLoop::arm(int fd, Watch& what, Interest interest) {
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
+/// Polls for the next event without sleeping. Returns 0 if none came.
+int EventLoop::wait_awake(epoll_event& event) {
+  const Time begin = engine::monotonic_time();
+  awake_credit_ = std::min(awake_credit_ + (begin - credited_at_) / 2, kMostAwake);
+  credited_at_ = begin;
+  const Time until = std::min(awake_until_, begin + awake_credit_);
+  int count = 0;
+  Time now = begin;
+  while (count == 0 && now < until) {
+    count = ::epoll_wait(epoll_.get(), &event, 1, 0);
+    if (count == 0) ::sched_yield();
+    now = engine::monotonic_time();
+  }
+  awake_credit_ -= now - begin;
+  return count;
+}
+
 Outcome EventLoop::step(int timeout) {
   epoll_event event;
   int count = 0;
-  while (timeout != 0 && count == 0 && engine::monotonic_time() < awake_until_) {
-    count = ::epoll_wait(epoll_.get(), &event, 1, 0);
-    if (count == 0) ::sched_yield();
-  }
+  if (timeout != 0) count = wait_awake(event);
   if (count == 0) count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
   if (count < 0 && errno != EINTR) return system_error("epoll_wait");
   if (count != 1) return {};

@@ -1,5 +1,5 @@
-// The control thread's loop over descriptors (epoll): what is watched, and what is done when it is
-// ready.
+// The control thread's loop over descriptors (epoll): watches descriptors, and calls a function
+// when one is ready.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,20 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 
+struct epoll_event;
+
 namespace softhca::control {
 
-/// Stays where it is as long as its descriptor is open.
+/// Stays at its address while its descriptor is open.
 struct Watch {
-  std::function<void()> ready;  ///< may end what it is about, and this watch
+  std::function<void()> ready;  ///< may end the object that it serves, and this watch
 };
 
-/// When a descriptor that is watched has its turns.
+/// The event for which a descriptor is watched.
 enum class Interest : std::uint8_t {
   kNothing,
   kReadable,
-  kWritable,  ///< of one with something left to do: a socket is writable most of the time
+  kWritable,  ///< for a descriptor with work left: a socket is writable most of the time
 };
 
 class EventLoop {
@@ -29,20 +31,24 @@ class EventLoop {
   /// Watches `fd` until it is closed, or until unwatch().
   Outcome watch(int fd, Watch& what);
   void unwatch(int fd);
-  /// Changes what a descriptor is watched for, kReadable at first. REQUIRES: watch() was called for
-  /// it. False: it cannot be changed.
+  /// Changes the event for which a descriptor is watched, which is kReadable at first. Returns
+  /// false if it cannot be changed. REQUIRES: watch() was called for the descriptor.
   bool arm(int fd, Watch& what, Interest interest);
 
-  /// Handles at most one event: handling one may end what another is about. `timeout`: milliseconds
-  /// to wait at most.
+  /// Handles at most one event, as handling one may end the object of another. `timeout`: longest
+  /// wait in ms.
   Outcome step(int timeout);
 
-  /// Readable when step() has something to handle.
+  /// Returns a descriptor that is readable when step() has something to handle.
   int fd() const { return epoll_.get(); }
 
  private:
+  int wait_awake(epoll_event& event);
+
   UniqueFd epoll_;
-  Time awake_until_{};  ///< it does not sleep for the next event before
+  Time awake_until_{};       ///< the loop polls instead of sleeping until then
+  Duration awake_credit_{};  ///< how long the loop may poll
+  Time credited_at_{};
 };
 
 }  // namespace softhca::control

@@ -14,8 +14,8 @@
 namespace softhca::control {
 namespace {
 
-// Connections of a tenant beyond its sessions, for processes that are to be told that there are too
-// many.
+// Connections of a tenant beyond its sessions. By these, the daemon tells processes that all
+// sessions are in use.
 constexpr std::uint64_t kGreeting = 16;
 
 }  // namespace
@@ -24,8 +24,8 @@ SocketPermissions permissions_of(const resource::SocketConfig& socket) {
   return {socket.owner, socket.group, socket.mode};
 }
 
-/// Permissions for a socket that exists: it may have been somebody else's, so an owner or group
-/// that is not named becomes the daemon's.
+/// Returns the permissions of an existing socket. It may have had another owner, so an owner or
+/// group that is not configured becomes the daemon's.
 SocketPermissions given_permissions(const resource::SocketConfig& socket) {
   SocketPermissions permissions = permissions_of(socket);
   if (permissions.owner.empty()) permissions.owner = std::to_string(::geteuid());
@@ -67,7 +67,7 @@ Outcome Listeners::open(const std::string& path, const resource::SocketConfig& s
   return loops_.watch(tenant, listener->socket.get(), listener->watch);
 }
 
-/// The listener of a level; null: that of the tenant itself.
+/// Returns the listener of a level or, if `level` is null, of the tenant itself.
 Listener* Listeners::find(const engine::Tenant& tenant, const engine::Level* level) {
   for (Listener& listener : listeners_)
     if (listener.tenant == &tenant && listener.level == level) return &listener;
@@ -135,8 +135,8 @@ void Listeners::accept(Listener& listener) {
                                   ": a system call for the tenant takes too long: one of its "
                                   "processes has passed a descriptor whose close waits, or "
                                   "keeps memory busy that is to be sealed");
-  // A process that comes when all sessions are taken is told so when it greets; but only so many
-  // processes are.
+  // If all sessions are in use, the daemon tells a new process so when it greets. This bounds the
+  // number of such processes.
   if (listener.connections >=
       listener.tenant->control.accounts.limit(resource::Kind::kSessions) + kGreeting)
     return complain(listener, describe(*peer) + ": the tenant has " +
@@ -149,7 +149,7 @@ void Listeners::accept_failed(Listener& listener, int error) {
   const bool lacking = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   if (!lacking) return;  // the process has gone, or a signal came
   complain(listener, strerror(error));
-  // The connection stays in the queue, and its listener stays ready: it must not be looked at all
+  // The connection stays in the queue, and the listener stays ready. The loop must not poll it all
   // the time.
   if (!spare_.refuse_one(listener.socket.get(), adapter_.blocking_calls, listener.tenant->name))
     arm(listener, false);

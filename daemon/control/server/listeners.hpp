@@ -1,5 +1,5 @@
-// The sockets by which programs reach a tenant or, by one of its own, a level: a program that comes
-// by a level's socket belongs to that level.
+// The sockets by which programs reach a tenant or one of its levels. A program that connects to a
+// level's socket belongs to that level.
 #pragma once
 
 #include <cstdint>
@@ -17,61 +17,61 @@
 
 namespace softhca::control {
 
-/// Permissions for a socket that is being made, and for one that exists.
+/// Return the permissions of a new socket, and of an existing one.
 SocketPermissions permissions_of(const resource::SocketConfig& socket);
 SocketPermissions given_permissions(const resource::SocketConfig& socket);
 
-/// Where sockets and device tree of a tenant are.
+/// Returns the folder of a tenant's sockets and device tree.
 std::string folder_of(const resource::Config& config, const engine::Tenant& tenant);
 
 struct Listener {
   PeerSocket socket;  ///< none: it is closed, and its sessions go on
   std::string path;
   engine::Tenant* tenant = nullptr;
-  engine::Level* level = nullptr;  ///< the level it is the socket of; null: the tenant itself
-  std::uint64_t connections = 0;   ///< sessions that came by it
-  bool telling = false;            ///< refusing one for lack of descriptors
-  bool armed = true;               ///< the loop reports its connections
-  ComplaintLimit complaints;       ///< about sessions refused
+  engine::Level* level = nullptr;  ///< the level that has the socket; null: the tenant itself
+  std::uint64_t connections = 0;   ///< sessions that connected to it
+  bool telling = false;       ///< it has an uncharged session, to report the lack of descriptors
+  bool armed = true;          ///< the loop reports its connections
+  ComplaintLimit complaints;  ///< about refused sessions
   Watch watch;
 };
 
 class Listeners {
  public:
-  /// A process has come.
+  /// Called when a process has connected.
   using Accept =
       std::function<void(Listener& listener, PeerSocket socket, const PeerIdentity& peer)>;
 
   Listeners(Adapter& adapter, TenantLoops& loops, Accept accept)
       : adapter_(adapter), loops_(loops), accept_(std::move(accept)) {}
 
-  // --- of tenants
+  // --- sockets of tenants
 
-  /// Makes the folder and the socket, also for a tenant that was closed. Errors say which path and
-  /// why.
+  /// Makes the folder and the socket, also for a tenant that was closed. Errors name the path and
+  /// the reason.
   Outcome open(engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// Takes its sockets, and those of its levels, away: no new connections. Sessions go on.
+  /// Removes the sockets of the tenant and its levels: no new connections. Sessions go on.
   void close(const engine::Tenant& tenant);
-  /// REQUIRES: they are closed, and have no sessions.
+  /// Drops the listeners of the tenant. REQUIRES: they are closed, and have no sessions.
   void forget(const engine::Tenant& tenant);
-  /// Changes who may open the socket. Errors: unknown names, permissions.
+  /// Changes the permissions of the socket. Errors: unknown names, missing rights of the daemon.
   Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// Connections by the tenant's socket and by those of its levels.
+  /// Returns the number of connections by the sockets of the tenant and its levels.
   std::uint64_t connections(const engine::Tenant& tenant) const;
 
-  // --- of levels
+  // --- sockets of levels
 
-  /// REQUIRES: the tenant is open.
+  /// Makes the socket of a level. REQUIRES: the tenant is open.
   Outcome open(engine::Tenant& tenant, engine::Level& level, const resource::SocketConfig& socket);
-  /// Nothing happens if it has no socket.
+  /// Removes the level's socket, if it has one.
   void close(const engine::Level& level);
   void forget(const engine::Level& level);
   Outcome permit(const engine::Tenant& tenant, const engine::Level& level,
                  const resource::SocketConfig& socket);
 
-  /// About once a second: looks again at the listeners that could not accept a connection.
+  /// Watches again the sockets that could not accept a connection. Call it about once a second.
   void tick();
-  /// Says why a connection was refused, not too often.
+  /// Reports why a connection was refused, at a limited rate.
   void complain(Listener& listener, const std::string& why);
 
  private:

@@ -1,4 +1,4 @@
-// What an operator should hear of ports, once.
+// Logs problems of ports, each of them once.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@ class PortWatch {
  public:
   explicit PortWatch(const std::vector<std::unique_ptr<engine::PortBinding>>& ports)
       : ports_(ports) {}
-  /// About once a second: says which ports have begun to send packets singly, since their device
-  /// takes no trains; and of those with a socket, which lose packets by its limits.
+  /// Logs which ports send packets singly, as their device takes no trains, and which ports with a
+  /// socket lose packets by its limits. Call it about once a second.
   void tick();
 
  private:

@@ -15,9 +15,9 @@
 namespace softhca::control {
 namespace {
 
-// How often the links of the ports and the kernel's adapters are looked at.
+// Interval at which the links of the ports and the kernel's adapters are polled.
 constexpr auto kTick = std::chrono::seconds(1);
-// How often, as the daemon ends, it is checked whether programs have cleaned up.
+// Interval at which the ending daemon checks whether programs have cleaned up.
 constexpr auto kLeaveStep = std::chrono::milliseconds(50);
 
 int milliseconds_until(Time time) {
@@ -84,7 +84,7 @@ Outcome Server::open() {
     if (auto watched = loop_.watch(services->event_fd(), watches_.datagrams); !watched)
       return watched;
   if (auto prepared = prepare_folder(); !prepared) return prepared;
-  // Who finds a tenant's socket finds the operator's, too.
+  // The admin socket comes first: once a tenant's socket exists, it does too.
   if (auto opened = open_admin(); !opened) return opened;
   if (auto opened = open_tenants(); !opened) return opened;
   device_trees_.look_at_real_devices();
@@ -111,7 +111,7 @@ Outcome Server::run() {
   Time next_tick = now() + kTick;
   while (!stop_) {
     if (auto done = step(next_tick); !done) return done;
-    if (now() < next_tick) continue;  // however busy the tenants keep us
+    if (now() < next_tick) continue;  // a tick comes in time, however busy tenants keep the loop
     tick();
     next_tick = now() + kTick;
   }
@@ -131,8 +131,8 @@ Outcome Server::step(Time due) {
   return {};
 }
 
-/// Takes no more connections. Programs that use rdma_cm hear that the device is removed, and may
-/// clean up, also by verbs. A second signal ends the wait at once.
+/// Takes no more connections. Notifies programs that use rdma_cm that the device is removed. They
+/// may clean up, also by verbs. A second signal ends the wait at once.
 Outcome Server::leave() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   loop_.unwatch(admin_.fd());

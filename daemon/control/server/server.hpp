@@ -1,5 +1,5 @@
-// The control thread: its loop, and the parts that serve what is ready. server_tenants.cpp: tenants
-// that come, change and go.
+// The control thread: its loop, and the parts that serve ready descriptors. server_tenants.cpp has
+// tenants that come, change and go.
 #pragma once
 
 #include <chrono>
@@ -29,44 +29,45 @@ namespace softhca::control {
 
 class Server {
  public:
-  /// Both queue pairs are open and outlive the server.
+  /// REQUIRES: both queue pairs are open and outlive the server.
   Server(Adapter& adapter, GeneralServices& general_services, GeneralServices& shared_datagrams);
-  /// Leaves no folder of a tenant, also where a later part of the daemon could not start.
+  /// Removes the folders of all tenants, also if a later part of the daemon could not start.
   ~Server();
 
-  /// What the admin socket offers. Others add to it before open().
+  /// Returns the methods of the admin socket. Other parts add theirs before open().
   AdminMethods& admin_methods() { return methods_; }
-  /// `reload` is called at SIGHUP, `tick` about once a second.
+  /// Set the functions that are called at SIGHUP and about once a second.
   void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
   void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
-  /// Adds to what a tenant may ask for, beside `tenant.show`. To be called before open().
+  /// Adds methods for tenants' control sockets, besides `tenant.show` and `explain`. Call it before
+  /// open().
   void on_own_requests(ControlSockets::AddMethods add) { control_sockets_.on_open(std::move(add)); }
 
-  /// Makes the folder, socket and device tree of every tenant. Errors say which path and why.
+  /// Makes the folder, socket and device tree of every tenant. Errors name the path and the reason.
   Outcome open();
   /// Serves until SIGTERM or SIGINT. REQUIRES: both are blocked in all threads.
   Outcome run();
 
   // --- tenants that come, change and go (server_tenants.cpp); before run() or on its thread
 
-  /// Makes folder, socket and device tree of a tenant, also of one that was closed.
+  /// Makes the folder, socket and device tree of a tenant, also of one that was closed.
   Outcome open_tenant(engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// Takes its sockets, and those of its levels, away: no new connections. Sessions go on.
+  /// Removes the sockets of the tenant and its levels: no new connections. Sessions go on.
   void close_tenant(const engine::Tenant& tenant);
-  /// Takes away what else there is of a tenant. REQUIRES: it is closed and has no connections.
+  /// Removes the rest of a tenant. REQUIRES: it is closed and has no connections.
   void forget_tenant(const engine::Tenant& tenant);
-  /// The tenant's addresses have changed: the device tree says so, and its programs are told.
+  /// Updates the tenant's device tree after a change of addresses, and notifies its programs.
   void show_addresses(const engine::Tenant& tenant, AddressUpdate& update);
-  /// Nothing happens if it has a connection manager. Errors: as Connections::add().
+  /// Adds a connection manager for the tenant, unless it has one. Errors: as Connections::add().
   Outcome serve_connections(engine::Tenant& tenant, const resource::TenantConfig& settings);
-  /// Sets the tenant's limits on rdma_cm, and what its guarantees carry.
+  /// Sets the tenant's limits on rdma_cm, and how many connections its guarantees carry.
   void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings) {
     connections_.configure(tenant, settings);
   }
-  /// A level of the tenant has another name now.
+  /// Renames a level in the tenant's connection manager.
   void rename_level(const engine::Tenant& tenant, const std::string& from, const std::string& to);
-  /// All connections of the tenant's programs: sessions, including those by sockets of its levels,
-  /// and channels.
+  /// Returns the number of all connections of the tenant's programs: sessions, including those by
+  /// sockets of its levels, and channels.
   std::uint64_t connections(const engine::Tenant& tenant) const;
   std::uint64_t connections(const engine::Level& level) const { return sessions_.count(level); }
   void end_sessions(const engine::Tenant& tenant);
@@ -86,7 +87,7 @@ class Server {
   Outcome prepare_folder();
   Outcome open_tenants();
   Outcome open_admin();
-  /// Handles at most one event, and what is due. Waits until `due` at most.
+  /// Handles at most one event, and expired deadlines. Waits until `due` at most.
   Outcome step(Time due);
   Outcome leave();
   void take_signal();
@@ -101,8 +102,8 @@ class Server {
   TenantLoops tenant_loops_{loop_};
   Connections connections_;
   DatagramClients datagram_clients_;
-  bool datagrams_left_ = false;  ///< by the last look at them
-  bool stop_ = false;            ///< a signal says so
+  bool datagrams_left_ = false;  ///< the last poll left some
+  bool stop_ = false;            ///< a signal has requested it
   AdminMethods methods_;
   AdminView view_;
   ConnectionsView connections_view_;

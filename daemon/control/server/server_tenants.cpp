@@ -1,4 +1,4 @@
-// Tenants as the server knows them: their sockets and device trees, while it runs.
+// The sockets and device trees of tenants, while the server runs.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +13,8 @@
 namespace softhca::control {
 namespace {
 
-/// Makes the runtime directory. Where anybody may make folders, as in /tmp, it must be ours: others
-/// could put links in place of what we make in theirs.
+/// Makes the runtime directory. Where any user may make folders, as in /tmp, it must belong to the
+/// daemon's user: another owner could put links in place of the daemon's files.
 Outcome make_runtime_dir(const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -35,7 +35,7 @@ Outcome make_runtime_dir(const std::string& name) {
 
 }  // namespace
 
-/// The runtime directory, without what a daemon has left there.
+/// Makes the runtime directory, and removes what an earlier daemon left there.
 Outcome Server::prepare_folder() {
   if (auto made = make_runtime_dir(adapter_.config.daemon.runtime_dir); !made) return made;
   std::vector<std::string> names;

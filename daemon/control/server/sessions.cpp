@@ -72,12 +72,13 @@ void Sessions::arm(Entry& entry, Interest interest) {
   if (!loops_.arm(session.tenant(), session.socket(), entry.socket, interest)) end(entry);
 }
 
-/// The process has gone or broken the protocol. What the rest of `turn` is too short for is done in
-/// turns of the tenant.
+/// Ends a session: its process has gone or has broken the protocol. Work for which the rest of
+/// `turn` is too short is done in later turns of the tenant.
 void Sessions::end(Entry& entry, const Turn& turn) {
   if (std::exchange(entry.ending, true)) return;
   Session& session = *entry.session;
-  // softhca-run only looks for a daemon that answers: such connections would push other events out.
+  // softhca-run only checks that a daemon answers. Events of such connections would displace
+  // others.
   if (session.greeted()) note(session, "session_closed", "left");
   if (session.socket() >= 0) loops_.unwatch(session.tenant(), session.socket());
   loops_.unwatch(session.tenant(), session.pidfd());
@@ -95,7 +96,7 @@ void Sessions::finish(Entry& entry) {
   entries_.erase(entry.self);
 }
 
-/// For the operator, as long as the process can be asked its name.
+/// Adds an entry to the journal, for the operator.
 void Sessions::note(const Session& session, const char* kind, const char* what) {
   const auto process = static_cast<std::uint32_t>(session.peer().pid);
   adapter_.journal.add({.kind = kind,

@@ -17,9 +17,9 @@ namespace softhca::control {
 
 class Sessions {
  public:
-  /// A connection is to be a channel instead of a session.
+  /// Called for a connection that becomes a channel instead of a session.
   using BecomeChannel = std::function<void(engine::Tenant& tenant, ChannelRequest request)>;
-  /// Why a process is refused.
+  /// Reports why a process is refused.
   using Complain = std::function<void(Listener& listener, const std::string& why)>;
 
   Sessions(Adapter& adapter, TenantLoops& loops, BecomeChannel become_channel, Complain complain)
@@ -28,31 +28,32 @@ class Sessions {
         become_channel_(std::move(become_channel)),
         complain_(std::move(complain)) {}
 
-  /// A process has come by a socket.
+  /// Adds the session of a process that has connected to a socket.
   void add(Listener& listener, PeerSocket socket, const PeerIdentity& peer);
   void clear() { entries_.clear(); }
 
   std::vector<const Session*> all() const;
-  /// Sessions of the level, and connections by its socket.
+  /// Returns the number of sessions of the level, including connections by its socket.
   std::uint64_t count(const engine::Level& level) const;
-  /// Sessions of the tenant that belong to no level.
+  /// Returns the number of the tenant's sessions without level.
   std::uint64_t undivided(const engine::Tenant& tenant) const;
-  /// The least number of the tenant's sessions. Without sessions: the number that the next session
-  /// of any tenant will have.
+  /// Returns the least number of the tenant's sessions. Without sessions, returns the number of the
+  /// next session of any tenant.
   std::uint32_t oldest(const engine::Tenant& tenant) const;
 
-  /// Sessions that take long to end are still counted until they have.
+  /// End sessions. Those that take long to end are counted until they have ended.
   void end(const engine::Tenant& tenant);
   void end(const engine::Level& level);
 
-  /// To be called about once a second.
+  /// Gives VCBs to programs that lack them, and takes surplus ones back. Call it about once a
+  /// second.
   void adjust_vcbs();
 
-  /// Tells the operator of tenants whose memory keeps who reaches it waiting, about every 10 s. To
-  /// be called about once a second.
+  /// Reports tenants with memory that delays its users, about every 10 s. Call it about once a
+  /// second.
   void tell_late_memory();
 
-  // Tell the programs of the tenant.
+  // Notify the programs of the tenant.
   void report_link(const engine::Tenant& tenant, bool up);
   void report_addresses(const engine::Tenant& tenant);
 
@@ -60,7 +61,7 @@ class Sessions {
   struct Entry {
     std::unique_ptr<Session> session;
     Listener* listener = nullptr;
-    bool charged = true;  ///< for the descriptors of a session
+    bool charged = true;  ///< the tenant is charged for the descriptors of the session
     bool ending = false;
     Interest interest = Interest::kReadable;
     std::list<Entry>::iterator self;

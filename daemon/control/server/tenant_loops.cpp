@@ -35,7 +35,7 @@ bool TenantLoops::arm(const engine::Tenant& tenant, int fd, Watch& what, Interes
   return turns != nullptr && turns->loop.arm(fd, what, interest);
 }
 
-/// False: no descriptor is to be had.
+/// Returns false if the daemon has run out of descriptors.
 bool TenantLoops::begin_work(Turns& turns) {
   if (turns.work_fd) return true;
   UniqueFd fd(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -47,12 +47,12 @@ bool TenantLoops::begin_work(Turns& turns) {
 void TenantLoops::add_work(const engine::Tenant& tenant, std::function<bool()> work) {
   Turns* const turns = find(tenant);
   if (turns != nullptr && begin_work(*turns)) return turns->work.push_back(std::move(work));
-  // The daemon has no descriptor left. The work may give some back.
+  // The daemon has run out of descriptors. The work may free some.
   while (work()) {
   }
 }
 
-/// One turn for what has waited for longest.
+/// Gives one turn to the work that has waited longest.
 void TenantLoops::do_work(Turns& turns) {
   std::function<bool()> work = std::move(turns.work.front());
   turns.work.pop_front();

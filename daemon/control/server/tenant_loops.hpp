@@ -1,6 +1,6 @@
-// Turns at the control thread: one loop for each tenant, which the thread's own loop watches as one
-// descriptor. epoll gives each descriptor that is ready its turn before any has a second, so that a
-// tenant waits for one event of each of the others, however many connections these have.
+// Turns at the control thread. Each tenant has a loop, which the thread's own loop watches as one
+// descriptor. epoll serves each ready descriptor once before it serves any a second time. So a
+// tenant waits for one event of each other tenant, however many connections these have.
 #pragma once
 
 #include <deque>
@@ -17,8 +17,8 @@ class TenantLoops {
  public:
   explicit TenantLoops(EventLoop& all) : all_(all) {}
 
-  /// As the functions of EventLoop, for a descriptor of the tenant: a socket that its programs
-  /// reach, or one of their processes.
+  /// As the functions of EventLoop, for a descriptor of the tenant: a socket of its programs, or
+  /// one of their processes.
   Outcome watch(const engine::Tenant& tenant, int fd, Watch& what);
   void unwatch(const engine::Tenant& tenant, int fd);
   bool arm(const engine::Tenant& tenant, int fd, Watch& what, Interest interest);
@@ -40,7 +40,7 @@ class TenantLoops {
   static void do_work(Turns& turns);
 
   EventLoop& all_;
-  std::vector<std::unique_ptr<Turns>> turns_;  ///< by tenant; null: never asked for
+  std::vector<std::unique_ptr<Turns>> turns_;  ///< by tenant; null: not used yet
 };
 
 }  // namespace softhca::control

@@ -15,12 +15,13 @@ struct Wish {
   bool is_short() const { return holder.grant->count() < bounds.base; }
 };
 
-/// Less than a quarter of the shared part is free, or more is in use than there is.
+/// True if less than a quarter of the shared part is free, or more VCBs are in use than there are.
 bool is_tight(const QuotaPool& vcbs) {
   return vcbs.overdrawn() != 0 || vcbs.shared_free() < vcbs.shared() / 4;
 }
 
-/// What a program has beyond its base goes to those who lack theirs.
+/// Halves what a program has beyond its base if programs of its tenant lack their base. Does the
+/// same to a program with shared VCBs if any program lacks its base, or shared VCBs are short.
 void make_room(std::vector<Wish>& wishes, const QuotaPool& vcbs) {
   std::set<const engine::Tenant*> lacking;
   for (const Wish& wish : wishes)

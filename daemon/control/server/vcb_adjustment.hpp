@@ -1,4 +1,4 @@
-// VCBs follow what programs post, while they run (A1).
+// Adjusts the VCBs of running programs to what they post (A1).
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace softhca::control {
 
-/// Gives programs that miss VCBs more of them, up to `most_vcbs_per_process`, and takes back what
-/// is not needed, or what others lack. About once a second. Two visits to the engine at most.
+/// Gives more VCBs to programs that lack them, up to `most_vcbs_per_process`. Takes back VCBs that
+/// a program does not need, or that others lack. Call it about once a second. Runs at most two
+/// tasks on the engine's thread.
 void adjust_vcbs(Adapter& adapter, std::span<const VcbHolder> holders);
 
 }  // namespace softhca::control

@@ -24,21 +24,21 @@ constexpr auto kConnectionManagement =
 /// IBV_RATE_100_GBPS: the rate of the port, as programs see it.
 constexpr std::uint8_t kPortRate = 16;
 
-// How often and how many at a time neighbours that programs wait for are looked at; after how long
-// one that does not answer counts as absent.
+// Interval and number of polls for neighbours that programs wait for, and the time after which a
+// silent neighbour counts as absent.
 constexpr Duration kLook = std::chrono::milliseconds(2);
 constexpr std::size_t kLooks = 64;
 constexpr Duration kResolveTimeout = std::chrono::seconds(3);
 constexpr std::size_t kMostPending = 4096;
 
-// The time that programs have to clean up once their adapter goes.
+// The time that programs have to clean up when their adapter is removed.
 constexpr Duration kFarewell = std::chrono::seconds(2);
 
 static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm::Refusal::kCount));
 
 }  // namespace
 
-/// The world around the service of one tenant.
+/// The environment of a tenant's service.
 class Connections::ServedTenant final : public rdma_cm::Environment {
  public:
   ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
@@ -157,7 +157,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
 
   std::uint32_t random() override {
     if (randoms_left_ == 0) {
-      // Up to 256 bytes never come short (getrandom(2)).
+      // getrandom(2) always returns up to 256 bytes completely.
       [[maybe_unused]] const ssize_t got = ::getrandom(randoms_.data(), sizeof randoms_, 0);
       static_assert(sizeof randoms_ <= 256);
       randoms_left_ = randoms_.size();
@@ -169,8 +169,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     agent_.vouch_for(tenant_, kConnectionManagement, peer);
   }
 
-  /// At most two bytes are ever unread, so there is room; a process that fills the socket itself
-  /// misses its own events.
+  /// At most two bytes are unread at any time, so the socket has room. A process that fills the
+  /// socket itself misses its own events.
   void signal(rdma_cm::ChannelId channel) override {
     const auto found = signals_.find(channel);
     if (found == signals_.end()) return;
@@ -274,7 +274,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
       for (std::size_t i = 0; i < count; ++i)
         found[i] = engine.packets().reach_of(pending_[i].path);
     });
-    // Those that were tried go behind the others.
+    // Those that were polled go behind the others.
     std::vector<PendingResolution> tried(pending_.begin(),
                                          pending_.begin() + static_cast<std::ptrdiff_t>(count));
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -313,7 +313,7 @@ Connections::ServedTenant* Connections::served(const engine::Tenant& tenant) {
 }
 
 Outcome Connections::add(engine::Tenant& tenant) {
-  // A tenant that has gone, whose number this one has, may still be served.
+  // A removed tenant with the same number may still be served.
   for (const auto& it : served_)
     if (it->tenant().id == tenant.id) {
       remove(it->tenant());
@@ -338,7 +338,7 @@ Outcome Connections::add(engine::Tenant& tenant) {
   return {};
 }
 
-/// Nothing happens if the tenant is not served, as its number may be another's by now.
+/// Does nothing if the tenant is not served: another tenant may have its number by now.
 void Connections::remove(const engine::Tenant& tenant) {
   if (served(tenant) == nullptr) return;
   remove_performance_agent(agent_, tenant);
@@ -416,7 +416,7 @@ void Connections::tick() {
   adapter_.connections = std::move(all);
 }
 
-/// Tenants take turns.
+/// Serves the tenants in turn.
 void Connections::expire(Time now) {
   for (std::size_t looked = 0; looked < served_.size(); ++looked) {
     ServedTenant& it = *served_[next_expiring_++ % served_.size()];

@@ -1,6 +1,6 @@
-// Connections by rdma_cm (mechanism E): for each tenant a service that takes the place of the
-// kernel's connection manager, with port tables of its own, over the general services agent. On the
-// control thread.
+// Connections by rdma_cm (mechanism E). For each tenant, a service replaces the kernel's connection
+// manager, with port tables of its own, over the general services agent. Runs on the control
+// thread.
 #pragma once
 
 #include <memory>
@@ -21,42 +21,44 @@ class Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  /// Errors: no buffers are left for another client of general services.
+  /// Serves a tenant. Error: no buffers are left for another client of general services.
   Outcome add(engine::Tenant& tenant);
-  /// Nothing happens if the tenant is not served. REQUIRES: its channels are closed.
+  /// Stops serving a tenant, if it is served. REQUIRES: its channels are closed.
   void remove(const engine::Tenant& tenant);
-  /// Sets the tenant's limits, and what its guarantees carry. Nothing happens if it is not served.
+  /// Sets the tenant's limits, and how many connections its guarantees carry. Does nothing if the
+  /// tenant is not served.
   void configure(const engine::Tenant& tenant, const resource::TenantConfig& config);
-  /// Nothing: it is not served.
+  /// Returns the figures of a tenant. Nothing: it is not served.
   std::optional<management::ConnectionFigures> figures(const engine::Tenant& tenant);
-  /// The tenant's addresses have changed.
+  /// Notifies the service that the tenant's addresses have changed.
   void addresses_changed(const engine::Tenant& tenant);
 
-  /// The tenant's adapter goes: the first call tells its programs and their peers, as for a device
-  /// that is removed. True: the programs have destroyed what they had, their two seconds for it are
-  /// over, or the tenant is not served.
+  /// Removes the tenant's adapter. The first call notifies its programs and their peers, as for a
+  /// removed device. Returns true when the programs have destroyed their objects, or their two
+  /// seconds for it are over, or if the tenant is not served.
   bool retire(const engine::Tenant& tenant);
-  /// As retire() above, for all tenants, as the daemon ends.
+  /// Does the same for all tenants, as the daemon ends.
   bool retire();
-  /// retire() was called for it.
+  /// True if retire() was called for the tenant.
   bool is_retired(const engine::Tenant& tenant);
 
-  /// `signal`: a stream socket that gets a byte whenever events are queued and none were before.
-  /// Nothing: the tenant is not served.
+  /// Opens an event channel. `signal`: a stream socket that gets a byte when events are queued and
+  /// none were before. Nothing: the tenant is not served.
   std::optional<management::rdma_cm::ChannelId> open_channel(
       const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal);
-  /// Destroys identifiers of the channel, then closes it. False: the turn is over, and it is to be
-  /// called again.
+  /// Destroys the identifiers of the channel, then closes it. Returns false if the turn is over;
+  /// call it again then.
   bool close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel,
                      const Turn& turn);
-  /// Null: the tenant is not served.
+  /// Returns the service of a tenant. Null: it is not served.
   management::rdma_cm::Service* find(const engine::Tenant& tenant);
 
-  /// kNever: nothing is due.
+  /// Returns the next deadline. kNever: none.
   Time next_deadline() const;
-  /// Does a bounded part, of one tenant: next_deadline() is still past when more is due.
+  /// Does a bounded part of the due work, for one tenant. next_deadline() is still past if more is
+  /// due.
   void expire(Time now);
-  /// About once a second: figures for the metrics.
+  /// Updates the figures for the metrics. Call it about once a second.
   void tick();
 
  private:

@@ -50,7 +50,7 @@ DatagramClient::~DatagramClient() {
   for (const std::uint32_t buffer : queue_) registration_->service().release(buffer);
 }
 
-// --- what comes
+// --- received datagrams
 
 void DatagramClient::keep(std::uint32_t buffer) {
   queue_.push_back(buffer);
@@ -65,15 +65,15 @@ void DatagramClient::quota_changed(std::uint32_t quota) {
   announce();
 }
 
-/// Drops the oldest datagrams beyond the share: their buffers may be another client's now.
-/// Datagrams that were on their way when the share shrank still arrive afterwards.
+/// Drops the oldest datagrams beyond the share, as their buffers may be another client's now.
+/// Datagrams that were under way when the share shrank still arrive afterwards.
 void DatagramClient::drop_surplus() {
   for (; queue_.size() > quota_; queue_.pop_front())
     registration_->service().release(queue_.front());
 }
 
-/// At most two bytes are ever unread, so there is room; a process that fills the socket itself
-/// misses what comes.
+/// At most two bytes are unread at any time, so the socket has room. A process that fills the
+/// socket itself misses its datagrams.
 void DatagramClient::announce() {
   if (announced_) return;
   announced_ = true;
@@ -82,7 +82,7 @@ void DatagramClient::announce() {
       ::send(signal(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// --- what the process asks for
+// --- requests of the process
 
 std::optional<int> DatagramClient::run(abi::Operation operation, std::span<const std::byte> body,
                                        Reply& reply) {
@@ -121,7 +121,7 @@ int DatagramClient::send(std::span<const std::byte> body) {
   if (of_class && static_cast<std::uint32_t>(payload[engine::kClassOffset]) !=
                       engine::class_of(registration_->selector()))
     return EACCES;
-  // That of management goes with a class alone.
+  // The Q_Key of management is allowed only to clients of a class.
   const bool of_management = of_class && head.qkey == engine::kGeneralServicesQkey;
   if (wire::is_controlled_qkey(head.qkey) && !of_management &&
       !registration_->adapter().settings(tenant_).programs.controlled_qkeys)
@@ -152,7 +152,7 @@ int DatagramClient::path_of(const abi::DatagramHead& head, engine::AddressPath& 
   if (std::ranges::none_of(tenant_.addresses,
                            [&](const auto& address) { return address.gid == local; }))
     return EADDRNOTAVAIL;
-  // RoCE v2 puts both into one IP header.
+  // RoCE v2 puts both addresses into one IP header.
   if (local.is_ipv4() != peer.is_ipv4()) return EINVAL;
   path = path_between(adapter, tenant_, local, peer);
   path.flow_label = head.flow_label & 0xfffff;
@@ -181,7 +181,7 @@ int DatagramClient::receive(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// 1: the process is to take out the byte that announced what it has taken now.
+/// Returns 1 if the process has to read the byte that announced what it has taken now.
 std::uint32_t DatagramClient::take_drained() {
   if (!queue_.empty() || tell_quota_ || !announced_) return 0;
   announced_ = false;

@@ -1,6 +1,6 @@
-// A program that is a client of a queue pair that several clients share, by its connection. What
-// comes for it stays in buffers of its share until it takes it: a program that does not read has
-// less and less room, and costs nobody else any.
+// A program that is a client of a queue pair shared by several clients. Received datagrams stay in
+// buffers of its share until the program takes them. A program that does not read runs out of its
+// own buffers, and takes none from others.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace softhca::control {
 
 class DatagramClient final : public TenantChannel {
  public:
-  /// Answers the request. Null: it was answered with an error, or the process has gone.
+  /// Answers the request. Returns null if the answer was an error, or the process has gone.
   static std::unique_ptr<DatagramClient> open(DatagramClients& clients, engine::Tenant& tenant,
                                               ChannelRequest request);
   ~DatagramClient() override;
@@ -42,8 +42,8 @@ class DatagramClient final : public TenantChannel {
   std::unique_ptr<DatagramClients::Registration> registration_;
   std::deque<std::uint32_t> queue_;  ///< buffers, oldest first
   std::uint32_t quota_ = 0;
-  bool tell_quota_ = false;  ///< it has changed since the process was told
-  bool announced_ = false;   ///< by a byte, since it had taken all
+  bool tell_quota_ = false;  ///< the quota has changed since the process was notified of it
+  bool announced_ = false;   ///< a byte was sent since the process had taken everything
 };
 
 }  // namespace softhca::control

@@ -17,8 +17,8 @@ std::optional<std::uint32_t> number_of(std::uint32_t buffers) {
   return buffers == 0 ? std::nullopt : std::optional(buffers);
 }
 
-/// Subnet management goes to queue pair 0. What a program says in the class of connection
-/// management would pass for what the daemon says.
+/// True if programs may not register for a class. Subnet management uses queue pair 0. A program's
+/// messages in the class of connection management would pass for the daemon's.
 bool is_reserved(std::uint32_t management_class) {
   using wire::ManagementClass;
   return std::ranges::any_of(
@@ -58,7 +58,7 @@ int DatagramClients::Registration::set_buffers(std::uint32_t buffers) {
   return 0;
 }
 
-// --- who may be one
+// --- admission
 
 int DatagramClients::add(const engine::Tenant& tenant, pid_t process,
                          const abi::OpenDatagramClientRequest& request,
@@ -113,7 +113,7 @@ DatagramClients::Answer DatagramClients::check_number(const Queue& queue,
   return {};
 }
 
-/// Is there room for `buffers`? Half of general services is left for the daemon's own clients,
+/// Checks the room for `buffers`. Half of general services is left to the daemon's own clients,
 /// since tenants may be added.
 DatagramClients::Answer DatagramClients::check_room(const Registration& but,
                                                     std::uint32_t buffers) const {
@@ -140,7 +140,7 @@ DatagramClients::Answer DatagramClients::check_room(const Registration& but,
 
 int DatagramClients::charge(Queue& queue, const engine::Tenant& tenant) {
   const Time at = now();
-  const Rate rate{settings(queue).send_rate, settings(queue).send_burst};
+  const Rate rate{settings(queue).send_rate, settings(queue).fixed.send_burst};
   TokenBucket& bucket = queue.usage[tenant.id].requests;
   if (!(bucket.rate() == rate)) bucket.set(rate, at);
   if (bucket.ready_at() > at) return EBUSY;

@@ -1,7 +1,7 @@
-// Programs of tenants that are clients of queue pairs that several clients share (mechanism E): of
-// general services, by management class, and of the one for programs (E6). This part says who may
-// be one, and how much the programs of one tenant may have and send; DatagramClient is one of them.
-// On the control thread.
+// Programs of tenants that are clients of shared queue pairs (mechanism E): of general services, by
+// management class, and of the queue pair for programs (E6). This part decides which programs may
+// be clients, and how many buffers and requests the programs of a tenant may have. DatagramClient
+// is one of these clients. Runs on the control thread.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class DatagramClients {
         general_services_{general_services, &resource::Config::general_services},
         shared_datagrams_{shared_datagrams, &resource::Config::shared_datagrams} {}
 
-  /// A place among the clients, until it goes.
+  /// A place among the clients, held as long as it exists.
   class Registration {
    public:
     ~Registration();
@@ -38,12 +38,14 @@ class DatagramClients {
     GeneralServices& service() const { return queue_.service; }
     Adapter& adapter() const { return clients_.adapter_; }
     bool is_of_class() const;
-    /// Management class, or number.
+    /// Returns the management class, or the number.
     std::uint32_t selector() const { return selector_; }
-    /// `buffers`: what it asks for now; 0: the operator's number. Returns 0 or an errno value.
+    /// `buffers`: the number that the program now requests; 0: the operator's number. Returns 0 or
+    /// an errno value.
     int set_buffers(std::uint32_t buffers);
     std::uint32_t asked() const;
-    /// To be called before it sends. 0, or EBUSY when the programs of the tenant send too often.
+    /// Charges a request; call it before the program sends. Returns 0, or EBUSY if the programs of
+    /// the tenant send too often.
     int charge() { return clients_.charge(queue_, tenant_); }
 
    private:
@@ -64,8 +66,9 @@ class DatagramClients {
     bool entered_ = false;
   };
 
-  /// 0 or an errno value, as abi::OpenDatagramClientRequest says; the operator is told why a
-  /// program is refused. `client` is called as long as the registration lasts.
+  /// Registers a client. Returns 0 or an errno value, as abi::OpenDatagramClientRequest says.
+  /// Reports to the operator why a program is refused. `client` is called as long as the
+  /// registration lasts.
   int add(const engine::Tenant& tenant, pid_t process,
           const abi::OpenDatagramClientRequest& request, GeneralServices::Client client,
           std::unique_ptr<Registration>& out);
@@ -81,7 +84,7 @@ class DatagramClients {
     std::vector<Registration*> clients{};
     std::map<TenantId, Usage> usage{};
   };
-  /// 0 or an errno value, and why.
+  /// 0 or an errno value, and the reason.
   struct Answer {
     int error = 0;
     std::string why{};
@@ -92,7 +95,7 @@ class DatagramClients {
   }
   Answer enter(Registration& registration, GeneralServices::Client client);
   Answer check_number(const Queue& queue, const engine::Tenant& tenant) const;
-  /// `but`: the registration whose number is to become `buffers`.
+  /// `but`: the registration that is to have `buffers`.
   Answer check_room(const Registration& but, std::uint32_t buffers) const;
   int charge(Queue& queue, const engine::Tenant& tenant);
   void complain(const Registration& registration, pid_t process, const std::string& client,

@@ -1,5 +1,5 @@
-// An event channel of rdma_cm that a process has opened: what the device of the kernel's connection
-// manager would be to it. Serves its commands on the control thread.
+// An event channel of rdma_cm that a process has opened. It takes the place of the device file of
+// the kernel's connection manager. Its commands run on the control thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace softhca::control {
 
 class EventChannel final : public TenantChannel {
  public:
-  /// Answers the request. Null: it was answered with an error, or the process has gone.
+  /// Answers the request. Returns null if the answer was an error, or the process has gone.
   static std::unique_ptr<EventChannel> open(Connections& connections, engine::Tenant& tenant,
                                             ChannelRequest request);
   ~EventChannel() override;

@@ -11,13 +11,13 @@
 namespace softhca::control {
 namespace {
 
-// Datagrams given to clients before the control thread looks for others' requests.
+// Datagrams given to clients before the control thread serves other requests.
 constexpr int kPerTurn = 64;
 constexpr std::uint32_t kCompletionCredits = 2 * engine::DatagramService::kSends;
 
 management::gsa::SourceTable::Seed random_seed() {
   management::gsa::SourceTable::Seed seed{};
-  // Up to 256 bytes never come short (getrandom(2)).
+  // getrandom(2) always returns up to 256 bytes completely.
   [[maybe_unused]] const ssize_t got = ::getrandom(seed.data(), sizeof seed, 0);
   return seed;
 }
@@ -28,17 +28,18 @@ management::gsa::Parameters parameters_of(const resource::GeneralServicesConfig&
           .buffers_per_client = config.buffers_per_client,
           .low_threshold = config.low_threshold,
           .high_threshold = config.high_threshold,
-          .sources = {.part = config.source_part,
-                      .rate = {.per_second = config.source_rate, .burst = config.source_burst},
-                      .new_part = config.new_sources_part,
-                      .new_rate = {.per_second = config.new_sources_rate,
-                                   .burst = config.new_sources_burst},
-                      .probation = milliseconds(config.probation_ms),
-                      .forget_after = milliseconds(config.forget_after_ms)},
-          .adjustment = {.window = milliseconds(config.window_ms),
-                         .raise_after = config.raise_after,
-                         .lower_after = config.lower_after,
-                         .most = config.raise_most}};
+          .sources = {.part = config.fixed.source_part,
+                      .rate = {.per_second = config.fixed.source_rate,
+                               .burst = config.fixed.source_burst},
+                      .new_part = config.fixed.new_sources_part,
+                      .new_rate = {.per_second = config.fixed.new_sources_rate,
+                                   .burst = config.fixed.new_sources_burst},
+                      .probation = milliseconds(config.fixed.probation_ms),
+                      .forget_after = milliseconds(config.fixed.forget_after_ms)},
+          .adjustment = {.window = milliseconds(config.fixed.window_ms),
+                         .raise_after = config.fixed.raise_after,
+                         .lower_after = config.fixed.lower_after,
+                         .most = config.fixed.raise_most}};
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
   if (!group) return group.error();
   tenant_.qos_class = *group;
   engine.add_tenant(tenant_);
-  // The queue pair sends with the dedicated TVL, whose credits nobody else can take.
+  // The queue pair sends with the dedicated TVL: no other tenant can take its credits.
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
     const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
     const auto tvl = engine.tvl_assignment().add(
@@ -153,7 +154,7 @@ bool GeneralServices::serve() {
   return service_->front() != nullptr;
 }
 
-/// True: its client has it now.
+/// Gives a datagram to its client. Returns true if the client keeps it.
 bool GeneralServices::deliver(const engine::Datagram& datagram) {
   const auto found = clients_.find(service_->key_of(datagram));
   if (found == clients_.end()) return false;

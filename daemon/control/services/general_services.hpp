@@ -1,7 +1,7 @@
 // The general services agent (mechanism E): queue pair 1 of every port and address, and the clients
-// that have registered for what it receives; or, in the same way, another queue pair that several
-// clients share (E6). It is a tenant of the engine like any other, with PCBs and a TVL of its own
-// (mechanism A9), and no bigger share of the engine than a tenant has. On the control thread.
+// that have registered for its datagrams. Or another queue pair that several clients share (E6),
+// served in the same way. To the engine it is a tenant, with PCBs and TVLs of its own (mechanism
+// A9). Its share of the engine is not larger than a tenant's. Runs on the control thread.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,28 @@ namespace softhca::control {
 
 class GeneralServices {
  public:
-  /// A datagram has come. It is there during the call only.
+  /// Called with a received datagram, which is valid during the call only.
   using Receive = std::function<void(const engine::Datagram&)>;
-  /// A datagram has come. It stays, in a buffer of the client's share, until release().
+  /// Called with a received datagram. It stays in a buffer of the client's share until release().
   using Keep = std::function<void(std::uint32_t buffer)>;
-  /// The share of the client has been changed, as its traffic showed that it should be (E4). Empty:
-  /// the client does not care.
+  /// Called when the client's share was changed because of its traffic (E4). Empty: the client
+  /// ignores it.
   using Tell = std::function<void(const management::gsa::ShareChange&)>;
   struct Client {
     std::string name;
-    std::optional<std::uint32_t> buffers;  ///< none: the operator's number
+    std::optional<std::uint32_t> buffers;  ///< nothing: the operator's number
     Receive receive;
     Tell tell;
-    Keep keep;  ///< instead of `receive`: a client that keeps buffers as long as it likes
+    Keep keep;  ///< instead of `receive`: for a client that keeps buffers for any time
   };
 
   struct Place {
-    TenantId tenant;  ///< number of the tenant that it is to the engine; no other has it
+    TenantId tenant;  ///< its tenant number in the engine; no other tenant has it
     const engine::SharedQueuePair& queue_pair;
     const char* name;
-    std::uint32_t clients;  ///< registered at once
+    std::uint32_t clients;  ///< limit of clients
   };
-  /// Takes PCBs, a TVL and the queue pair. Errors: out of memory, descriptors or places.
+  /// Takes PCBs, TVLs and the queue pair. Errors: out of memory, descriptors or table entries.
   static Expected<std::unique_ptr<GeneralServices>> open(
       engine::Worker& worker, const Place& place,
       const resource::GeneralServicesConfig& config = {});
@@ -51,47 +51,50 @@ class GeneralServices {
   GeneralServices(const GeneralServices&) = delete;
   GeneralServices& operator=(const GeneralServices&) = delete;
 
-  /// Adds a client for a tenant's addresses. `selector`: for a management class as class_selector()
-  /// says. Errors: as gsa::ReceivePool::register_client().
+  /// Adds a client for a tenant's addresses. `selector`: for a management class, the value of
+  /// class_selector(). Errors: as gsa::ReceivePool::register_client().
   Outcome add_client(const engine::Tenant& tenant, std::uint32_t selector, Client client);
   /// As gsa::ReceivePool::set_buffers().
   Outcome set_buffers(const engine::Tenant& tenant, std::uint32_t selector,
                       std::optional<std::uint32_t> buffers);
   /// As gsa::ReceivePool::vouch_for().
   void vouch_for(const engine::Tenant& tenant, std::uint32_t selector, const Gid& source);
-  /// Nothing happens if there is no such client.
+  /// Removes a client, if it exists.
   void remove_client(const engine::Tenant& tenant, std::uint32_t selector);
 
-  /// Readable when datagrams have come.
+  /// Returns a descriptor that is readable when datagrams have been received.
   int event_fd() const { return service_->event_fd(); }
-  /// Gives datagrams that have come to their clients, not too many. True: there are more.
+  /// Gives received datagrams to their clients, a bounded number of them. Returns true if there are
+  /// more.
   bool serve();
-  /// Sends a datagram, which may be lost, as on a wire. False: too many wait to be sent.
+  /// Sends a datagram, which may be lost, as on a wire. Returns false if too many wait to be sent.
   bool send(const engine::Datagram& datagram);
-  /// A datagram that a client keeps. REQUIRES: it was given to the client, and not released.
+  /// Returns a datagram that a client keeps. REQUIRES: it was given to the client, and not
+  /// released.
   const engine::Datagram& datagram(std::uint32_t buffer) const {
     return service_->datagram(buffer);
   }
   void release(std::uint32_t buffer) { service_->release(buffer); }
 
-  /// About once a second: looks at the traffic of the clients (E4). `told` is called for every
-  /// share that was changed, besides the client itself.
+  /// Adjusts the shares to the traffic of the clients (E4). Call it about once a second. `told` is
+  /// called for every changed share, besides the client itself.
   using Told = std::function<void(const std::string& client, const management::gsa::ShareChange&)>;
   void tick(Time now, const Told& told);
-  /// Whether change() can be made once the clients of the tenants in `gone` are gone.
+  /// Checks if change() is possible once the clients of the tenants in `gone` are gone.
   Outcome check(const resource::GeneralServicesConfig& config,
                 const std::vector<TenantId>& gone) const;
-  /// Takes effect at once. Errors: as gsa::ReceivePool::set_parameters(); nothing has changed.
+  /// Applies a configuration at once. After an error nothing has changed. Errors: as
+  /// gsa::ReceivePool::set_parameters().
   Outcome change(const resource::GeneralServicesConfig& config, Time now);
 
-  /// Counters that any thread may read.
+  /// Return counters that any thread may read.
   const engine::DatagramServiceCounters& counters() const { return service_->counters(); }
   const engine::Tenant& tenant() const { return tenant_; }
   const management::gsa::PoolCounters& pool_counters() const { return service_->pool().counters(); }
-  /// The clients as they were at the last tick(), and for each tenant that had others, what these
-  /// counted together, as of a client of selector 0. From any thread.
+  /// Returns the clients as of the last tick(). For each tenant with clients that are gone, also
+  /// returns the sums of their counters, under selector 0. Call it on any thread.
   std::vector<management::gsa::ClientView> clients() const;
-  /// What the operator asks to see, as it is now.
+  /// The current state, for the operator.
   struct View {
     management::gsa::Parameters parameters;
     std::uint32_t low_threshold = 0, high_threshold = 0;
@@ -115,9 +118,9 @@ class GeneralServices {
   engine::Tenant tenant_;
   std::unique_ptr<engine::DatagramService> service_;
   std::map<management::gsa::ClientKey, Registration> clients_;
-  std::map<TenantId, management::gsa::ClientCounters> former_;  ///< of clients that are gone
+  std::map<TenantId, management::gsa::ClientCounters> former_;  ///< sums over clients that are gone
   mutable std::mutex seen_changing_;
-  std::vector<management::gsa::ClientView> seen_;  ///< under seen_changing_
+  std::vector<management::gsa::ClientView> seen_;  ///< guarded by seen_changing_
 };
 
 }  // namespace softhca::control

@@ -31,7 +31,7 @@ std::optional<Gid> source_for(const Adapter& adapter, const engine::Tenant& tena
     if ((routed || destination.is_multicast()) && !by_gateway) by_gateway = address.gid;
   }
   if (by_gateway || !destination.is_multicast()) return by_gateway;
-  for (const auto& address : tenant.addresses)  // a group of this daemon's own
+  for (const auto& address : tenant.addresses)  // a multicast group inside this daemon
     if (same_family(address.gid, destination)) return address.gid;
   return std::nullopt;
 }

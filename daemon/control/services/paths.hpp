@@ -1,4 +1,4 @@
-// The way from an address of a tenant to a peer, for what is sent on the tenant's behalf.
+// The path from an address of a tenant to a peer, for packets that the daemon sends for the tenant.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 
 namespace softhca::control {
 
-/// The address to send from: on the same network, else one with a gateway; inside this daemon any
-/// of the family. Nothing: there is no way.
+/// Returns the address to send from: one on the peer's network, else one with a gateway. For a peer
+/// inside this daemon, returns any address of the family. Nothing: the peer cannot be reached.
 std::optional<Gid> source_for(const Adapter& adapter, const engine::Tenant& tenant,
                               const Gid& destination);
 
-/// `local`: an address that the tenant has, or had.
+/// Returns the path. `local`: an address that the tenant has, or had.
 engine::AddressPath path_between(const Adapter& adapter, const engine::Tenant& tenant,
                                  const Gid& local, const Gid& remote);
 

@@ -7,7 +7,7 @@ namespace softhca::control {
 namespace {
 
 constexpr auto kClass = static_cast<std::uint8_t>(wire::ManagementClass::kPerformance);
-constexpr std::uint8_t kDevicePort = 1;  ///< of the device, as programs number it
+constexpr std::uint8_t kDevicePort = 1;  ///< port of the device, as programs number it
 
 management::PortCounters counters_of(const Adapter& adapter, const engine::Tenant& tenant) {
   const engine::DevicePortCounters c = engine::port_counters_of(tenant, adapter.engine.ports());
@@ -24,7 +24,7 @@ management::PortCounters counters_of(const Adapter& adapter, const engine::Tenan
           .transmit_discards = c.transmit_discards};
 }
 
-/// The answer goes to the queue pair that asked.
+/// Answers the queue pair that sent the request.
 void answer(GeneralServices& agent, const Adapter& adapter, const engine::Tenant& tenant,
             const engine::Datagram& request) {
   if (request.length != wire::kMadBytes) return;

@@ -6,7 +6,7 @@
 
 namespace softhca::control {
 
-/// Errors: no buffers are left for another client of general services.
+/// Adds the agent of a tenant. Error: no buffers are left for another client of general services.
 Outcome add_performance_agent(GeneralServices& agent, const Adapter& adapter,
                               const engine::Tenant& tenant);
 void remove_performance_agent(GeneralServices& agent, const engine::Tenant& tenant);

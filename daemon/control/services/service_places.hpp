@@ -1,5 +1,5 @@
-// Where the daemon's own queue pairs stand among the tenants of a configuration: as tenants of the
-// engine they have numbers that no configured tenant has.
+// The places of the daemon's own queue pairs. To the engine they are tenants, with numbers that no
+// configured tenant has.
 #pragma once
 
 #include "daemon/control/services/general_services.hpp"

@@ -14,7 +14,7 @@ int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::
   const engine::Tenant::Address& source = gid_entry(tenant.addresses, av.sgid_index);
   Gid destination;
   std::memcpy(destination.bytes.data(), av.dgid, sizeof av.dgid);
-  // RoCE v2 puts both into one IP header.
+  // RoCE v2 puts both addresses into one IP header.
   if (destination.is_zero() || destination.is_ipv4() != source.gid.is_ipv4()) return EINVAL;
   out.source = source.gid;
   out.destination = destination;
@@ -47,7 +47,8 @@ int AddressHandles::create(const RequestBody& body, Reply& reply) {
   ah->engine.pd = pd->id;
   context_.on_engine(
       [&](engine::Engine& engine) { ah->handle = engine.address_handles().add(ah->engine); });
-  // The process names it by the engine's handle, which stands in its commands; the table is ours.
+  // The process gets the engine's handle, which its commands carry. The table's handle stays in the
+  // daemon.
   const std::uint32_t handle = ah->handle;
   handles_[handle] = ahs_.add(std::move(ah));
   reply.write(abi::HandleBody{handle, 0});

@@ -9,19 +9,19 @@
 
 namespace softhca::control {
 
-/// 0, or EINVAL: not a usable address vector for this tenant.
+/// Reads an address vector. Returns 0, or EINVAL if this tenant cannot use it.
 int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out);
 
 class AddressHandles {
  public:
   AddressHandles(const SessionContext& context, const ProtectionDomains& pds)
       : context_(context), pds_(pds) {}
-  /// Removes them all from the engine.
+  /// Removes all address handles from the engine.
   ~AddressHandles() { end(Turn::endless()); }
   AddressHandles(const AddressHandles&) = delete;
   AddressHandles& operator=(const AddressHandles&) = delete;
 
-  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
   std::uint32_t size() const { return ahs_.size(); }
@@ -34,13 +34,14 @@ class AddressHandles {
     resource::Charge charge;
     engine::AddressHandle engine;
     PdUse pd;
-    std::uint32_t handle = 0;  ///< the engine's
+    std::uint32_t handle = 0;  ///< the engine's handle
   };
 
   const SessionContext& context_;
   const ProtectionDomains& pds_;
   HandleTable<Ah> ahs_;
-  std::unordered_map<std::uint32_t, std::uint32_t> handles_;  ///< the engine's to ours
+  /// From the engine's handles to those of `ahs_`.
+  std::unordered_map<std::uint32_t, std::uint32_t> handles_;
 };
 
 }  // namespace softhca::control

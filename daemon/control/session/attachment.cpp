@@ -17,7 +17,7 @@ void Attachment::close() {
     engine.sessions().remove(*session_);
   });
   session_ = nullptr;
-  vcbs_.close();  // its level may be gone next
+  vcbs_.close();  // its level may go next
 }
 
 int Attachment::charge() {
@@ -30,7 +30,7 @@ int Attachment::charge() {
 }
 
 int Attachment::open(engine::Level* level, Reply& reply) {
-  vcbs_.close();  // those of an earlier attempt that failed further on
+  vcbs_.close();  // releases those of an earlier attempt that failed later
   vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
   auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
                                      context_.lock_memory());

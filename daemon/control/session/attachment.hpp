@@ -1,5 +1,5 @@
-// A session as the engine knows it: its VCBs, the memory in which process and engine meet, and the
-// descriptors by which each tells the other of something.
+// A session in the engine: its VCBs, the memory that process and engine share, and the descriptors
+// by which each notifies the other.
 #pragma once
 
 #include <memory>
@@ -20,30 +20,31 @@ class Attachment {
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  /// Charges the tenant anew with what a session counts as. 0 or ENOMEM.
+  /// Charges the tenant again for the session. Returns 0 or ENOMEM.
   int charge();
-  /// Installs the session in the engine, which does not look at its memory yet. 0, with `reply`
-  /// complete, or an errno value, after which it may be tried again. REQUIRES: it is charged, and
-  /// not open.
+  /// Installs the session in the engine, which does not read its memory yet. Returns 0 with a
+  /// complete `reply`, or an errno value. After an error it may be tried again. REQUIRES: it is
+  /// charged, and not open.
   int open(engine::Level* level, Reply& reply);
-  /// The descriptor of the memory that open() told the process of, which has mapped it. To be
-  /// sealed (SealedMemory::seal_holes) before begin() is called. Empty: that has been done.
+  /// Returns the descriptor of the memory that open() announced to the process, which has mapped
+  /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.
   UniqueFd to_seal() { return is_open() ? memory_.take_fd() : UniqueFd(); }
-  /// The process can give none of the memory back, and the engine takes in what it finds there from
-  /// now on. Nothing happens if that is so already.
+  /// Lets the engine read the memory from now on, as the process can no longer free any of it. Does
+  /// nothing if it was called before.
   void begin();
 
-  /// Removes the session from the engine, if it is open. REQUIRES: its objects are gone from there.
+  /// Removes the session from the engine, if it is open. REQUIRES: its objects are removed from the
+  /// engine.
   void close();
 
   bool is_open() const { return session_ != nullptr; }
-  /// begin() has been called.
+  /// True if begin() was called.
   bool has_begun() const { return begun_; }
-  /// Null: it is not open.
+  /// Returns the engine's session. Null: it is not open.
   engine::Session* session() const { return session_.get(); }
   VcbGrant& vcbs() { return vcbs_; }
   const VcbGrant& vcbs() const { return vcbs_; }
-  /// Raises an event of the port or of its addresses. Nothing happens if the session is not open.
+  /// Raises an event of the port or its addresses. Does nothing if the session is not open.
   void raise(engine::EventType type);
 
  private:

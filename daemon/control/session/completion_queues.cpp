@@ -26,7 +26,8 @@ bool CompletionQueues::end(const Turn& turn) {
 int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   if (context_.sockets_stuck()) return EBUSY;
-  // Not at every call: creating many would take a time that grows with the square of their number.
+  // Does not look at every call: the time to create many channels would grow with the square of
+  // their number.
   if (channels_.size() >= enough_channels_) drop_closed_channels();
   auto channel = std::make_unique<Channel>();
   channel->descriptor = context_.take(resource::Kind::kDescriptors);
@@ -39,7 +40,8 @@ int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Channels have no operation to destroy them: the process closes its end. True: there were some.
+/// Drops the channels that the process has closed; no request destroys them. Returns true if there
+/// were any.
 bool CompletionQueues::drop_closed_channels() {
   std::vector<pollfd> ends;
   std::vector<std::uint32_t> handles;
@@ -101,8 +103,8 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
   if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateCqReply>(bytes, reply);
   if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
-  // What was posted before this request completes, if it can, before the room is looked at:
-  // programs expect to be refused because of completions that they have every reason to count on.
+  // Commands posted before this request complete, if they can, before the backlog is read. Programs
+  // expect a refusal because of completions that are certain to come.
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
     context_.on_engine(
@@ -116,8 +118,8 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
     rings_.release(ring);
     return EINVAL;
   }
-  // The process still reads what the old ring holds; its memory is used again after the next
-  // resize.
+  // The process still reads the completions in the old ring. Its memory is used again after the
+  // next resize.
   rings_.release(cq->retired);
   out.ring = ring.location;
   cq->retired = std::exchange(cq->ring, std::move(ring));

@@ -14,7 +14,7 @@ struct Cq {
   resource::Charge charge;
   engine::CompletionQueue engine;
   Ring ring;
-  Ring retired;  ///< the one before the last resize
+  Ring retired;  ///< the ring before the last resize
   std::uint32_t channel = abi::kNoHandle;
   std::uint32_t users = 0;
 };
@@ -23,15 +23,15 @@ class CompletionQueues {
  public:
   CompletionQueues(const SessionContext& context, RingMemory& rings)
       : context_(context), rings_(rings) {}
-  /// Removes them all from the engine.
+  /// Removes all completion queues from the engine.
   ~CompletionQueues() { end(Turn::endless()); }
   CompletionQueues(const CompletionQueues&) = delete;
   CompletionQueues& operator=(const CompletionQueues&) = delete;
 
-  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
-  /// Null: there is none.
+  /// Returns a completion queue. Null: unknown handle.
   Cq* find(std::uint32_t handle) const { return cqs_.find(handle); }
   std::uint32_t size() const { return cqs_.size(); }
 
@@ -44,7 +44,7 @@ class CompletionQueues {
  private:
   struct Channel {
     resource::Charge descriptor;
-    PeerSocket events;  ///< our end
+    PeerSocket events;  ///< the daemon's end
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();
@@ -52,7 +52,7 @@ class CompletionQueues {
   const SessionContext& context_;
   RingMemory& rings_;
   HandleTable<Channel> channels_;
-  std::size_t enough_channels_ = 0;  ///< with this many it is time to look for closed ones
+  std::size_t enough_channels_ = 0;  ///< with this many, the daemon looks for closed ones
   HandleTable<Cq> cqs_;
 };
 

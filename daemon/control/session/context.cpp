@@ -16,7 +16,8 @@
 namespace softhca::control {
 namespace {
 
-// What is unmapped at a time: a millisecond or two, in which the engine can have no page mapped.
+// Bytes unmapped at a time. It takes a millisecond or two, during which the engine can have no page
+// mapped.
 constexpr std::size_t kPiece = 16 << 20;
 
 }  // namespace
@@ -29,7 +30,8 @@ Unmap SessionContext::unmap() const {
     control.unmapping_bytes += bytes;
     ++control.unmapping_mappings;
     const auto step = [all = std::make_shared<SealedMemory>(std::move(memory)), helpers] {
-      // Who makes holes in it would keep us waiting with our address space locked.
+      // A process that punches holes in the memory would delay the unmapping, with the daemon's
+      // address space locked. So the memory is sealed first.
       if (const UniqueFd fd = all->take_fd()) (void)seal(helpers, fd.get());
       return all->unmap(kPiece);
     };
@@ -47,7 +49,7 @@ LockMemory SessionContext::lock_memory() const {
     if (*own + bytes > part || *all + bytes > adapter.lockable) return nullptr;
     *all += bytes;
     *own += bytes;
-    // Another thread may unmap the memory, and later than the tenant is there.
+    // Another thread may unmap the memory, even after the tenant is gone.
     return {own.get(), [all, own, bytes](auto*) {
               *all -= bytes;
               *own -= bytes;
@@ -58,10 +60,11 @@ LockMemory SessionContext::lock_memory() const {
 bool SessionContext::may_map() const {
   const engine::TenantControl& control = tenant_.control;
   const auto limit = [&](resource::Kind kind) { return control.accounts.limit(kind); };
-  constexpr std::uint64_t kPart = 8, kFew = 64;  // the daemon may have only so many mappings
+  constexpr std::uint64_t kPart = 8, kFew = 64;  // the daemon's mappings are limited
   if (control.unmapping_mappings > std::max(limit(resource::Kind::kMappings) / kPart, kFew))
     return false;
-  const std::uint64_t shared = limit(resource::Kind::kSharedBytes);  // both may be without end
+  // Both limits may be the maximum.
+  const std::uint64_t shared = limit(resource::Kind::kSharedBytes);
   return control.unmapping_bytes <= shared ||
          control.unmapping_bytes - shared <= limit(resource::Kind::kQueueBytes);
 }
@@ -75,7 +78,8 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(P
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!own) return system_error("a process's memory");
     socket.hand_over();
-    // With the last copy of a socket go the descriptors in it, whatever the process has sent.
+    // Closing the last copy of a socket closes the descriptors in it, whatever the process has
+    // sent.
     const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
       calls.make(name, [owned = std::shared_ptr<memory::ProcessMemory>(memory)] {});
     };
@@ -98,10 +102,10 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(P
       tenant_.control.memory_proxy = proxy;
     }
     auto memory = engine::MemoryProxy::add(proxy, socket.get());
-    // The process that reaches memory has it before the tenant's has the other end.
+    // The proxy has this end before the tenant's process gets the other one.
     if (memory) socket.hand_over();
     if (memory || fresh || memory.error().code != EPIPE) return memory;
-    // Somebody has ended that process.
+    // The memory proxy has been killed.
   }
 }
 

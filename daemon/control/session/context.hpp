@@ -1,5 +1,5 @@
-// What the parts of a session have in common: whose it is, what that tenant may have, and the way
-// to the engine.
+// The common state of a session's parts: its tenant, the limits of that tenant, and the way to the
+// engine.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 
 namespace softhca::control {
 
-/// What a handler of a request returns in place of 0 or an errno value, to be called again: in the
-/// tenant's next turn, or when some of its memory has been unmapped.
+/// A request handler returns one of these in place of 0 or an errno value, to be called again: in
+/// the tenant's next turn, or when some of the tenant's memory has been unmapped.
 constexpr int kUnfinished = -1, kNoRoomYet = -2;
 
 class SessionContext {
@@ -35,7 +35,7 @@ class SessionContext {
 
   engine::Tenant& tenant() const { return tenant_; }
   const PeerIdentity& peer() const { return peer_; }
-  /// The connection.
+  /// Returns the connection to the process.
   PeerSocket& socket() { return socket_; }
   const PeerSocket& socket() const { return socket_; }
   bool sockets_stuck() const { return adapter_.blocking_calls.stuck(tenant_.name); }
@@ -44,19 +44,22 @@ class SessionContext {
     adapter_.blocking_calls.make(tenant_.name, std::move(call), std::move(then));
   }
   const std::shared_ptr<const HelperProcesses>& helpers() const { return adapter_.helpers; }
-  /// The memory that the process offers at the other end of `socket`. Errors: EBUSY (the tenant has
-  /// an access waiting that does not come back); what the system says where it is short.
-  /// `trusted`: the engine itself reaches it, else a process of the daemon's.
+  /// Returns the memory that the process offers at the other end of `socket`. `trusted`: the engine
+  /// itself accesses it; else a process of the daemon does. Errors: EBUSY (an access of the tenant
+  /// has not come back yet), and system errors for lack of resources.
   Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket,
                                                                  bool trusted) const;
-  /// For memory that processes of the tenant had in common with the daemon: a thread of the
-  /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
+  /// Returns the function that unmaps memory shared by the tenant's processes and the daemon. A
+  /// thread of the tenant unmaps it, which takes 0.1 s for each GiB. The function may be called
+  /// when the session is over.
   Unmap unmap() const;
-  /// For memory that the tenant's processes have in common with the daemon: locked as long as all
-  /// tenants together have no more than Adapter::lockable locked, and the tenant its part of that.
+  /// Returns the function that locks memory shared by the tenant's processes and the daemon. It
+  /// locks while all tenants together have at most Adapter::lockable locked, and the tenant at most
+  /// its part of that.
   LockMemory lock_memory() const;
-  /// False: as much as the tenant may have waits to be unmapped, which counts as nothing else, or
-  /// an eighth of its mappings, at least 64. It is to have no more until that is done.
+  /// True if the tenant may map more memory. It may not while too much of its memory waits to be
+  /// unmapped, as no other limit counts that. Too much is as many bytes as the tenant may have, or
+  /// an eighth of its mappings, at least 64.
   bool may_map() const;
   FileUser user() const { return {tenant_.id, peer_.uid}; }
   const resource::DeviceConfig& device() const { return adapter_.config.device; }
@@ -66,25 +69,26 @@ class SessionContext {
   }
   std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }
 
-  /// The engine knows the session from now on.
+  /// Records the engine's session.
   void set_engine_session(engine::Session& session) { session_ = &session; }
-  /// REQUIRES: the engine knows it.
+  /// Returns the engine's session. REQUIRES: set_engine_session() was called.
   engine::Session& engine_session() const { return *session_; }
 
-  /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
+  /// Charges the tenant for a new object. Empty: the tenant has too many; the refusal is counted.
   resource::Charge take(resource::Kind kind, std::uint64_t amount = 1,
                         std::uint64_t spare = 0) const {
     return tenant_.control.accounts.take(kind, amount, spare);
   }
-  /// As Worker::run_for(), at the tenant's cost. REQUIRES: the engine knows the session.
+  /// Runs a task as Worker::run_for(), at the tenant's cost. REQUIRES: the engine has the session.
   void on_engine(const engine::Worker::Task& task) const {
     adapter_.worker.run_for(*session_, task);
   }
   /// As Worker::await_event().
   void await_event(int channel_fd) const { adapter_.worker.await_event(channel_fd); }
-  /// Removes objects as a session ends: f(engine, object) on the engine's thread, a few in a task,
-  /// then end(object) on this one. `take` gives the next; empty: there is none. True: none is left;
-  /// false: the turn is over. REQUIRES: the engine knows the session, or there are none.
+  /// Removes objects as a session ends: calls f(engine, object) on the engine's thread, a few in a
+  /// task, then end(object) on this thread. `take` returns the next object, or an empty one at the
+  /// end. Returns true if none is left, false if the turn is over. REQUIRES: the engine has the
+  /// session, or no object exists.
   template <class Take, class F, class End>
   bool remove_all(const Turn& turn, Take&& take, F&& f, End&& end) const {
     std::vector<decltype(take())> some;
@@ -110,8 +114,8 @@ class SessionContext {
   }
 
  private:
-  /// Objects that one task of the engine removes, at most, and after how long it leaves the others
-  /// to the next.
+  /// Limits of a task of the engine: the objects that it removes, and the time after which it
+  /// leaves the others to the next task.
   static constexpr std::size_t kPerTask = 16;
   static constexpr Duration kTaskLength = std::chrono::microseconds(50);
 

@@ -1,6 +1,5 @@
-// State common to sessions whose processes share a device file (ibv_import_device): protection
-// domains and regions. A session that shares with nobody has such a file for itself. Belongs to the
-// control thread.
+// State of sessions that share a device file (ibv_import_device): protection domains and regions. A
+// session that does not share has a file of its own. The control thread owns the files.
 #pragma once
 
 #include <sys/types.h>
@@ -25,18 +24,18 @@ namespace softhca::control {
 struct Mr {
   resource::Charge charge;
   resource::Charge bytes;
-  resource::Charge extents;  ///< what is kept for those beyond the first
+  resource::Charge extents;  ///< for the extents beyond the first
   std::uint32_t key = 0;
   PdUse pd;
-  /// Belongs to the engine until it is replaced or removed, which only we ask for; the region
-  /// itself never changes.
+  /// The engine owns it until the control thread replaces or removes it. The region itself never
+  /// changes.
   const memory::Region* region = nullptr;
 
-  /// 0: peers cannot reach the region.
+  /// Returns the remote key. 0: peers cannot reach the region.
   std::uint32_t rkey() const { return region->is_null() ? 0 : key; }
 };
 
-/// The user whose processes share a file: a token is of use only to the same user of the same
+/// The user of the processes that share a file. A token is valid only for the same user of the same
 /// tenant.
 struct FileUser {
   TenantId tenant;
@@ -47,18 +46,19 @@ struct FileUser {
 struct DeviceFile {
   HandleTable<Pd> pds;
   HandleTable<Mr> mrs;
-  /// The token by which others join; none: they may not yet.
+  /// The token by which other sessions join; nothing: they may not yet.
   std::optional<abi::ContextToken> token;
 };
 
 /// The files that may be shared.
 class DeviceFiles {
  public:
-  /// The token by which others of the user join. Errors: no random bits to be had.
+  /// Returns the token by which other sessions of the user join. Error: the kernel gave no random
+  /// bits.
   Expected<abi::ContextToken> share(const std::shared_ptr<DeviceFile>& file, const FileUser& user);
-  /// Null: the user has no file with this token.
+  /// Returns the user's file with this token. Null: no file has it.
   std::shared_ptr<DeviceFile> find(const abi::ContextToken& token, const FileUser& user) const;
-  /// The last session with the file ends.
+  /// Drops a file when its last session ends.
   void forget(const DeviceFile& file, const FileUser& user);
 
  private:

@@ -1,4 +1,4 @@
-// Objects of one process by the small handles it names them with.
+// Objects of a process, by the small handles with which the process names them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ template <class T>
 class HandleTable {
  public:
   std::uint32_t size() const { return used_; }
-  /// Handles are below this number.
+  /// Returns a number above all handles.
   std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
 
   std::uint32_t add(std::unique_ptr<T> object) {
@@ -27,7 +27,7 @@ class HandleTable {
     return static_cast<std::uint32_t>(slots_.size() - 1);
   }
 
-  /// Null when there is no such object.
+  /// Returns an object. Null: unknown handle.
   T* find(std::uint32_t handle) const {
     return handle < slots_.size() ? slots_[handle].get() : nullptr;
   }
@@ -39,13 +39,13 @@ class HandleTable {
     return std::move(slots_[handle]);
   }
 
-  /// Removes the object of the highest handle; null: there is none.
+  /// Removes and returns the object with the highest handle. Null: the table is empty.
   std::unique_ptr<T> remove_last() {
     while (!slots_.empty() && slots_.back() == nullptr) slots_.pop_back();
     if (slots_.empty()) return nullptr;
     std::unique_ptr<T> last = std::move(slots_.back());
     slots_.pop_back();
-    free_.clear();  // may name slots that are no more
+    free_.clear();  // may name slots that no longer exist
     --used_;
     return last;
   }

@@ -18,21 +18,21 @@ constexpr std::uint32_t kPermittedAccess = kKnownAccess | kOptionalAccess | kHug
 constexpr std::uint32_t kChangeTranslation = 1 << 0;
 constexpr std::uint32_t kChangePd = 1 << 1;
 constexpr std::uint32_t kChangeAccess = 1 << 2;
-constexpr std::uint64_t kAllAddresses = ~std::uint64_t{0};  // the length of such a region
+constexpr std::uint64_t kAllAddresses = ~std::uint64_t{0};  // length of a region of all addresses
 
 bool is_shared(const abi::MrExtent& extent) {
   return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
 }
 
-/// What a region counts as registered. A region of all addresses says nothing about how much is
-/// used.
+/// Returns the bytes that a region counts as registered. A region of all addresses counts none, as
+/// its length does not tell how much is used.
 std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
   const bool implicit = (spec.access & memory::kOnDemand) != 0 && spec.addr == 0 &&
                         spec.length == kAllAddresses && spec.buffers.empty();
   return implicit ? 0 : spec.length;
 }
 
-// What is mapped at a time: 2 ms, if all of it is filled.
+// Bytes mapped at a time: 2 ms if the process has filled all of them.
 constexpr std::uint64_t kMapped = 8 << 20;
 
 }  // namespace
@@ -40,14 +40,14 @@ constexpr std::uint64_t kMapped = 8 << 20;
 bool MemoryRegions::end(const Turn& turn) {
   registration_.reset();
   if (!pds_.leave_file()) return true;
-  std::vector<std::unique_ptr<memory::Region>> removed;  // to be unmapped by this thread
+  std::vector<std::unique_ptr<memory::Region>> removed;  // this thread unmaps them
   return context_.remove_all(
       turn, [&] { return pds_.regions().remove_last(); },
       [&](engine::Engine& engine, const Mr& mr) { removed.push_back(remove(engine, mr)); },
       [&](std::unique_ptr<Mr>) { removed.clear(); });
 }
 
-/// False: the request is not well formed.
+/// Reads the extents of a request. Returns false if the request is malformed.
 template <class Head>
 bool MemoryRegions::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
   if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
@@ -56,7 +56,7 @@ bool MemoryRegions::read_extents(const RequestBody& body, std::uint32_t count, E
   return true;
 }
 
-/// 0 or an errno value.
+/// Adds extents to `spec`. Returns 0 or an errno value.
 int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
   for (std::size_t i = 0; i < extents.all.size(); ++i) {
     const abi::MrExtent& extent = extents.all[i];
@@ -79,7 +79,7 @@ int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
   return 0;
 }
 
-/// They count as memory of queues. False: there is not enough.
+/// Charges the extents as memory of queues. Returns false if too little is free.
 bool MemoryRegions::charge_extents(const Extents& extents, resource::Charge& charge) const {
   constexpr std::size_t kEach = sizeof(memory::Extent) + sizeof extents.buffers.front();
   const std::size_t count = extents.all.size();
@@ -88,7 +88,7 @@ bool MemoryRegions::charge_extents(const Extents& extents, resource::Charge& cha
   return static_cast<bool>(charge);
 }
 
-/// True: all that the process has filled is mapped.
+/// Maps some pages. Returns true if all pages that the process has filled are mapped.
 bool MemoryRegions::map_some(Registration& at) const {
   for (std::uint64_t left = kMapped; at.extent < at.extents.all.size(); ++at.extent) {
     const auto& buffer = at.extents.buffers[at.extent];
@@ -117,7 +117,7 @@ std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MemoryRegio
   return out;
 }
 
-/// Error codes are errno values.
+/// Checks and charges a registration. Error codes are errno values.
 Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMrRequest& request,
                                                            Extents extents) {
   const auto refused = [](int error) { return Error{{}, error}; };
@@ -147,8 +147,8 @@ Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMr
       .extents = std::move(extents), .region = std::move(*region), .mr = std::move(mr)};
 }
 
-/// Begins the registration, or goes on with it. 0, with all of it in `done`; kUnfinished; or an
-/// errno value. `count` of the request's extents.
+/// Begins the registration, or continues it. Returns 0 with the whole registration in `done`,
+/// kUnfinished, or an errno value. `count`: number of extents in the request.
 template <class Request>
 int MemoryRegions::advance(const RequestBody& body, const Request& request, std::uint32_t count,
                            Registration& done) {
@@ -185,7 +185,8 @@ int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
   return install(memory::Region::make_null(context_.tenant().id, pd->id), std::move(mr), reply);
 }
 
-/// REQUIRES: the domain and what is charged stand in `mr`. 0, with a reply, or an errno value.
+/// Installs a region. Returns 0 with a reply, or an errno value. REQUIRES: `mr` has the domain and
+/// the charges.
 int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr,
                            Reply& reply) {
   int error = 0;
@@ -207,7 +208,7 @@ int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_p
   return 0;
 }
 
-/// What `request` changes of a region. 0 or an errno value.
+/// Applies the changes of `request` to a region. Returns 0 or an errno value.
 int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
                                memory::RegionSpec& spec) const {
   if ((request.flags & kChangeAccess) != 0) {
@@ -263,7 +264,7 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
   Registration done;
   if (const int error = advance(body, request, request.region.extents, done)) return error;
   Mr* mr = pds_.regions().find(request.handle);
-  // Another process that has the context may have come first.
+  // Another process with the context may have changed the region first.
   if (mr == nullptr || mr->region->serial() != done.replaces) return EBUSY;
   std::unique_ptr<memory::Region> before;
   const std::uint64_t counted = registered_bytes(done.region->spec());
@@ -288,11 +289,12 @@ int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
   if (mr == nullptr) return EINVAL;
   std::unique_ptr<memory::Region> region;
   context_.on_engine([&](engine::Engine& engine) { region = remove(engine, *mr); });
-  region.reset();  // what it alone kept mapped goes here, not on the engine's thread
+  region.reset();  // unmaps its memory here, not on the engine's thread
   return 0;
 }
 
-/// On the engine's thread. Another thread is to unmap what the region alone keeps mapped.
+/// Removes a region; runs on the engine's thread. The caller's thread unmaps the memory that only
+/// the region keeps mapped.
 std::unique_ptr<memory::Region> MemoryRegions::remove(engine::Engine& engine, const Mr& mr) const {
   engine::TenantCounters& counters = context_.tenant().counters;
   counters.memory_regions.subtract();

@@ -1,4 +1,4 @@
-// Memory regions of a session; those of a device file are of all sessions that have the file.
+// Memory regions of a session. Those of a device file belong to all sessions that have the file.
 #pragma once
 
 #include <cstddef>
@@ -21,29 +21,31 @@ class MemoryRegions {
  public:
   MemoryRegions(const SessionContext& context, ProtectionDomains& pds, SharedBuffers& buffers)
       : context_(context), pds_(pds), buffers_(buffers) {}
-  /// Removes them all from the engine, unless other sessions have the file.
+  /// Removes all regions from the engine, unless other sessions have the file.
   ~MemoryRegions() { end(Turn::endless()); }
   MemoryRegions(const MemoryRegions&) = delete;
   MemoryRegions& operator=(const MemoryRegions&) = delete;
 
-  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
-  /// The memory of the process, which can be registered from now on though it is not shared.
+  /// Sets the memory of the process. From now on, the process can register memory that is not
+  /// shared.
   void set_process(std::shared_ptr<memory::ProcessMemory> process) {
     process_ = std::move(process);
   }
   bool has_process() const { return process_ != nullptr; }
-  /// True if a region is reached by that memory.
+  /// True if a region uses that memory.
   bool uses_process() const { return process_.use_count() > 1; }
   std::uint32_t size() const { return pds_.regions().size(); }
 
-  /// kUnfinished: when what to_seal() gives is sealed, or for the next of the pages to be mapped,
-  /// which takes 0.2 s for each GiB of them. The same request is to come next.
+  /// Return kUnfinished until the descriptors of to_seal() are sealed and all pages are mapped,
+  /// which takes 0.2 s for each GiB of them. The caller then repeats the same request.
   int register_mr(const RequestBody& body, Reply& reply);
   int reregister_mr(const RequestBody& body, Reply& reply);
-  /// Descriptors of the shared memory that an unfinished request names, to be sealed
-  /// (SealedMemory::seal_holes) before it goes on, and what is to end with them.
+  /// Returns the descriptors of the shared memory that an unfinished request names, and the
+  /// accounts that end with them. Seal them (SealedMemory::seal_holes) before the request
+  /// continues.
   std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> to_seal();
 
   int alloc_null_mr(const RequestBody& body, Reply& reply);
@@ -51,20 +53,20 @@ class MemoryRegions {
   int import_mr(const RequestBody& body, Reply& reply);
 
  private:
-  /// The extents of a request, with the buffers they name, which are idle afterwards if the request
-  /// fails.
+  /// The extents of a request, with the buffers that they name. The buffers are idle again if the
+  /// request fails.
   struct Extents {
     std::vector<abi::MrExtent> all;
-    std::vector<std::shared_ptr<memory::SharedBuffer>> buffers;  ///< of each; null: none
+    std::vector<std::shared_ptr<memory::SharedBuffer>> buffers;  ///< by extent; null: none
   };
-  /// A region that is allowed, checked and charged, and whose pages are being mapped.
+  /// A region that is allowed, checked and charged. Its pages are being mapped.
   struct Registration {
     Extents extents;
     std::unique_ptr<memory::Region> region;
-    std::unique_ptr<Mr> mr;      ///< of the request, or what changes of the one there is
-    std::uint64_t replaces = 0;  ///< serial of the region there is
-    std::size_t extent = 0;      ///< the next to be mapped
-    std::uint64_t offset = 0;    ///< and from where in it
+    std::unique_ptr<Mr> mr;      ///< the new region's, or the changes of an existing one
+    std::uint64_t replaces = 0;  ///< serial number of the existing region
+    std::size_t extent = 0;      ///< next extent to map
+    std::uint64_t offset = 0;    ///< offset in it of the next page
   };
   Expected<Registration> begin(const abi::RegisterMrRequest& request, Extents extents);
   Expected<Registration> begin(const abi::ReregisterMrRequest& request, Extents extents);
@@ -84,7 +86,7 @@ class MemoryRegions {
   const SessionContext& context_;
   ProtectionDomains& pds_;
   SharedBuffers& buffers_;
-  std::shared_ptr<memory::ProcessMemory> process_;  ///< null: out of reach
+  std::shared_ptr<memory::ProcessMemory> process_;  ///< null: not accessible
   std::optional<Registration> registration_;        ///< of the unfinished request
 };
 

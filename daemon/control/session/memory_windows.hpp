@@ -11,12 +11,12 @@ class MemoryWindows {
  public:
   MemoryWindows(const SessionContext& context, const ProtectionDomains& pds)
       : context_(context), pds_(pds) {}
-  /// Removes them all from the engine.
+  /// Removes all windows from the engine.
   ~MemoryWindows() { end(Turn::endless()); }
   MemoryWindows(const MemoryWindows&) = delete;
   MemoryWindows& operator=(const MemoryWindows&) = delete;
 
-  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
   int alloc(const RequestBody& body, Reply& reply);
@@ -25,7 +25,7 @@ class MemoryWindows {
  private:
   struct Window {
     resource::Charge charge;
-    std::uint32_t key = 0;  ///< at first; its low 8 bits change
+    std::uint32_t key = 0;  ///< the first key; its low 8 bits change
     PdUse pd;
   };
 

@@ -1,4 +1,4 @@
-// modify_qp: the attributes are checked as a whole, then stored, then the engine changes state.
+// modify_qp: checks the attributes as a whole and stores them; then the engine changes the state.
 #include <cerrno>
 #include <utility>
 
@@ -14,14 +14,15 @@ namespace attr = engine::attr;
 constexpr std::uint32_t kKnownAttributes = (attr::kDestQpn << 1) - 1;
 constexpr std::uint32_t kMaxMtuCode = 5;
 constexpr std::uint32_t kQpnLimit = 1u << 24;
-constexpr std::uint32_t kMigrated = 0;  ///< IBV_MIG_MIGRATED: the state of one with a single path
+/// IBV_MIG_MIGRATED: the state of a queue pair with one path.
+constexpr std::uint32_t kMigrated = 0;
 constexpr std::uint32_t kQpAccess = memory::kLocalWrite | memory::kRemoteWrite |
                                     memory::kRemoteRead | memory::kRemoteAtomic |
                                     memory::kFlushGlobal;
 
 std::uint32_t mtu_bytes(std::uint32_t code) { return 128u << code; }
 
-/// Keeps what query_qp gives back and what the engine works by.
+/// Stores the attributes that query_qp returns and those that the engine uses.
 void store_attributes(Qp& qp, const abi::QpAttributes& a) {
   abi::QpAttributes& kept = qp.attributes;
   engine::QueuePair& e = qp.engine;
@@ -51,7 +52,7 @@ void store_attributes(Qp& qp, const abi::QpAttributes& a) {
   if (given(attr::kRnrRetry)) kept.rnr_retry = e.rc.rnr_retry = a.rnr_retry;
 }
 
-/// True if commands that have not begun do not begin any more.
+/// True if commands that have not begun must not begin after the change.
 bool ends_sending(QpState from, QpState to) { return from == QpState::kRts && to != QpState::kRts; }
 
 void change_state(engine::Engine& engine, Qp& qp, QpState from, QpState to,
@@ -113,7 +114,8 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
     if (!reads) return ENOMEM;
   }
 
-  // Checked and changed in one task: the engine itself moves queue pairs to the error state.
+  // Checks and changes the state in one task, as the engine itself moves queue pairs to the error
+  // state.
   int error = 0;
   context_.on_engine([&](engine::Engine& engine) {
     const QpState from = qp.engine.state;
@@ -142,7 +144,8 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
 
 int QueuePairs::check_values(const Qp& qp, const abi::QpAttributes& a) const {
   const resource::DeviceConfig& device = context_.device();
-  // There is no automatic path migration, so no path is accepted that would never be taken.
+  // The daemon does not support automatic path migration, so it rejects an alternate path that it
+  // would never use.
   if ((a.mask & attr::kAltPath) != 0) return EOPNOTSUPP;
   if ((a.mask & attr::kPathMigState) != 0 && a.path_mig_state != kMigrated) return EOPNOTSUPP;
   if ((a.mask & attr::kPort) != 0 && a.port_num != 1) return EINVAL;
@@ -151,15 +154,15 @@ int QueuePairs::check_values(const Qp& qp, const abi::QpAttributes& a) const {
       (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode || mtu_bytes(a.path_mtu) > context_.path_mtu()))
     return EINVAL;
   if ((a.mask & attr::kDestQpn) != 0 && a.dest_qp_num >= kQpnLimit) return EINVAL;
-  if ((a.mask & attr::kMaxRdAtomic) != 0 && a.max_rd_atomic > device.max_rd_atomic) return EINVAL;
-  if ((a.mask & attr::kMaxDestRdAtomic) != 0 && a.max_dest_rd_atomic > device.max_rd_atomic)
+  if ((a.mask & attr::kMaxRdAtomic) != 0 && a.max_rd_atomic > device.kMaxRdAtomic) return EINVAL;
+  if ((a.mask & attr::kMaxDestRdAtomic) != 0 && a.max_dest_rd_atomic > device.kMaxRdAtomic)
     return EINVAL;
   if ((a.mask & attr::kTimeout) != 0 && a.timeout > 31) return EINVAL;
   if ((a.mask & attr::kMinRnrTimer) != 0 && a.min_rnr_timer > 31) return EINVAL;
   if ((a.mask & attr::kRetryCount) != 0 && a.retry_cnt > 7) return EINVAL;
   if ((a.mask & attr::kRnrRetry) != 0 && a.rnr_retry > 7) return EINVAL;
   if ((a.mask & attr::kQkey) != 0 && !context_.may_use_qkey(a.qkey)) return EPERM;
-  // Atomics are for RC, remote reads too.
+  // UD has neither remote reads nor atomics.
   if ((a.mask & attr::kAccessFlags) != 0 && qp.engine.type == QpType::kUd &&
       (a.access_flags & (memory::kRemoteRead | memory::kRemoteAtomic)) != 0)
     return EINVAL;

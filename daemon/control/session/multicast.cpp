@@ -8,8 +8,8 @@
 namespace softhca::control {
 namespace {
 
-/// True if the tenant's ports are UDP sockets, all of them: such a socket is bound to an address,
-/// and gets no packet to a group.
+/// True if all ports of the tenant are UDP sockets. Such a socket is bound to an address, and
+/// receives no packet to a group.
 bool has_only_udp_sockets(const engine::Engine& engine, const engine::Tenant& tenant) {
   return !tenant.addresses.empty() &&
          std::ranges::all_of(tenant.addresses, [&](const engine::Tenant::Address& address) {

@@ -1,4 +1,4 @@
-// Domains of extended reliable connected service (XRC) that a session has open.
+// Domains of extended reliable connected service (XRC) that a session has opened.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@ struct OpenXrcDomain {
 
 class OpenXrcDomains {
  public:
-  /// `all`: those of the adapter.
+  /// `all`: the domains of the adapter.
   OpenXrcDomains(const SessionContext& context, XrcDomains& all) : context_(context), all_(all) {}
 
-  /// Null: there is none.
+  /// Returns an open domain. Null: unknown handle.
   OpenXrcDomain* find(std::uint32_t handle) const { return open_.find(handle); }
 
   int open(const RequestBody& body, Reply& reply);

@@ -1,4 +1,4 @@
-// A protection domain, and what is made in it.
+// A protection domain, and its use by objects.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace softhca::control {
 
-/// Numbers of the domains of one adapter, at random: none is given while it is in use, and 0 is
-/// none.
+/// Random numbers of the domains of one adapter. take() returns no number that is in use, and never
+/// 0, which stands for none.
 class PdNumbers {
  public:
   memory::PdId take() {
@@ -39,7 +39,8 @@ struct Pd {
   std::uint32_t users = 0;
 };
 
-/// Held by an object of the domain, which must outlive it: while it is held, the domain cannot go.
+/// Held by an object in the domain. The domain must outlive the object: it cannot be removed while
+/// this is held.
 class PdUse {
  public:
   PdUse() = default;

@@ -38,8 +38,8 @@ int ProtectionDomains::share_context(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Having the token is not enough: a process that got hold of a descriptor of another user's must
-/// not reach that user's memory.
+/// The token alone is not enough: a process that got a descriptor of another user must not reach
+/// that user's memory.
 int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
   abi::ContextToken token;
   if (!body.read(token)) return EINVAL;
@@ -51,7 +51,7 @@ int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// The token of a file ends with the last session that has the file.
+/// Drops the token of a file with the last session that has the file.
 bool ProtectionDomains::leave_file() {
   const bool was_last = are_unshared();
   if (was_last)

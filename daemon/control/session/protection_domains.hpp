@@ -1,5 +1,5 @@
-// Protection domains of a session. They are in its device file, which sessions of one user may have
-// in common (ibv_import_device): then so are the domains, and the regions in them.
+// Protection domains of a session. They are in its device file. Sessions of one user may share the
+// file (ibv_import_device), and with it the domains and their regions.
 #pragma once
 
 #include <memory>
@@ -19,18 +19,18 @@ class ProtectionDomains {
   ProtectionDomains(const ProtectionDomains&) = delete;
   ProtectionDomains& operator=(const ProtectionDomains&) = delete;
 
-  /// Null: there is none.
+  /// Returns a domain. Null: unknown handle.
   Pd* find(std::uint32_t handle) const { return file_->pds.find(handle); }
   std::uint32_t size() const { return file_->pds.size(); }
-  /// The regions of the device file.
+  /// Returns the regions of the device file.
   HandleTable<Mr>& regions() const { return file_->mrs; }
-  /// No other session has the file.
+  /// True if no other session has the file.
   bool are_unshared() const { return file_.use_count() == 1; }
 
-  /// The session ends, and uses no domain any more. True: no other has the file, nor will one have
-  /// it; false: the session has left it to others.
+  /// Leaves the device file, as the session ends and uses no domain any longer. Returns true if no
+  /// other session has the file, or can get it. Returns false if the session has left it to others.
   bool leave_file();
-  /// As QueuePairs::end(). REQUIRES: nothing uses domains that no other session has.
+  /// As QueuePairs::end(). REQUIRES: no object uses a domain that this session alone has.
   bool end(const Turn& turn);
 
   int alloc(const RequestBody& body, Reply& reply);

@@ -1,4 +1,4 @@
-// A queue pair of a process, or, for an XRC target, of the processes that hold it open.
+// A queue pair of a process or, for an XRC target, of the processes that hold it open.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,15 @@ struct Ring {
 
 struct Qp {
   resource::Charge charge;
-  resource::Charge reads;  ///< bytes to remember those of its peer by
+  resource::Charge reads;  ///< memory to keep the reads and atomics of its peer
   PdUse pd;                ///< an XRC target has none
   engine::QueuePair engine;
   abi::CreateQpRequest request{};
   Ring ring;  ///< both rings; an XRC target has none
   abi::QpAttributes attributes{};
-  std::uint32_t holders = 1;  ///< processes that made or opened it
-  /// Turns that the request at hand has waited for commands posted before it, since when.
+  std::uint32_t holders = 1;  ///< holds by processes that made or opened it
+  /// Turns for which the current request has waited for commands posted before it, and the time of
+  /// the first.
   unsigned turns_waited = 0;
   Time waits_since{};
 };

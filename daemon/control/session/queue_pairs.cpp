@@ -11,9 +11,9 @@ namespace {
 using engine::QpState;
 using engine::QpType;
 
-// How long commands posted before a request have to be sent: time that suffices for the window of a
-// connection to open several times, and turns in which the engine polls, where it lacks the
-// processor.
+// The time and the turns in which commands posted before a request have to be sent. The time
+// suffices for a connection's window to open several times. The turns make the engine poll where it
+// lacks the processor.
 constexpr Duration kTimeToSend = std::chrono::milliseconds(10);
 constexpr unsigned kTurnsToSend = 64;
 
@@ -45,7 +45,7 @@ bool QueuePairs::end(const Turn& turn) {
       [](std::unique_ptr<Ending>) {});
 }
 
-/// A queue pair that the session is to let go of; null: there is none left.
+/// Takes a queue pair that the session has to release. Null: none is left.
 std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
   auto ending = std::make_unique<Ending>();
   std::uint32_t domain = abi::kNoHandle;
@@ -68,8 +68,8 @@ std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
   return ending;
 }
 
-/// True: no other process holds it. A target is not to be opened any more then. `domain`: of the
-/// target, else none.
+/// Releases a queue pair. Returns true if no other process holds it; a target can then no longer be
+/// opened. `domain`: of the target, else none.
 bool QueuePairs::let_go(Qp& qp, std::uint32_t domain) {
   if (--qp.holders != 0) return false;
   if (const OpenXrcDomain* open = domains_.find(domain))
@@ -88,20 +88,20 @@ int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
     return EINVAL;
   if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
   if (request.max_send_wr > device.max_qp_wr || request.max_receive_wr > device.max_qp_wr ||
-      request.max_send_sge > device.max_sge || request.max_receive_sge > device.max_sge ||
-      request.max_inline > device.max_inline)
+      request.max_send_sge > device.kMaxSge || request.max_receive_sge > device.kMaxSge ||
+      request.max_inline > device.kMaxInline)
     return EINVAL;
   return 0;
 }
 
-/// Sizes of what is made for a request.
+/// The sizes of the queues for a request.
 struct QueuePairs::Sizes {
   explicit Sizes(const abi::CreateQpRequest& request);
 
   std::uint32_t send_entries;
   std::uint32_t send_stride;
   std::size_t send_bytes;
-  bool own_receives;  ///< it has a receive queue, neither an SRQ nor none at all
+  bool own_receives;  ///< it has a receive queue, and not an SRQ
   std::uint32_t receive_entries;
   std::size_t receive_bytes;
 };
@@ -186,9 +186,10 @@ abi::CreateQpReply QueuePairs::reply_of(const Qp& qp, const Sizes& sizes) const 
   out.max_receive_wr = request.max_receive_wr;
   out.max_send_sge = request.max_send_sge;
   out.max_receive_sge = request.max_receive_sge;
-  // What has room for entries has it for inline data; programs rely on it without asking.
+  // A slot with room for buffer entries has it for inline data. Programs rely on that without
+  // requesting it.
   const std::uint32_t room = request.max_send_sge * std::uint32_t{sizeof(abi::ScatterGather)};
-  out.max_inline = std::max(request.max_inline, std::min(room, context_.device().max_inline));
+  out.max_inline = std::max(request.max_inline, std::min(room, context_.device().kMaxInline));
   out.send_ring = out.receive_ring = qp.ring.location;
   out.send_ring.bytes = static_cast<std::uint32_t>(sizes.send_bytes);
   out.receive_ring.offset += sizes.send_bytes;
@@ -196,7 +197,7 @@ abi::CreateQpReply QueuePairs::reply_of(const Qp& qp, const Sizes& sizes) const 
   return out;
 }
 
-/// Counts a queue pair in, or, with `one` = -1, out of the queues it uses.
+/// Adds `one` to the users of the queues that a queue pair uses; -1 when it ends.
 void QueuePairs::use(const abi::CreateQpRequest& request, std::uint32_t one) {
   cqs_.find(request.send_cq)->users += one;
   if (Cq* cq = cqs_.find(request.receive_cq)) cq->users += one;
@@ -225,8 +226,8 @@ int QueuePairs::query(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// A shared thread serves the request: each turn is a task of the engine's, and poll steps come in
-/// between.
+/// The control thread, which all tenants share, serves the request. Each turn is a task of the
+/// engine, and the engine polls between two turns.
 bool QueuePairs::has_sent(engine::Engine& engine, Qp& qp, std::uint32_t send_sequence) {
   const Time now = engine.clock().now;
   if (qp.turns_waited++ == 0) {
@@ -244,7 +245,7 @@ int QueuePairs::destroy(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto found = qps_.find(request.qpn);
   if (found == qps_.end()) return EINVAL;
-  if (!found->second->engine.groups.empty()) return EBUSY;  // changed by our own tasks alone
+  if (!found->second->engine.groups.empty()) return EBUSY;  // only tasks of this thread change it
   bool sent = true;
   context_.on_engine([&](engine::Engine& engine) {
     sent = has_sent(engine, *found->second, request.send_sequence);

@@ -1,4 +1,4 @@
-// Queue pairs of a session: those it has made, and targets of XRC that it has opened.
+// Queue pairs of a session: those that it has made, and XRC targets that it has opened.
 //
 // The files: queue_pairs.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,
 // multicast.cpp.
@@ -24,17 +24,18 @@ class QueuePairs {
   QueuePairs(const SessionContext& context, RingMemory& rings, const ProtectionDomains& pds,
              const CompletionQueues& cqs, const SharedReceiveQueues& srqs, OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), srqs_(srqs), domains_(domains) {}
-  /// Removes them all from the engine, except targets that other sessions hold.
+  /// Removes all queue pairs from the engine, except targets that other sessions hold.
   ~QueuePairs() { end(Turn::endless()); }
   QueuePairs(const QueuePairs&) = delete;
   QueuePairs& operator=(const QueuePairs&) = delete;
 
-  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
-  /// Queue pairs that the session has made.
+  /// Returns the number of queue pairs that the session has made.
   std::size_t size() const { return qps_.size(); }
-  /// f(const engine::QueuePair&) for each; what changes of it belongs to the engine's thread.
+  /// Calls f(const engine::QueuePair&) for each. Only the engine's thread may read the members that
+  /// change.
   template <class F>
   void for_each(F&& f) const {
     for (const auto& [qpn, qp] : qps_) f(qp->engine);
@@ -47,8 +48,8 @@ class QueuePairs {
 
   // queue_pairs.cpp
   int create(const RequestBody& body, Reply& reply);
-  // kUnfinished, of destroy() and modify(): commands posted before the request are still to be
-  // sent.
+  // destroy() and modify() return kUnfinished while commands posted before the request are still to
+  // be sent.
   int query(const RequestBody& body, Reply& reply);
   int destroy(const RequestBody& body, Reply& reply);
 
@@ -83,16 +84,17 @@ class QueuePairs {
   struct Sizes;
   using Membership = bool (engine::Multicast::*)(engine::QueuePair&, const Gid&);
 
-  /// Made or opened by this process; null: neither.
+  /// Returns a queue pair that this process made or opened. Null: neither.
   Qp* find(std::uint32_t qpn) const;
   int check_create(const abi::CreateQpRequest& request) const;
-  /// Everything but its charge and memory. REQUIRES: the request has been checked.
+  /// Sets everything but the charge and the memory. REQUIRES: the request was checked.
   void fill(Qp& qp, const Sizes& sizes) const;
   void use(const abi::CreateQpRequest& request, std::uint32_t one);
   abi::CreateQpReply reply_of(const Qp& qp, const Sizes& sizes) const;
 
-  /// True if a request that ends sending may be executed: what the program has posted before it,
-  /// numbered before `send_sequence`, is sent, or has had its time. On the engine's thread.
+  /// True if a request that ends sending may be executed. The commands that the program posted
+  /// before it, numbered before `send_sequence`, are sent, or have had their time. Runs on the
+  /// engine's thread.
   static bool has_sent(engine::Engine& engine, Qp& qp, std::uint32_t send_sequence);
   int check_values(const Qp& qp, const abi::QpAttributes& a) const;
 
@@ -101,7 +103,8 @@ class QueuePairs {
   std::unique_ptr<Ending> take_ending();
   bool let_go(Qp& qp, std::uint32_t domain);
 
-  /// EINVAL: not a UD queue pair of this process, or not a group; `refusal`: the engine refuses.
+  /// Returns EINVAL if the queue pair is not a UD queue pair of this process, or the address not a
+  /// group. Returns `refusal` if the engine refuses.
   int change_membership(const RequestBody& body, Membership change, int refusal);
 
   const SessionContext& context_;
@@ -112,7 +115,8 @@ class QueuePairs {
   OpenXrcDomains& domains_;
   std::unordered_map<std::uint32_t, std::shared_ptr<Qp>> qps_;  ///< by number
   HandleTable<OpenedQp> opened_;
-  std::unordered_map<std::uint32_t, Opened> opened_by_number_;  ///< targets that it has opened
+  /// Targets that the session has opened.
+  std::unordered_map<std::uint32_t, Opened> opened_by_number_;
 };
 
 }  // namespace softhca::control

@@ -7,7 +7,7 @@
 namespace softhca::control {
 namespace {
 
-constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // of one process
+constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // per process
 
 }  // namespace
 

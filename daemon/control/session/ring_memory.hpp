@@ -1,5 +1,5 @@
-// Memory of rings that process and engine share: parts of segments, whose descriptors a process
-// gets with the first ring in each.
+// Memory of rings that process and engine share: parts of segments. A process gets the descriptor
+// of a segment with the first ring in it.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,19 @@ class RingMemory {
  public:
   explicit RingMemory(const SessionContext& context);
 
-  /// Allocates and, when the segment is new to the process, attaches its descriptor to the reply.
-  /// 0, ENOMEM or another errno value; or kNoRoomYet.
+  /// Allocates a ring and, if the segment is new to the process, attaches its descriptor to the
+  /// reply. Returns 0, ENOMEM or another errno value, or kNoRoomYet.
   int allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment);
-  /// Nothing happens if the ring has no memory.
+  /// Frees the memory of a ring, if it has any.
   void release(Ring& ring);
-  /// The reply that carries what allocate() attached was sent; false: the process has not got it.
+  /// Records whether the reply with what allocate() attached was sent. False: the process did not
+  /// get it.
   void replied(bool sent);
-  /// For a ring that is in use at once: is there room in memory of which the process can give
-  /// nothing back?
+  /// True if there is room in memory that the process can no longer free. A ring that the engine
+  /// uses at once needs that.
   bool has_sealed_room(std::size_t bytes) const { return segments_.has_sealed_room(bytes); }
-  /// Else it is told of such memory first, by an Out with a ring of 0 bytes, and asks again. 0,
-  /// as allocate().
+  /// Announces such memory first, if there is none, by an Out with a ring of 0 bytes. The process
+  /// then repeats the request. Returns 0, or an error as allocate().
   template <class Out>
   int reserve(std::size_t bytes, Reply& reply) {
     Out out{};
@@ -41,7 +42,7 @@ class RingMemory {
   /// As SegmentPool::to_seal().
   std::vector<UniqueFd> to_seal() { return segments_.to_seal(); }
 
-  /// Segments that no ring is in.
+  /// Returns the number of segments without rings.
   std::uint64_t idle_count() const { return segments_.idle_count(); }
   void give_up_idle() { segments_.give_up_idle(); }
 
@@ -50,7 +51,7 @@ class RingMemory {
 
   const SessionContext& context_;
   shm::SegmentPool segments_;
-  std::vector<std::uint32_t> announced_;  ///< segments whose descriptor the current reply carries
+  std::vector<std::uint32_t> announced_;  ///< segments with their descriptor in the current reply
 };
 
 }  // namespace softhca::control

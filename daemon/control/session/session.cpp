@@ -1,21 +1,14 @@
 #include "daemon/control/session/session.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "daemon/base/sealed_memory.hpp"
 
 namespace softhca::control {
-namespace {
-
-/// Leaves those that the process has not sealed itself.
-void drop_sealed(std::vector<UniqueFd>& fds) {
-  std::erase_if(fds, [](const UniqueFd& fd) { return SealedMemory::has_sealed_holes(fd.get()); });
-}
-
-}  // namespace
-
 Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, PeerSocket socket,
                  PeerIdentity peer, UniqueFd pidfd, resource::Charge descriptors)
     : adapter_(adapter),
@@ -45,7 +38,7 @@ bool Session::end(const Turn& turn) {
   context_.socket().reset();
   sealing_ = nullptr;
   unfinished_.clear();
-  // The engine forgets objects before those that they use.
+  // The engine drops objects before those that they use.
   const bool forgotten = qps_.end(turn) && ahs_.end(turn) && srqs_.end(turn) &&
                          xrc_domains_.end(turn) && cqs_.end(turn) && windows_.end(turn) &&
                          regions_.end(turn);
@@ -54,7 +47,7 @@ bool Session::end(const Turn& turn) {
   return pds_.end(turn) && buffers_.end(turn);
 }
 
-/// Queue pairs come to levels and leave them in tasks of this thread only.
+/// Queue pairs join and leave levels only in tasks of this thread.
 bool Session::has_queue_pairs_of(const engine::Level& level) const {
   return attachment_.is_open() && attachment_.session()->is_elsewhere_on(level);
 }
@@ -85,22 +78,22 @@ void Session::give_up_idle(resource::Kind kind) {
 }
 
 bool Session::serve() {
-  if (is_waiting()) return false;  // only its end makes a socket ready then
+  if (is_waiting()) return false;  // only the peer's close makes the socket ready then
   if (const auto sealing = std::exchange(sealing_, nullptr); sealing && !sealing->outcome) {
     refusal_ = "its memory cannot be sealed: " + sealing->outcome.error().message;
     return false;
   }
   if (has_more()) return answer(std::exchange(unfinished_, {}), true);
   return serve_records(socket(), [this](std::span<const std::byte> record) {
-    // A process waits for each reply. Replies that pile up would hold descriptors in flight, and
-    // the system allows a user only so many of these.
+    // A process waits for each reply. Replies that pile up would hold descriptors in flight, which
+    // the kernel limits per user.
     if (has_unread(socket()) || !answer(record, false)) return Served::kEnd;
     return channel_ || has_more() ? Served::kEnough : Served::kNext;
   });
 }
 
-/// The session is to go on when all is sealed, behind what else is done for its tenant; `accounts`
-/// end with the descriptors.
+/// Seals memory on a thread of the tenant, behind the tenant's other calls. The session continues
+/// when all is sealed. `accounts` end with the descriptors.
 void Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts) {
   sealing_ = std::make_shared<Sealing>(Sealing{.fds = std::move(fds), .outcome = {}});
   const auto call = [sealing = sealing_, helpers = context_.helpers()] {
@@ -117,19 +110,33 @@ void Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>>
   context_.make_blocking_call(call, then);
 }
 
-/// A process maps what a reply tells it of before it asks for anything else (abi/control.hpp).
-/// False: there is nothing to seal.
+/// Keeps the descriptors that the process has not sealed itself. Another thread closes the others:
+/// locks that a process has set on a file make that slow.
+void Session::close_sealed(std::vector<UniqueFd>& fds,
+                           const std::vector<std::shared_ptr<void>>& accounts) {
+  const auto first_sealed = std::partition(fds.begin(), fds.end(), [](const UniqueFd& fd) {
+    return !SealedMemory::has_sealed_holes(fd.get());
+  });
+  if (first_sealed == fds.end()) return;
+  const auto sealed = std::make_shared<std::vector<UniqueFd>>(std::make_move_iterator(first_sealed),
+                                                              std::make_move_iterator(fds.end()));
+  fds.erase(first_sealed, fds.end());
+  context_.make_blocking_call([sealed] { sealed->clear(); }, [accounts] {});
+}
+
+/// Seals the memory that the process has mapped. A process maps what a reply announces before it
+/// sends another request (abi/control.hpp). Returns false if there is nothing to seal.
 bool Session::seal_mapped() {
   std::vector<UniqueFd> fds = rings_.to_seal();
   if (UniqueFd own = attachment_.to_seal()) fds.push_back(std::move(own));
-  drop_sealed(fds);
+  close_sealed(fds, {descriptors_});
   if (fds.empty()) return false;
   seal(std::move(fds), {descriptors_});
   return true;
 }
 
-/// `again`: the session goes on with it. False: the peer breaks the protocol or does not take the
-/// answer.
+/// Answers a request. `again`: the session continues it. Returns false if the peer breaks the
+/// protocol or does not take the answer.
 bool Session::answer(std::span<const std::byte> record, bool again) {
   abi::RequestHeader header;
   if (record.size() < sizeof header) return false;
@@ -159,7 +166,7 @@ bool Session::answer(std::span<const std::byte> record, bool again) {
       fds.push_back(std::move(fd));
       accounts.push_back(std::move(account));
     }
-    drop_sealed(fds);
+    close_sealed(fds, accounts);
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }

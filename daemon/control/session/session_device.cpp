@@ -1,4 +1,4 @@
-// Opening a session; what the device and its port look like.
+// Opens a session, and returns the attributes of the device and its port.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -39,14 +39,15 @@ LevelQuery Session::level_query(const abi::HelloWithLevel& hello) const {
   return query;
 }
 
-/// Null: the tenant is not divided. REQUIRES: the tenant is not leaving.
+/// Returns the level of the process. Null: the tenant is not divided into levels. REQUIRES: the
+/// tenant is not leaving.
 Expected<engine::Level*> Session::find_level(const abi::HelloWithLevel& hello) {
   auto level = choose_level(adapter_.settings(tenant()), tenant(), level_query(hello));
   if (!level) refusal_ = level.error().message;
   return level;
 }
 
-/// True: the process greets as softhca's provider does, and speaks the daemon's version.
+/// True if the process greets as softhca's provider does, in the daemon's version.
 bool Session::speaks_version(std::uint64_t magic, std::uint32_t version) {
   if (magic != abi::kSessionMagic) return false;
   if (version == abi::kAbiVersion) return true;
@@ -56,7 +57,7 @@ bool Session::speaks_version(std::uint64_t magic, std::uint32_t version) {
   return false;
 }
 
-/// 0, EPROTO (of another version, whose HELLO may have another length) or EINVAL.
+/// Reads a HELLO. Returns 0, EPROTO (another version; its HELLO may have another length) or EINVAL.
 int Session::read_hello(const RequestBody& body, abi::HelloWithLevel& hello) {
   hello = {};
   if (!body.read(hello.hello, true)) return EINVAL;
@@ -79,7 +80,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Does the engine reach its memory itself?
+/// True if the engine accesses the process's memory itself.
 bool Session::is_trusted() const {
   switch (adapter_.settings(tenant()).programs.trusted) {
     case resource::Trusted::kNone:
@@ -93,8 +94,8 @@ bool Session::is_trusted() const {
   return true;
 }
 
-/// Gives the process a socket by which it passes its memory, as the daemon could only open it with
-/// rights over it. A process that had no place for the socket asks again.
+/// Gives the process a socket by which it passes its memory: the daemon itself could open that only
+/// with rights over the process. A process without a free descriptor for the socket asks again.
 int Session::offer_memory(const RequestBody& body, Reply& reply) {
   if (!body.empty() || regions_.uses_process()) return EINVAL;
   if (!may_offer_memory_) return EOPNOTSUPP;
@@ -124,19 +125,19 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   const resource::DeviceConfig& device = context_.device();
   const auto limit = [&](resource::Kind kind) {
-    constexpr std::uint64_t kMost = 0x7fffffff;  // what verbs has room for
+    constexpr std::uint64_t kMost = 0x7fffffff;  // limit of the fields of verbs
     return static_cast<std::uint32_t>(std::min(tenant().control.accounts.limit(kind), kMost));
   };
   abi::DeviceReply out{};
-  device.firmware.copy(out.firmware, sizeof out.firmware - 1);
+  device.kFirmware.copy(out.firmware, sizeof out.firmware - 1);
   out.node_guid = out.sys_image_guid = swap_bytes(adapter_.node_guid(tenant()));
   out.max_mr_size = tenant().control.accounts.limit(resource::Kind::kRegisteredBytes);
-  out.vendor_id = device.vendor_id;
-  out.vendor_part_id = device.part_id;
-  out.hw_version = device.hardware_version;
+  out.vendor_id = device.kVendorId;
+  out.vendor_part_id = device.kPartId;
+  out.hw_version = device.kHardwareVersion;
   out.max_qp = limit(resource::Kind::kQueuePairs);
   out.max_qp_wr = device.max_qp_wr;
-  out.max_sge = out.max_srq_sge = device.max_sge;
+  out.max_sge = out.max_srq_sge = device.kMaxSge;
   out.max_cq = limit(resource::Kind::kCompletionQueues);
   out.max_cqe = device.max_cqe - 1;
   out.max_mr = limit(resource::Kind::kMemoryRegions);
@@ -146,10 +147,10 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   out.max_pd = limit(resource::Kind::kProtectionDomains);
   out.max_ah = limit(resource::Kind::kAddressHandles);
   out.max_srq = limit(resource::Kind::kSharedReceiveQueues);
-  out.max_srq_wr = device.max_srq_wr;
-  out.max_rd_atomic = device.max_rd_atomic;
-  out.max_inline = device.max_inline;
-  out.completion_vectors = device.completion_vectors;
+  out.max_srq_wr = device.kMaxSrqWr;
+  out.max_rd_atomic = device.kMaxRdAtomic;
+  out.max_inline = device.kMaxInline;
+  out.completion_vectors = device.kCompletionVectors;
   reply.write(out);
   return 0;
 }

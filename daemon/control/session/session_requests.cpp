@@ -1,4 +1,4 @@
-// Which part of a session answers what.
+// The part of a session that answers each request.
 #include <algorithm>
 #include <array>
 #include <cstddef>

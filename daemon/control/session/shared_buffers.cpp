@@ -5,9 +5,9 @@
 namespace softhca::control {
 namespace {
 
-constexpr std::size_t kSharedBudget = std::size_t{1} << 40;  // of one process
+constexpr std::size_t kSharedBudget = std::size_t{1} << 40;  // per process
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 40;
-constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept from memory
+constexpr std::uint64_t kSpare = 16;  // shared memory leaves this part of the mappings free
 
 }  // namespace
 
@@ -36,12 +36,12 @@ int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   const auto account = std::make_shared<Account>();
   account->bytes = context_.take(resource::Kind::kSharedBytes, request.bytes);
   if (!account->bytes) return ENOMEM;
-  // Memory can do without, queues and sessions cannot.
+  // Shared memory leaves some mappings free: queues and sessions cannot do without them.
   account->mapping =
       context_.take(resource::Kind::kMappings, 1,
                     context_.tenant().control.accounts.limit(resource::Kind::kMappings) / kSpare);
   if (!account->mapping) return ENOMEM;
-  // Ours stays open until the first region seals the memory.
+  // The daemon's descriptor stays open until the first region seals the memory.
   const auto descriptor =
       std::make_shared<resource::Charge>(context_.take(resource::Kind::kDescriptors));
   if (!*descriptor) return ENOMEM;
@@ -58,7 +58,8 @@ int SharedBuffers::free(const RequestBody& body, Reply&) {
   return buffers_.free(request.handle) ? 0 : EINVAL;
 }
 
-/// Who joins it finds it sealed: no session has to wait for the seal of another.
+/// Names a buffer once it is sealed. So a session that joins the buffer need not wait for another
+/// session's seal.
 int SharedBuffers::name(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
@@ -80,7 +81,7 @@ std::pair<UniqueFd, std::shared_ptr<void>> SharedBuffers::to_seal() {
   return buffer->to_seal();
 }
 
-/// Having the token is not enough, as with a context.
+/// The token alone is not enough, as for a context.
 int SharedBuffers::join(const RequestBody& body, Reply& reply) {
   abi::SharedToken token;
   if (!body.read(token)) return EINVAL;

@@ -1,4 +1,4 @@
-// Memory that the daemon makes for a process to share: what lies in such a buffer is registered in
+// Memory that the daemon makes for a process to share. Regions in such a buffer are registered in
 // place.
 #pragma once
 
@@ -22,18 +22,19 @@ class SharedBuffers {
 
   int alloc(const RequestBody& body, Reply& reply);
   int free(const RequestBody& body, Reply& reply);
-  /// kUnfinished: when what to_seal() gives is sealed. The same request is to come next.
+  /// Returns kUnfinished until the descriptor of to_seal() is sealed. The caller then repeats the
+  /// same request.
   int name(const RequestBody& body, Reply& reply);
   int join(const RequestBody& body, Reply& reply);
-  /// As MemoryRegions::to_seal(), of what is to be named; an empty descriptor: nothing.
+  /// As MemoryRegions::to_seal(), for the buffer to be named. Empty descriptor: none.
   std::pair<UniqueFd, std::shared_ptr<void>> to_seal();
 
-  /// Null: there is none.
+  /// Returns a buffer. Null: unknown handle.
   std::shared_ptr<memory::SharedBuffer> acquire(std::uint32_t handle) {
     return buffers_.acquire(handle);
   }
 
-  // Bytes of the buffers that nothing is registered in.
+  // Bytes and number of the buffers without regions.
   std::uint64_t idle_bytes() const { return buffers_.idle_bytes(); }
   std::uint64_t idle_count() const { return buffers_.idle_count(); }
   void give_up_oldest() { buffers_.give_up_oldest(); }
@@ -41,7 +42,7 @@ class SharedBuffers {
  private:
   const SessionContext& context_;
   SharedNames& names_;
-  std::shared_ptr<memory::SharedBuffer> to_name_;  ///< when it is sealed
+  std::shared_ptr<memory::SharedBuffer> to_name_;  ///< to be named when it is sealed
   memory::SharedBufferPool buffers_;
 };
 

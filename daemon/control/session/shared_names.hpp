@@ -1,5 +1,5 @@
-// The names of shared memory, by which other sessions of the same user join it. Belongs to the
-// control thread.
+// The names of shared memory, by which other sessions of the same user join it. The control thread
+// owns them.
 #pragma once
 
 #include <array>
@@ -18,13 +18,14 @@ namespace softhca::control {
 
 class SharedNames {
  public:
-  /// The token of the memory, which it keeps. Errors: no random bits to be had.
+  /// Returns the token of the memory, which stays the same. Error: the kernel gave no random bits.
   Expected<abi::SharedToken> name(const std::shared_ptr<memory::SharedBuffer>& buffer,
                                   const FileUser& user);
-  /// Null: the user has no memory with this token.
+  /// Returns the user's memory with this token. Null: no memory has it.
   std::shared_ptr<memory::SharedBuffer> find(const abi::SharedToken& token,
                                              const FileUser& user) const;
-  /// Those that have gone are counted, but forgotten before they are more than the others.
+  /// Returns the number of names. Names of memory that is gone count, but are dropped before they
+  /// outnumber the others.
   std::size_t size() const { return tokens_.size(); }
 
  private:
@@ -39,7 +40,7 @@ class SharedNames {
 
   std::map<Name, Buffer> buffers_;
   std::map<Buffer, abi::SharedToken, std::owner_less<Buffer>> tokens_;
-  std::size_t forget_at_ = 64;  ///< when there are so many
+  std::size_t forget_at_ = 64;  ///< number of names at which expired ones are dropped
 };
 
 }  // namespace softhca::control

@@ -1,4 +1,4 @@
-// What the sessions of one adapter have in common. Belongs to the control thread.
+// State that the sessions of one adapter share. The control thread owns it.
 #pragma once
 
 #include "daemon/control/session/device_files.hpp"

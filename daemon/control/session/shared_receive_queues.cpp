@@ -18,7 +18,7 @@ bool SharedReceiveQueues::end(const Turn& turn) {
           engine.receive_queues().retire(srq->engine);
       }
     });
-    // A destroy that the end has cut short has looked through targets for its own queue alone.
+    // A destroy that the end interrupted has searched targets for its own queue only.
     if (next_retired_ >= srqs_.slots()) next_slot_ = 0;
     if (turn.is_over()) return false;
   }
@@ -31,7 +31,8 @@ bool SharedReceiveQueues::end(const Turn& turn) {
   });
 }
 
-/// True: no target has retired queues of the session.
+/// Removes retired queues from targets. Returns true if no target has retired queues of the
+/// session.
 bool SharedReceiveQueues::drop_retired() {
   bool all = false;
   context_.on_engine([&](engine::Engine& engine) {
@@ -44,8 +45,8 @@ bool SharedReceiveQueues::drop_retired() {
 int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) const {
   const resource::DeviceConfig& device = context_.device();
   const abi::CreateSrqRequest& plain = request.srq;
-  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.max_srq_wr ||
-      plain.max_sge > device.max_sge || plain.limit > plain.max_wr)
+  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.kMaxSrqWr ||
+      plain.max_sge > device.kMaxSge || plain.limit > plain.max_wr)
     return EINVAL;
   if (request.xrc_domain == abi::kNoHandle) return 0;
   const bool known =
@@ -121,7 +122,7 @@ int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// Made here, so that the engine need not.
+/// Makes a provisioner on this thread, so that the engine need not allocate.
 std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
     std::uint32_t entries) const {
   engine::Tenant& tenant = context_.tenant();
@@ -129,10 +130,10 @@ std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
                                                 tenant.counters.receive);
 }
 
-/// `ring`: as the engine sees it now.
+/// Checks a resize. `ring`: set to the ring as the engine sees it now.
 int SharedReceiveQueues::check_resize(Srq& srq, const abi::ResizeSrqRequest& request,
                                       shm::ReceiveRing& ring) const {
-  if (request.max_wr == 0 || request.max_wr > context_.device().max_srq_wr) return EINVAL;
+  if (request.max_wr == 0 || request.max_wr > context_.device().kMaxSrqWr) return EINVAL;
   bool fits = false;
   context_.on_engine([&](engine::Engine&) {
     const std::uint32_t limit = request.sets_limit != 0 ? request.limit : srq.engine.level.armed();
@@ -144,7 +145,8 @@ int SharedReceiveQueues::check_resize(Srq& srq, const abi::ResizeSrqRequest& req
   return fits ? 0 : EINVAL;
 }
 
-/// Work requests are copied here, while the engine goes on with the ring they are in.
+/// Moves a queue to another ring. Copies the work requests on this thread, while the engine
+/// continues with the old ring.
 int SharedReceiveQueues::move(Srq& srq, std::uint32_t entries, const shm::ReceiveRing& from,
                               Reply& reply, abi::CreateSrqReply& out) {
   resource::Charge accounts =
@@ -207,7 +209,8 @@ int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// kUnfinished: a queue of XRC is being taken from targets, which may be many.
+/// Destroys a queue. Returns kUnfinished while a queue of XRC is being removed from targets, which
+/// may be many.
 int SharedReceiveQueues::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;

@@ -15,7 +15,7 @@ namespace softhca::control {
 
 struct Srq {
   resource::Charge charge;
-  resource::Charge accounts;  ///< memory of its provisioner, which a reload may make
+  resource::Charge accounts;  ///< memory of its provisioner, which a reload may add
   engine::SharedReceiveQueue engine;
   Ring ring;
   PdUse pd;
@@ -32,19 +32,19 @@ class SharedReceiveQueues {
                       const ProtectionDomains& pds, const CompletionQueues& cqs,
                       const OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), domains_(domains) {}
-  /// Removes them all from the engine. To be destroyed before the completion queues: XRC queues
+  /// Removes all queues from the engine. Destroy it before the completion queues: XRC queues
   /// complete to one, on behalf of targets that others hold.
   ~SharedReceiveQueues() { end(Turn::endless()); }
   SharedReceiveQueues(const SharedReceiveQueues&) = delete;
   SharedReceiveQueues& operator=(const SharedReceiveQueues&) = delete;
 
-  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
-  /// Null: there is none.
+  /// Returns a queue. Null: unknown handle.
   Srq* find(std::uint32_t handle) const { return srqs_.find(handle); }
   std::uint32_t size() const { return srqs_.size(); }
-  /// f(handle, srq) for each.
+  /// Calls f(handle, srq) for each.
   template <class F>
   void for_each(F&& f) const {
     srqs_.for_each(f);
@@ -71,8 +71,8 @@ class SharedReceiveQueues {
   const OpenXrcDomains& domains_;
   HandleTable<Srq> srqs_;
   std::size_t of_xrc_ = 0;          ///< queues with a domain of XRC
-  std::uint32_t next_retired_ = 0;  ///< as the session ends: the first that is not retired
-  std::uint32_t next_slot_ = 0;     ///< of queue pairs, where retired queues are looked for next
+  std::uint32_t next_retired_ = 0;  ///< as the session ends: the first handle that is not retired
+  std::uint32_t next_slot_ = 0;     ///< next slot of queue pairs to search for retired queues
 };
 
 }  // namespace softhca::control

@@ -34,7 +34,7 @@ void VcbGrant::close() {
   if (places_ == 0) return;
   [[maybe_unused]] const auto released =
       adapter_.engine.ingress().functions().release(first_, std::exchange(places_, 0));
-  assert(released);  // the engine has let go of them
+  assert(released);  // the engine has dropped them
 }
 
 std::uint32_t VcbGrant::wanted(std::uint64_t missed, VcbBounds bounds) {

@@ -1,6 +1,6 @@
-// Domains of extended reliable connected service (XRC; InfiniBand specification, annex A14): what
-// shared receive queues and targets must have in common. A domain may be shared by processes, which
-// then name it by a file. Belongs to the control thread.
+// Domains of extended reliable connected service (XRC; InfiniBand specification, annex A14). Shared
+// receive queues and targets work together only within a domain. Processes may share a domain,
+// which they then name by a file. The control thread owns the domains.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ struct XrcDomain {
   std::unordered_map<std::uint32_t, std::weak_ptr<Qp>> targets;  ///< by number
 };
 
-/// A file as a process names it, and the user of that process: the daemon cannot see the file, and
+/// A file as a process names it, and the user of that process. The daemon cannot see the file, and
 /// another user may not be allowed to open it.
 struct XrcFile {
   TenantId tenant;
@@ -31,20 +31,20 @@ struct XrcFile {
   auto operator<=>(const XrcFile&) const = default;
 };
 
-/// A domain lives as long as somebody has a pointer to it.
+/// A domain lives as long as a pointer to it exists.
 class XrcDomains {
  public:
-  /// Makes a new domain, which has no name.
+  /// Makes a new domain without name.
   std::shared_ptr<XrcDomain> make();
-  /// The domain of a file. EAGAIN: there is none, and not `create`; EINVAL: there is one, and
-  /// `exclusive` (as ib_uverbs of Linux has it).
+  /// Returns the domain of a file. EAGAIN: the file has none, and `create` is false. EINVAL: it has
+  /// one, and `exclusive` is true (as in ib_uverbs of Linux).
   Expected<std::shared_ptr<XrcDomain>> open(const XrcFile& file, bool create, bool exclusive);
 
  private:
   void forget_gone();
 
   std::map<XrcFile, std::weak_ptr<XrcDomain>> files_;
-  std::size_t forget_at_ = 64;  ///< those that have gone, when there are so many
+  std::size_t forget_at_ = 64;  ///< number of files at which expired domains are dropped
   std::uint32_t next_ = 1;
 };
 

@@ -7,12 +7,12 @@
 namespace softhca::control {
 namespace {
 
-// Processes that hold one target, and times that they hold it. Each is told of its events.
+// Holds on one target, by all processes. The engine notifies each holder of its events.
 constexpr std::uint32_t kMostHolders = 1024;
 
 }  // namespace
 
-/// A target has no rings: nothing is posted to it.
+/// Makes a target. It has no rings, as no program posts to it.
 int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
   if (open == nullptr) return EINVAL;
@@ -76,7 +76,7 @@ int QueuePairs::close(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// Lets go of a target that this process made or opened; the last process to do so ends it.
+/// Releases a target that this process made or opened. The last process to do so ends it.
 void QueuePairs::release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle,
                          std::uint32_t domain) {
   const bool last = let_go(*qp, domain);

@@ -28,7 +28,7 @@ Entry entry(unsigned tag, unsigned mode, std::uint32_t id = ACL_UNDEFINED_ID) {
 bool set_access_list(const std::string& path, std::optional<uid_t> user, std::optional<gid_t> group,
                      unsigned mode) {
   const unsigned of_owner = mode >> 6, of_group = mode >> 3;
-  std::vector<Entry> entries;  // in the order of their tags, as the kernel wants them
+  std::vector<Entry> entries;  // in the order of their tags, as the kernel requires
   entries.push_back(entry(ACL_USER_OBJ, of_owner));
   if (user) entries.push_back(entry(ACL_USER, of_owner, *user));
   entries.push_back(entry(ACL_GROUP_OBJ, group ? 0 : of_group));

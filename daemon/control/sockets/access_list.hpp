@@ -1,5 +1,5 @@
-// Access of a user or group to a file of ours, by an access control list (acl(5)): unlike chown(2)
-// that takes no capability.
+// Access of a user or group to a file of the daemon, by an access control list (acl(5)). Unlike
+// chown(2), it needs no capability.
 #pragma once
 
 #include <sys/types.h>
@@ -9,13 +9,13 @@
 
 namespace softhca::control {
 
-/// `user` may do to the file at `path` what the owner's bits of `mode` say, `group` what the
-/// group's do, and the file's own group nothing more. False and errno set: EOPNOTSUPP (a file
-/// system without lists), or another error; nothing has changed then.
+/// Gives `user` the rights of the owner's bits of `mode`, and `group` those of the group's bits. If
+/// `group` is given, the file's own group has no rights. Returns false with errno: EOPNOTSUPP (a
+/// file system without lists), or another error. Nothing has changed then.
 bool set_access_list(const std::string& path, std::optional<uid_t> user, std::optional<gid_t> group,
                      unsigned mode);
 
-/// Leaves the mode alone.
+/// Removes the list; does not change the mode.
 void remove_access_list(const std::string& path);
 
 }  // namespace softhca::control

@@ -29,12 +29,12 @@ constexpr auto kKept = std::chrono::seconds(1);  // how long a thread waits for 
 struct BlockingCalls::Work {
   struct Pending {
     Step step;
-    Call then;  ///< called and ended by the control thread alone
+    Call then;  ///< only the control thread calls and destroys it
     bool closes = false;
   };
   struct Owner {
-    std::deque<Pending> calls;  ///< the first one is the one that is made
-    std::size_t closing = 0;    ///< descriptors
+    std::deque<Pending> calls;  ///< the first one is being made
+    std::size_t closing = 0;    ///< descriptors to be closed
     bool has_thread = false;
     bool calling = false;
     Clock::time_point since;
@@ -45,13 +45,13 @@ struct BlockingCalls::Work {
 
   std::mutex mutex;
   std::map<std::string, Owner> owners;  ///< those with calls or a thread
-  /// What is to follow calls that have come back, and whose they were.
+  /// `then` of calls that have returned, with their owners.
   std::deque<std::pair<std::string, Call>> over;
   UniqueFd is_over{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::size_t threads = 0;
-  std::condition_variable ended;  ///< a thread has
-  bool ending = false;            ///< no more calls come
-  bool stop = false;              ///< those that are left are not made
+  std::condition_variable ended;  ///< signalled when a thread has ended
+  bool ending = false;            ///< no more calls will come
+  bool stop = false;              ///< the remaining calls are not made
 
   void serve(const std::string& name);
   static void add(const std::shared_ptr<Work>& work, const std::string& name, Pending pending);
@@ -81,7 +81,7 @@ void BlockingCalls::Work::make_one(const std::string& name, Owner& owner,
   owner.calls.pop_front();
 }
 
-/// A thread of one owner, until there has been no call for a while.
+/// Runs the thread of one owner, until the owner has had no call for a while.
 void BlockingCalls::Work::serve(const std::string& name) {
   std::unique_lock lock(mutex);
   Owner& owner = owners.find(name)->second;
@@ -97,7 +97,7 @@ void BlockingCalls::Work::serve(const std::string& name) {
   ended.notify_all();
 }
 
-/// Nothing happens where the system has no thread left: tick() tries again.
+/// Starts the thread of an owner. If the kernel refuses it, tick() tries again.
 void BlockingCalls::Work::start_thread(const std::shared_ptr<Work>& work, const std::string& name) {
   try {
     std::thread thread([work, name] {
@@ -122,13 +122,13 @@ void BlockingCalls::Work::add(const std::shared_ptr<Work>& work, const std::stri
 BlockingCalls::BlockingCalls() : work_(std::make_shared<Work>()) {}
 
 BlockingCalls::~BlockingCalls() {
-  std::vector<Call> forgotten;  // end without the lock
+  std::vector<Call> forgotten;  // destroyed without the lock
   std::unique_lock lock(work_->mutex);
   work_->ending = true;
   for (auto& [name, owner] : work_->owners) owner.more.notify_all();
   work_->ended.wait_for(lock, kEnd, [&] { return work_->threads == 0; });
   work_->stop = true;
-  // A thread that comes back later is not to end what they hold.
+  // A thread that returns later must not destroy what they hold.
   for (auto& [name, owner] : work_->owners)
     for (Work::Pending& pending : owner.calls) forgotten.push_back(std::exchange(pending.then, {}));
   for (auto& [name, then] : std::exchange(work_->over, {})) forgotten.push_back(std::move(then));
@@ -163,7 +163,7 @@ void BlockingCalls::finish() {
   eventfd_t count;
   ::eventfd_read(work_->is_over.get(), &count);
   for (;;) {
-    Call then;  // ends without the lock
+    Call then;  // destroyed without the lock
     {
       const std::lock_guard lock(work_->mutex);
       if (work_->over.empty()) return;
@@ -175,7 +175,7 @@ void BlockingCalls::finish() {
 }
 
 void BlockingCalls::forget(const std::string& owner) {
-  std::vector<Call> forgotten;  // end without the lock
+  std::vector<Call> forgotten;  // destroyed without the lock
   const std::lock_guard lock(work_->mutex);
   const auto found = work_->owners.find(owner);
   if (found != work_->owners.end())

@@ -23,7 +23,7 @@ bool SpareDescriptor::refuse_one(int listener, BlockingCalls& calls, const std::
   UniqueFd refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   const bool any(refused);
   if (any)
-    calls.close(std::move(refused), owner);  // the spare one is taken again at the next call
+    calls.close(std::move(refused), owner);  // the next call takes the spare one again
   else
     take();
   return any;

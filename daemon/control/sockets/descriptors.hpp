@@ -1,4 +1,4 @@
-// What to do about descriptors, of which there are only so many.
+// Descriptors, of which the kernel gives a limited number.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace softhca::control {
 
-/// Lets the process have as many as its hard limit allows; the soft one is often 1024, for
-/// programs that use select(). Start-up. Errors: what setrlimit says.
+/// Raises the limit of descriptors to the hard limit. The soft limit is often 1024, for programs
+/// that use select(). Call it at start-up. Errors: those of setrlimit.
 Outcome raise_descriptor_limit();
 
-/// One descriptor held back for the moment when there are no others: without it a connection that
-/// cannot be accepted stays in the queue of its listener, which therefore stays ready.
+/// A descriptor held in reserve for when descriptors run out. Without it, a connection that cannot
+/// be accepted stays in the queue of its listener, and the listener stays ready.
 class SpareDescriptor {
  public:
   SpareDescriptor() { take(); }
 
-  /// Takes a connection from the queue and has it closed, so that its process learns of it.
-  /// `owner`: as BlockingCalls::close(). False: even that is not possible now.
+  /// Takes a connection from the queue and has it closed, so that its process is notified. `owner`:
+  /// as BlockingCalls::close(). Returns false if even that is not possible now.
   bool refuse_one(int listener, BlockingCalls& calls, const std::string& owner);
 
  private:

@@ -26,15 +26,15 @@ namespace softhca::control {
 namespace {
 
 constexpr const char* kHelper = "helper process";
-constexpr std::size_t kIdleSealers = 4;  // that are kept for the next seals
+constexpr std::size_t kIdleSealers = 4;  // kept for later seals
 
-// What is asked for, and the descriptors that come with it.
+// The requests, and the descriptors that come with them.
 constexpr char kSeal = 's';   // the memory, the socket of the sealer
 constexpr char kProxy = 'p';  // ProxyArea, the socket of the MemoryProxy
 
 void answer(const UniqueFd& to, int error) { ::send(to.get(), &error, sizeof error, MSG_NOSIGNAL); }
 
-/// As far as it may: the filter of the service leaves it those for ports.
+/// Drops all capabilities that it may: the filter of the service leaves it those for ports.
 void give_up_capabilities() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct none[2] = {};
@@ -43,7 +43,7 @@ void give_up_capabilities() {
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/// Seals the memory, then what else comes by `socket`, until that is closed.
+/// Seals the memory, then other memory that comes by `socket`, until that is closed.
 [[noreturn]] void serve_seals(UniqueFd memory, const UniqueFd& socket) {
   for (;;) {
     const auto sealed = SealedMemory::seal_holes(memory.get());
@@ -69,25 +69,25 @@ void give_up_capabilities() {
   serve_seals(std::move(passed[0]), passed[1]);
 }
 
-/// What the process does that start() makes.
+/// Runs the process that start() makes.
 [[noreturn]] void serve(int socket) {
   ::prctl(PR_SET_NAME, "softhca-helper");
-  // One that waits is not to hold what the daemon was started with.
+  // A process in a wait must not hold the standard descriptors of the daemon.
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, fd);
   if (::chdir("/") != 0) ::_exit(1);
-  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for those it makes
+  ::signal(SIGCHLD, SIG_IGN);  // this process does not wait for its children
   for (;;) {
     char what = 0;
     std::array<UniqueFd, 2> passed;
     const ssize_t got =
         receive_with_descriptors(socket, std::as_writable_bytes(std::span{&what, 1}), passed);
     if (got <= 0) ::_exit(0);                // the daemon has gone
-    if (!passed[0] || !passed[1]) continue;  // no descriptors are left here
+    if (!passed[0] || !passed[1]) continue;  // this process has run out of descriptors
     const pid_t child = ::fork();
     if (child < 0 && what == kSeal) answer(passed[1], errno);
     if (child != 0) continue;
-    ::close(socket);  // one that waits would keep it open when this process has gone
+    ::close(socket);  // a child in a wait would keep it open after this process has ended
     run(what, std::move(passed));
   }
 }
@@ -127,7 +127,7 @@ UniqueFd HelperProcesses::take_sealer() const {
   return sealer;
 }
 
-/// A new process, which seals this first.
+/// Starts a process that seals this memory first.
 Expected<UniqueFd> HelperProcesses::start_sealer(int fd) const {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -152,7 +152,7 @@ Outcome HelperProcesses::seal(int fd) const {
     ssize_t got;
     do got = ::recv(sealer.get(), &error, sizeof error, 0);
     while (got < 0 && errno == EINTR);
-    if (got != sizeof error && !fresh) continue;  // it was ended while it was idle
+    if (got != sizeof error && !fresh) continue;  // the sealer was killed while it was idle
     if (got != sizeof error) error = EIO;
     if (const std::lock_guard lock(mutex_); error != EIO && idle_sealers_.size() < kIdleSealers)
       idle_sealers_.push_back(std::move(sealer));

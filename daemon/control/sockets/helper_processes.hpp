@@ -1,6 +1,6 @@
-// Processes of the daemon that do what tenants' processes can keep waiting for as long as they
-// like, in a wait that no signal ends: a thread of the daemon in such a wait would keep the daemon
-// from ending, and its sockets and ports from going to another one.
+// Processes of the daemon for work that tenants' processes can delay for any time, in a wait that
+// no signal ends. A thread of the daemon in such a wait would keep the daemon from ending. Its
+// sockets and ports could then not go to another daemon.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,19 @@ namespace softhca::control {
 
 class HelperProcesses {
  public:
-  /// Starts a process that makes the others, and ends with this one. REQUIRES: the process has one
-  /// thread, and nothing open that others may want. Errors: what socketpair and fork say.
+  /// Starts a process that makes the others, and ends with this one. REQUIRES: this process has one
+  /// thread, and no open descriptor that others may need. Errors: those of socketpair and fork.
   static Expected<std::shared_ptr<const HelperProcesses>> start();
   HelperProcesses(const HelperProcesses&) = delete;
   HelperProcesses& operator=(const HelperProcesses&) = delete;
 
-  /// Memory that tenants' processes share, as SealedMemory::seal_holes(), by a process that does
-  /// nothing else meanwhile, and seals for others afterwards. A signal that ends it ends the wait.
-  /// Any thread.
+  /// Seals memory that tenants' processes share, as SealedMemory::seal_holes(). A process does only
+  /// this meanwhile, and seals other memory afterwards. A signal that ends that process ends the
+  /// wait. Call it on any thread.
   Outcome seal(int fd) const;
-  /// A process that serves the other end of `socket` (engine::serve_memory_proxy()), until that is
-  /// closed. Where it cannot be made, the process's end of `socket` is closed. Any thread.
+  /// Starts a process that serves the other end of `socket` (engine::serve_memory_proxy()), until
+  /// that is closed. If it cannot be made, the process's end of `socket` is closed. Call it on any
+  /// thread.
   Outcome start_memory_proxy(int area, int socket) const;
 
  private:
@@ -37,10 +38,10 @@ class HelperProcesses {
 
   UniqueFd socket_;
   mutable std::mutex mutex_;
-  mutable std::vector<UniqueFd> idle_sealers_;  ///< their sockets
+  mutable std::vector<UniqueFd> idle_sealers_;  ///< sockets of the idle sealers
 };
 
-/// Null: this thread seals it itself, as a test may.
+/// Seals memory. `helpers` null: this thread seals it itself, as a test may.
 Outcome seal(const std::shared_ptr<const HelperProcesses>& helpers, int fd);
 
 }  // namespace softhca::control

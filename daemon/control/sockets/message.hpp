@@ -1,4 +1,4 @@
-// One request being answered: typed access to the copied record, and the reply being built.
+// One request being answered: typed access to the copied record, and the reply.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ class RequestBody {
  public:
   explicit RequestBody(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  /// False when the body is not exactly a T (or, with a tail, shorter than one).
+  /// Reads a T. Returns false if the body is not exactly a T (or, with a tail, shorter than a T).
   template <class T>
   bool read(T& out, bool with_tail = false) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -33,7 +33,7 @@ class RequestBody {
     std::memcpy(&out, bytes_.data(), sizeof(T));
     return true;
   }
-  /// Exactly `count` elements of T behind a head of type H.
+  /// Reads exactly `count` elements of T behind a head of type H. Returns false for any other size.
   template <class H, class T>
   bool read_tail(std::vector<T>& out, std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -42,7 +42,7 @@ class RequestBody {
     if (count != 0) std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
     return true;
   }
-  /// True: nothing, which a HandleBody of zeros says as well.
+  /// True if the body is empty or a HandleBody of zeros, which means the same.
   bool empty() const {
     abi::HandleBody handle;
     return bytes_.empty() || (read(handle) && handle.handle == 0);
@@ -63,7 +63,7 @@ class Reply {
 
   static constexpr std::size_t kRoom = 512;  ///< bytes of body
 
-  /// The first `size` bytes of `body`.
+  /// Writes the first `size` bytes of `body`.
   template <class T>
   void write(const T& body, std::size_t size = sizeof(T)) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -71,9 +71,9 @@ class Reply {
     std::memcpy(bytes_, &body, size);
     size_ = size;
   }
-  /// The descriptor stays the caller's, and must stay open until the reply is sent.
+  /// Attaches a descriptor, which stays the caller's and must stay open until the reply is sent.
   void attach(int fd) { fds_.push_back(fd); }
-  /// A socket that is for the process alone.
+  /// Attaches a socket that is for the process alone.
   void give(PeerSocket socket) {
     fds_.push_back(socket.get());
     given_.push_back(std::move(socket));
@@ -89,8 +89,9 @@ class Reply {
   std::vector<PeerSocket> given_;
 };
 
-/// Makes a socket by which we tell a process something, and gives it the other end. What it sends
-/// to ours is refused. `socket`: an owner's. 0 or an errno value.
+/// Makes a socket by which the daemon notifies a process, and gives the process the other end. The
+/// kernel refuses what the process sends by it. `socket`: a socket of the same owner. Returns 0 or
+/// an errno value.
 inline int make_one_way(int type, const PeerSocket& socket, PeerSocket& ours, Reply& reply) {
   int ends[2];
   if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) return errno;
@@ -100,8 +101,8 @@ inline int make_one_way(int type, const PeerSocket& socket, PeerSocket& ours, Re
   return 0;
 }
 
-/// Answers a request: with the body and descriptors of `reply`, or with the error alone. False: the
-/// process is gone or does not read.
+/// Answers a request: with the body and descriptors of `reply`, or with the error alone. Returns
+/// false if the process is gone or does not read.
 inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& reply) {
   std::array<std::byte, sizeof(abi::ReplyHeader) + Reply::kRoom> record;
   const abi::ReplyHeader header{tag, error};
@@ -111,11 +112,11 @@ inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& re
   return send_record(socket, {record.data(), sizeof header + reply.bytes().size()}, reply.fds());
 }
 
-/// What is to be done after a record.
+/// What to do after a record.
 enum class Served : std::uint8_t { kNext, kEnough, kEnd };
 
-/// Gives the records that wait to `answer`, which returns what is to be done then; not too many,
-/// and not for long, so that one process does not keep others from being served. False: the
+/// Gives waiting records to `answer`, which returns what to do next. Their number and time are
+/// bounded, so that one process does not keep others from being served. Returns false if the
 /// connection is over.
 template <class Answer>
 bool serve_records(int socket, Answer&& answer) {

@@ -33,7 +33,8 @@ std::optional<std::string> read_bounded(const std::string& path) {
   }
 }
 
-/// A pidfd is readable once its process has ended. Until then nobody else has its number.
+/// True if the process has ended: then its pidfd is readable. Until then no other process has its
+/// number.
 bool has_ended(int pidfd) {
   pollfd process{.fd = pidfd, .events = POLLIN, .revents = 0};
   return ::poll(&process, 1, 0) != 0;
@@ -54,7 +55,7 @@ std::optional<std::string_view> value_of(std::string_view status, std::string_vi
   return value.substr(0, value.find('\n'));
 }
 
-/// What /proc/`pid`/`file` says, if it is the process of `pidfd` that has the number.
+/// Returns the text of /proc/`pid`/`file`, if the process of `pidfd` still has the number.
 std::optional<std::string> read_of(pid_t pid, int pidfd, const char* file) {
   auto text = read_bounded("/proc/" + std::to_string(pid) + "/" + file);
   return has_ended(pidfd) ? std::nullopt : std::move(text);

@@ -1,4 +1,4 @@
-// A Unix socket to whose queue a tenant's processes can send.
+// A Unix socket to which a tenant's processes can send.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,14 +11,14 @@
 
 namespace softhca::control {
 
-/// True: closing any Unix socket may close descriptors that others have passed (Linux before 6.10
-/// takes away what waits in others' sockets while it closes one, unix_gc).
+/// True if closing any Unix socket may close descriptors that others have passed. Linux before 6.10
+/// removes what waits in others' sockets while it closes one (unix_gc).
 bool closing_collects_others();
 
-/// A process of `owner`, a tenant's name, can send to it, or could before it was accepted. What a
-/// peer has sent and nobody has received goes with a socket, descriptors that were passed among it:
-/// closing the last of these may wait for as long as the peer likes (a TCP socket with SO_LINGER, a
-/// file of a server that does not answer).
+/// A socket to which a process of `owner`, a tenant's name, can send, or could before it was
+/// accepted. Closing it also closes what the peer has sent and the daemon has not received, with
+/// passed descriptors. Closing the last copy of such a descriptor may wait for as long as the peer
+/// likes: a TCP socket with SO_LINGER, a file of a server that does not answer.
 class PeerSocket {
  public:
   PeerSocket() = default;
@@ -37,14 +37,15 @@ class PeerSocket {
 
   int get() const { return socket_.get(); }
   explicit operator bool() const { return static_cast<bool>(socket_); }
-  /// The peer learns at once that the connection has ended.
+  /// Closes the socket. The kernel notifies the peer at once that the connection has ended.
   void reset() {
     if (!socket_) return;
     ::shutdown(socket_.get(), SHUT_RDWR);
     calls_->close(std::move(socket_), owner_);
   }
 
-  /// The peer has the socket, too, and keeps it. Only what we have sent can be in its queue.
+  /// Drops the socket, which the peer has, too, and keeps. Only what the daemon has sent can be in
+  /// its queue.
   void hand_over() {
     if (!socket_) return;
     if (closing_collects_others())
@@ -52,7 +53,7 @@ class PeerSocket {
     else
       socket_ = {};
   }
-  /// Another one of the same owner.
+  /// Returns another socket of the same owner.
   PeerSocket sibling(UniqueFd socket) const { return {std::move(socket), *calls_, owner_}; }
 
  private:

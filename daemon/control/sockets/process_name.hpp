@@ -9,12 +9,12 @@
 
 namespace softhca::control {
 
-/// As in /proc/PID/comm; empty: it has gone.
+/// Returns the name in /proc/PID/comm. Empty: the process has gone.
 std::string name_of_process(pid_t pid);
-/// Processes choose their names, which end up in logs, in metrics and on terminals: what could do
-/// harm there becomes '?'.
+/// Replaces characters that could do harm in logs, in metrics and on terminals by '?'. Processes
+/// choose their names.
 std::string printable(std::string name);
-/// For messages: "process 4711 (fio, uid 1000)".
+/// Returns a text for messages: "process 4711 (fio, uid 1000)".
 std::string describe(const PeerIdentity& process);
 
 }  // namespace softhca::control

@@ -24,7 +24,7 @@ bool TenantChannel::serve() {
   });
 }
 
-/// False: the peer breaks the protocol or does not take the answer.
+/// Answers a request. Returns false if the peer breaks the protocol or does not take the answer.
 bool TenantChannel::answer(std::span<const std::byte> record) {
   abi::RequestHeader header;
   if (record.size() < sizeof header) return false;

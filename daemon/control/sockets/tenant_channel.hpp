@@ -1,5 +1,6 @@
-// A connection to a tenant's socket that is no session but serves one purpose of its process. A
-// stream socket tells the process that something waits for it, by one byte. On the control thread.
+// A connection to a tenant's socket that is not a session but serves one purpose of its process. A
+// byte on a stream socket notifies the process that something waits for it. Runs on the control
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -19,35 +20,35 @@
 
 namespace softhca::control {
 
-/// A connection whose first request asks for a channel.
+/// A connection that requests a channel first.
 struct ChannelRequest {
   abi::Operation operation{};  ///< kOpenEventChannel or kOpenDatagramClient
   std::uint32_t tag = 0;
-  abi::OpenDatagramClientRequest datagrams{};  ///< of kOpenDatagramClient
+  abi::OpenDatagramClientRequest datagrams{};  ///< for kOpenDatagramClient
   PeerSocket socket;
   PeerIdentity peer;
-  int refusal = 0;    ///< errno value: the tenant goes, or there is no level for it
-  std::string level;  ///< of the program; empty: it has none
+  int refusal = 0;    ///< errno value: the tenant is leaving, or no level fits
+  std::string level;  ///< level of the program; empty: none
   resource::Charge descriptors;
 };
 
 class TenantChannel {
  public:
-  /// Descriptors that each keeps open: the socket and our end of the signal.
+  /// Descriptors that each channel keeps open: the socket and the daemon's end of the signal.
   static constexpr std::uint64_t kDescriptors = 2;
 
-  /// What the channel is for.
+  /// The purpose of the channel.
   enum class Kind : std::uint8_t { kEvents, kDatagrams };
 
   virtual ~TenantChannel() = default;
   TenantChannel(const TenantChannel&) = delete;
   TenantChannel& operator=(const TenantChannel&) = delete;
 
-  /// Answers the requests that wait, not too many of them. False: the channel is over.
+  /// Answers waiting requests, a bounded number of them. Returns false if the channel is over.
   bool serve();
 
-  /// Ends the connection, and takes back some of what its process has by it. True: nothing is left;
-  /// false: it is to be called again, in the tenant's next turn.
+  /// Ends the connection, and takes back some of what its process has by it. Returns true if
+  /// nothing is left. Otherwise call it again in the tenant's next turn.
   bool end(const Turn& turn) {
     socket_.reset();
     return take_back(turn);
@@ -63,14 +64,16 @@ class TenantChannel {
         socket_(std::move(request.socket)),
         descriptors_(std::move(request.descriptors)) {}
 
-  /// Makes the signal, whose other end goes to the process with `reply`. 0 or an errno value:
-  /// EMFILE when the tenant may have no more descriptors.
+  /// Makes the signal. Its other end goes to the process with `reply`. Returns 0 or an errno value:
+  /// EMFILE if the tenant may have no more descriptors.
   int make_signal(Reply& reply);
   int signal() const { return signal_.get(); }
-  /// Answers the request that asked for the channel. False: the process has gone, or `error`.
+  /// Answers the request for the channel. Returns false if the process has gone, or `error` is not
+  /// 0.
   bool answer_open(std::uint32_t tag, int error, const Reply& reply);
 
-  /// 0 or an errno value; nothing: it is no operation of the channel, which ends.
+  /// Runs an operation. Returns 0 or an errno value. Nothing: the channel does not have the
+  /// operation, and ends.
   virtual std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                                  Reply& reply) = 0;
 

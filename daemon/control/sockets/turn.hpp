@@ -1,4 +1,4 @@
-// A turn of the control thread at work whose size a tenant has chosen.
+// A turn of the control thread for work of a size that a tenant has chosen.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@ namespace softhca::control {
 
 class Turn {
  public:
-  /// What takes longer goes on in the tenant's next turn, behind the requests of others.
+  /// Work that takes longer continues in the tenant's next turn, behind the requests of others.
   static constexpr Duration kLength = std::chrono::microseconds(500);
 
   explicit Turn(Duration length = kLength) : until_(Clock::now() + length) {}
-  /// A turn without an end, for what has to be done at once.
+  /// Returns an endless turn, for work that has to be done at once.
   static Turn endless() {
     Turn turn;
     turn.until_ = Clock::time_point::max();

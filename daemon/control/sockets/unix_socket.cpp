@@ -21,7 +21,7 @@
 namespace softhca::control {
 namespace {
 
-/// Nothing when the path is too long.
+/// Returns the address of a path. Nothing: the path is too long.
 std::optional<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -35,7 +35,7 @@ Error in_use(const std::string& path) {
           EADDRINUSE};
 }
 
-/// Why the socket could not be given away.
+/// Returns why the socket could not be given to its owner or group.
 Error chown_error(const std::string& path, const SocketPermissions& permissions) {
   if (errno != EPERM || (permissions.owner.empty() && permissions.group.empty()))
     return system_error("chown " + path);
@@ -48,7 +48,7 @@ Error chown_error(const std::string& path, const SocketPermissions& permissions)
           EPERM};
 }
 
-/// After a chown that has failed.
+/// Sets an access control list after a failed chown.
 Outcome list_instead(const std::string& path, const SocketPermissions& permissions,
                      std::optional<uid_t> user, std::optional<gid_t> group) {
   const int code = errno;
@@ -57,8 +57,8 @@ Outcome list_instead(const std::string& path, const SocketPermissions& permissio
   return chown_error(path, permissions);
 }
 
-/// Has the kernel refuse to send descriptors to the socket, and to those accepted from it. Linux
-/// before 6.16 has no such option: there they come, and are left where they are (peek()).
+/// Makes the kernel refuse to send descriptors to the socket, and to those accepted from it. Linux
+/// before 6.16 lacks the option: there, descriptors arrive, and are left where they are (peek()).
 void refuse_descriptors(int socket) {
 #ifndef SO_PASSRIGHTS
   constexpr int SO_PASSRIGHTS = 83;
@@ -88,13 +88,14 @@ Outcome set_permissions(const std::string& path, const SocketPermissions& permis
   if (!owner) return owner.error();
   const auto group = resource::group_id(permissions.group);
   if (!group) return group.error();
-  // Of a file that is another's, CAP_CHOWN alone changes the owner only.
+  // With CAP_CHOWN alone, the daemon can change only the owner of another user's file. So it
+  // becomes the owner first.
   struct stat st {};
   const bool is_ours = ::stat(path.c_str(), &st) == 0 && st.st_uid == ::geteuid();
   if (!is_ours && ::chown(path.c_str(), ::geteuid(), resource::kNoGroup) != 0)
     return chown_error(path, permissions);
   const bool gives_user = *owner != resource::kNoUser, gives_group = *group != resource::kNoGroup;
-  // Nobody else's until it is whose it is to be.
+  // Only the daemon has access until owner and group are set.
   if (::chmod(path.c_str(), permissions.mode & S_IRWXU) != 0) return system_error("chmod " + path);
   remove_access_list(path);
   if (gives_group && ::chown(path.c_str(), resource::kNoUser, *group) != 0)
@@ -143,7 +144,7 @@ UniqueFd peer_pidfd(int socket, const PeerIdentity& peer) {
   int fd = -1;
   socklen_t length = sizeof fd;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) return UniqueFd(fd);
-  if (errno == EINVAL || errno == ENODATA) errno = ESRCH;  // how some versions say it
+  if (errno == EINVAL || errno == ENODATA) errno = ESRCH;  // some kernel versions return these
   if (errno != ENOPROTOOPT) return {};
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }

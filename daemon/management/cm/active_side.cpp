@@ -50,7 +50,8 @@ void ActiveSide::receive_rep(const wire::CmRep& m, std::uint64_t transaction_id,
   if (!c->active || !machine_.run(*c, Input::kRep, now)) ++counters_.unexpected;
 }
 
-/// The first REP. False: another connection has the peer's name for this one.
+/// Handles the first REP. Returns false if the peer uses the same communication id for another
+/// connection.
 bool ActiveSide::take_rep(Connection& c, const wire::CmRep& m, const Path& path, Time now) {
   if (connections_.find_peer({path.remote, m.local_ca_guid, m.local_comm_id}) != nullptr)
     return false;
@@ -69,8 +70,8 @@ bool ActiveSide::take_rep(Connection& c, const wire::CmRep& m, const Path& path,
   return machine_.run(c, Input::kRep, now, {.message = &event});
 }
 
-/// The peer's queue pair is connected already: the user is told of a REJ, and the old connection
-/// ends as well.
+/// Handles a REP from a queue pair that is already connected: reports a REJ to the user, and ends
+/// the old connection as well.
 void ActiveSide::refuse_stale(Connection& c, const wire::CmRep& m, const Connection& old,
                               const Path& path, Time now) {
   ++counters_.stale;

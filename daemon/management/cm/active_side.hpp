@@ -1,5 +1,5 @@
-// The active side of communication establishment (12.9.8, figure 132): REQ goes, REP comes, RTU
-// goes.
+// The active side of connection establishment (12.9.8, figure 132): sends REQ, receives REP, sends
+// RTU.
 #pragma once
 
 #include "daemon/management/cm/connection_factory.hpp"

@@ -9,14 +9,16 @@ namespace {
 constexpr std::size_t kEstablishedPeers = 4096;
 constexpr std::size_t kAnsweredPeers = 1024;
 
-// A peer asks again every few seconds. A request that waits for longer is not worth its place.
+// A peer retransmits every few seconds. A request that waits longer is not worth its slot.
 constexpr Duration kKeptFor = std::chrono::seconds(10);
-// A question or its answer may be lost. It goes again when the peer asks again.
+// A challenge or its answer may be lost. It is sent again when the peer retransmits.
 constexpr Duration kAskAgain = std::chrono::milliseconds(100);
-// The environment is reminded of an established peer, of which it may remember fewer.
+// Interval at which the environment is reminded of an established peer: it may remember fewer
+// peers.
 constexpr Duration kRemind = std::chrono::seconds(10);
 
-/// The first field of a REQ is its sender's communication id, of a SIDR_REQ its request id.
+/// Returns the first field: the sender's communication id of a REQ, or the request id of a
+/// SIDR_REQ.
 std::uint32_t id_of(const wire::Mad& request) {
   return load_be<std::uint32_t>(request.data() + wire::kMadHeaderBytes);
 }
@@ -70,7 +72,7 @@ AddressValidation::Question& AddressValidation::question_for(const Path& path, T
     if (now - found->second.asked >= kAskAgain) send(found->second, now);
     return found->second;
   }
-  if (found != questions_.end()) {  // it asks another of our addresses
+  if (found != questions_.end()) {  // it asks another address of this side
     kept_ -= found->second.requests.size();
     by_order_.erase(found->second.order);
     questions_.erase(found);
@@ -96,7 +98,8 @@ void AddressValidation::ask(const Path& path, const wire::Mad& request, Time now
   kept_ += question.requests.emplace(RequestKey{attribute, id_of(request)}, request).second;
 }
 
-/// The peer's own id is made up as well, so that no connection of the peer fits.
+/// Sends the challenge. The peer's own id in it is random too, so that it matches no connection of
+/// the peer.
 void AddressValidation::send(Question& question, Time now) {
   question.asked = now;
   const wire::CmDreq dreq{.local_comm_id = question.id, .remote_comm_id = environment_.random()};

@@ -1,14 +1,16 @@
-// Which peers are at the address that their messages come from (address validation, as in RFC 9000,
-// section 8). Anyone can send a request from a made-up address, and each one that is offered to a
-// program costs a place, an event and a queue pair. A peer whose address is validated has named a
-// random id that was sent to that address:
-//   - A peer is kEstablished once a connection with it was established.
-//   - Requests of unknown peers are offered without more ado while they are few. Beyond that rate
-//     they are kept, and their sender gets a DREQ for an id that it does not know. A connection
-//     manager answers with DREP, which names the id (12.10.4 of the specification; Linux does so);
-//     the peer is then kAnswered, and its requests are offered. What is kept is bounded; the oldest
-//     question makes way.
-// Everything costs O(log n), whatever peers send.
+// Address validation, as in RFC 9000, section 8: finds out which peers own the address that their
+// messages come from. A request can be sent from a made-up address, and each request offered to a
+// program costs a slot, an event and a queue pair. A peer's address is valid if the peer has named
+// a random id that was sent to that address.
+//
+// - A peer is kEstablished once a connection with it was established.
+// - Requests of unknown peers are offered at once while they are few. Beyond that rate the manager
+//   keeps them and sends a challenge: a DREQ for an unknown id. A connection manager answers with
+//   DREP, which names the id (12.10.4 of the specification; Linux does so). The peer is then
+//   kAnswered, and its requests are offered. The number of kept requests is bounded; the oldest
+//   challenge is dropped first.
+//
+// All operations cost O(log n), whatever peers send.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +27,13 @@
 
 namespace softhca::management::cm {
 
-/// A bounded number of peers: the one noted least recently makes way.
+/// A bounded set of peers, from which the one noted least recently is dropped.
 class RecentPeers {
  public:
   explicit RecentPeers(std::size_t most) : most_(most) {}
   bool contains(const Gid& peer) const { return peers_.contains(peer); }
-  /// Returns the peer's mark, which is Time::min() for a new peer, until the next call.
+  /// Adds the peer. Returns its mark, which is Time::min() for a new peer. The reference is valid
+  /// until the next call.
   Time& note(const Gid& peer);
 
  private:
@@ -46,9 +49,9 @@ class RecentPeers {
 
 class AddressValidation {
  public:
-  /// Requests of unknown peers that are offered without a question.
+  /// Requests of unknown peers that are offered without a challenge.
   static constexpr Rate kUnasked{.per_second = 8, .burst = 32};
-  /// Requests that wait for an answer; of one peer.
+  /// Most requests that wait for an answer: of all peers, and of one peer.
   static constexpr std::size_t kKept = 1024;
   static constexpr std::size_t kKeptOfPeer = 256;
 
@@ -60,15 +63,15 @@ class AddressValidation {
   Standing standing_of(const Gid& peer) const;
   void note_established(const Gid& peer, Time now);
 
-  /// True if a request of an unknown peer may be offered without a question. Counts it.
+  /// True if a request of an unknown peer may be offered without a challenge. Counts it.
   bool may_offer_unasked(Time now);
-  /// Keeps a REQ or SIDR_REQ until its sender has answered a question, which is sent.
+  /// Keeps a REQ or SIDR_REQ until its sender has answered a challenge, and sends the challenge.
   void ask(const Path& path, const wire::Mad& request, Time now);
-  /// Takes a DREP that belongs to no connection. Returns the requests that it lets in.
+  /// Handles a DREP that belongs to no connection. Returns the requests that it admits.
   std::vector<wire::Mad> take_answer(const wire::CmDrep& drep, const Path& path);
 
  private:
-  using RequestKey = std::pair<std::uint16_t, std::uint32_t>;  ///< attribute, the peer's id
+  using RequestKey = std::pair<std::uint16_t, std::uint32_t>;  ///< attribute, and the peer's id
   struct Question {
     Path path;
     std::uint32_t id = 0;  ///< random, never 0
@@ -92,7 +95,7 @@ class AddressValidation {
   std::map<Gid, Question> questions_;
   std::map<std::uint64_t, Gid> by_order_;
   std::uint64_t orders_ = 0;
-  std::size_t kept_ = 0;  ///< requests of all questions
+  std::size_t kept_ = 0;  ///< requests of all challenges
 };
 
 }  // namespace softhca::management::cm

@@ -42,7 +42,7 @@ wire::CmPath wire_path(const Connection& c, const ConnectParameters& p) {
 }  // namespace
 
 wire::Mad compose_req(const Connection& c, const ConnectParameters& p, std::uint64_t ca_guid) {
-  // An initiator receives nothing, and does not say how to retry.
+  // An initiator receives nothing, and does not specify retries.
   const bool xrc = c.queue_pair.transport == Transport::kXrc;
   constexpr std::uint8_t kNone = 0;
   const wire::CmReq m{.local_comm_id = c.id.value,
@@ -104,11 +104,11 @@ wire::Mad compose_rej(const Connection& c, const RejectParameters& p) {
                 .reason = p.reason,
                 .info = filled_up<72>(p.info),
                 .private_data = filled_up<148>(p.private_data)};
-  if (c.state == State::kReqReceived) m.local_comm_id = 0;  // the peer never saw it
+  if (c.state == State::kReqReceived) m.local_comm_id = 0;  // the peer never received it
   if (c.state == State::kReqReceived || c.state == State::kMraReqSent)
     m.message = wire::CmMessage::kReq;
   if (c.state == State::kRepReceived) m.message = wire::CmMessage::kRep;
-  // A connection that is over rejects a REQ, or a REP, that came again.
+  // A connection that has ended rejects a retransmitted REQ or REP.
   if (c.state == State::kDreqSent || c.state == State::kTimeWait)
     m.message = c.active ? wire::CmMessage::kRep : wire::CmMessage::kReq;
   return wire::encode_cm(m, c.transaction_id);

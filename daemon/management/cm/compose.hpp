@@ -6,7 +6,7 @@
 
 namespace softhca::management::cm {
 
-/// False: the data is longer than the field.
+/// True if the data fits the field.
 template <std::size_t bytes>
 bool fits(PrivateData data) {
   return data.size() <= bytes;
@@ -15,9 +15,9 @@ bool fits(PrivateData data) {
 wire::Mad compose_req(const Connection& c, const ConnectParameters& p, std::uint64_t ca_guid);
 wire::Mad compose_rep(const Connection& c, const AcceptParameters& p, std::uint64_t ca_guid);
 wire::Mad compose_rtu(const Connection& c, PrivateData private_data);
-/// REJ of the message that the state of the connection answers.
+/// Makes a REJ of the message that this state of the connection would answer.
 wire::Mad compose_rej(const Connection& c, const RejectParameters& p);
-/// REJ 4 (timeout) of a connection that gives up.
+/// Makes a REJ 4 (timeout) of a connection that gives up.
 wire::Mad compose_rej_timeout(const Connection& c, std::uint64_t ca_guid);
 wire::Mad compose_mra(const Connection& c, std::uint8_t service_timeout);
 wire::Mad compose_dreq(const Connection& c, PrivateData private_data);

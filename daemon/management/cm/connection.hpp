@@ -13,7 +13,7 @@ namespace softhca::management::cm {
 
 struct Connection {
   CommId id;
-  /// 0: not known yet. For a service ID resolution: the peer's request id.
+  /// 0: unknown. For a service ID resolution: the peer's request id.
   std::uint32_t remote_comm_id = 0;
   std::uint64_t remote_ca_guid = 0;
   Cookie cookie = 0;
@@ -26,10 +26,10 @@ struct Connection {
   std::uint64_t transaction_id = 0;
   Negotiation queue_pair;
   Retransmission retransmission;
-  Duration linger{};         ///< for which a refusal is remembered: the peer asks again in it
+  Duration linger{};         ///< how long a refusal is kept for the peer's retransmissions
   Time give_up_at = kNever;  ///< without RTU
 
-  /// Its places in the connection table, which keeps them.
+  /// State that the connection table keeps of it.
   struct Places {
     Time deadline = kNever;
     std::uint64_t arrival = 0;        ///< order among requests of peers
@@ -39,7 +39,7 @@ struct Connection {
   } places{};
 
   bool is_service_id_resolution() const { return state >= State::kSidrReqSent; }
-  /// True: a peer asked for it, and it is not established yet.
+  /// True if a peer requested it, and it is not established yet.
   bool is_half_open() const {
     if (active || !has_user) return false;
     return state == State::kReqReceived || state == State::kMraReqSent ||
@@ -48,7 +48,7 @@ struct Connection {
   }
 };
 
-/// States in which something is sent until an answer comes.
+/// True if a message is retransmitted in this state until an answer arrives.
 constexpr bool is_retrying(State state) {
   switch (state) {
     case State::kReqSent:
@@ -63,8 +63,7 @@ constexpr bool is_retrying(State state) {
   }
 }
 
-/// The duration that the code of a response timeout, packet life time or service timeout stands
-/// for.
+/// Returns the duration for the code of a response timeout, packet life time or service timeout.
 constexpr Duration duration_of(std::uint8_t code) {
   return std::chrono::milliseconds(std::int64_t{1} << std::max((code & 0x1f) - 8, 0));
 }

@@ -28,7 +28,7 @@ Connection* ConnectionFactory::make_half_open(const Path& path, State state,
       validation_.ask(path, request, now);
       return nullptr;
     }
-    // Made-up addresses never answer. The last ones get as long as those before them.
+    // Made-up addresses never answer. The latest requests get as much time as those before them.
     if (connections_.unknown_half_open() >= AddressValidation::kUnasked.burst)
       machine_.run(*connections_.oldest_unknown(), Input::kGiveWay, now);
   }

@@ -1,4 +1,4 @@
-// Makes connections within the limits, with communication ids that nobody can guess.
+// Makes connections within the limits, with unguessable communication ids.
 #pragma once
 
 #include "daemon/management/cm/address_validation.hpp"
@@ -27,10 +27,12 @@ class ConnectionFactory {
   ConnectionFactory(const ConnectionFactory&) = delete;
   ConnectionFactory& operator=(const ConnectionFactory&) = delete;
 
-  /// Null: there is no place. Connections that nobody waits for give way.
+  /// Makes a connection. If the limit is reached, drops the oldest one without a user. Returns null
+  /// if there is none.
   Connection* make(const Path& path, State state);
-  /// As make(), for a request of a peer. Null: there is no place, and the user has been told; or
-  /// the peer has been asked whether its address is its own, and its request is kept.
+  /// Like make(), for a request of a peer. Returns null in two cases: a limit is reached, which the
+  /// user is notified of, or the peer must first answer a challenge to its address, and its request
+  /// is kept.
   Connection* make_half_open(const Path& path, State state, const wire::Mad& request, Time now);
 
  private:

@@ -15,7 +15,7 @@ QueuePairKey queue_pair_of(const Connection& c) {
   return {c.path.remote, c.remote_ca_guid, c.queue_pair.remote_qpn};
 }
 
-/// How half-open connections of a peer are counted: as of a stranger or not, and of which address.
+/// Returns how a half-open connection counts: whether its peer is a stranger, and its address.
 std::pair<bool, Gid> half_open_key(const Path& path) {
   const bool stranger = path.standing != Standing::kEstablished;
   Gid counted = path.remote;

@@ -1,5 +1,5 @@
-// Sends MADs and counts them. Replies that belong to no connection of this manager are limited to
-// so many a second, whatever peers send.
+// Sends MADs and counts them. Limits the replies per second that belong to no connection of this
+// manager, whatever peers send.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ class MadSender {
     ++counters_.sent;
     environment_.send(path, mad);
   }
-  /// Sends a reply that belongs to no connection, unless so many went this second
-  /// (Limits::stateless_replies).
+  /// Sends a reply that belongs to no connection, unless the replies of this second have reached
+  /// Limits::stateless_replies.
   void reply_stateless(const Path& path, const wire::Mad& mad, Time now);
-  /// As reply_stateless(), for at most half as many: replies go on beside questions to made-up
-  /// addresses.
+  /// Like reply_stateless(), but up to half as many. So replies still go out while challenges are
+  /// sent to made-up addresses.
   void send_question(const Path& path, const wire::Mad& mad, Time now);
 
-  /// The transaction ID of what a connection begins: a random number in the upper half, the
-  /// connection's id in the lower.
+  /// Returns a transaction ID for an exchange that a connection begins: a random number in the
+  /// upper half, the connection's id in the lower.
   std::uint64_t draw_transaction_id(CommId id) {
     return std::uint64_t{environment_.random()} << 32 | id.value;
   }
@@ -43,7 +43,7 @@ class MadSender {
   const LocalEnd& local_;
   Counters& counters_;
   Time since_{};
-  std::uint32_t replies_ = 0;  ///< in the second that began then
+  std::uint32_t replies_ = 0;  ///< in the second that began at since_
 };
 
 }  // namespace softhca::management::cm

@@ -20,7 +20,7 @@ Manager::Manager(Environment& environment, User& user, std::uint64_t ca_guid, co
 
 void Manager::receive(std::span<const std::byte> mad, const Path& path, Qpn source, Time now) {
   ++counters_.received;
-  // A program's own queue pair does not speak for its machine.
+  // A program's own queue pair may not speak for its host.
   if (source.value != wire::kGeneralServicesQpn) {
     ++counters_.wrong_source;
     return;
@@ -86,8 +86,8 @@ void Manager::receive_for(const Message& m, Input input, const Path& path, Time 
     ++counters_.duplicates;
 }
 
-/// One that belongs to no connection may be the answer to a question; the requests that waited for
-/// it are taken as if they came now.
+/// Handles a DREP. If it belongs to no connection, it may answer a challenge; the requests that
+/// waited for the answer are then processed as if they arrived now.
 void Manager::receive_drep(const wire::CmDrep& m, const Path& path, Time now) {
   const std::vector<wire::Mad> requests = validation_.take_answer(m, path);
   for (const wire::Mad& request : requests)
@@ -167,7 +167,7 @@ Result Manager::disconnect(CommId id, Time now, PrivateData private_data) {
 
 Result Manager::destroy(CommId id, Time now) { return machine_.call(id, Input::kDestroy, now); }
 
-// --- what is
+// --- queries
 
 namespace {
 

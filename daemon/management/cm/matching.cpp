@@ -5,7 +5,7 @@
 namespace softhca::management::cm {
 namespace {
 
-/// This side's connection with this id, if its peer is at the other end of the path.
+/// Returns the connection with this local id if its peer is at the other end of the path.
 Connection* find_local(ConnectionTable& connections, std::uint32_t local, const Path& path) {
   Connection* c = connections.find(CommId(local));
   if (c == nullptr || c->is_service_id_resolution() || !same_ends(c->path, path)) return nullptr;
@@ -32,7 +32,7 @@ Connection* match_answer(ConnectionTable& connections, std::uint32_t local, std:
 Connection* match_rejected(ConnectionTable& connections, const wire::CmRej& m, const Path& path) {
   if (connections.find(CommId(m.remote_comm_id)) != nullptr)
     return match_answer(connections, m.remote_comm_id, m.local_comm_id, path);
-  // A peer that gives up its REQ knows no id of this side.
+  // A peer that withdraws its REQ knows no id of this side.
   if (m.remote_comm_id != 0 || m.reason != wire::CmRejectReason::kTimeout) return nullptr;
   Connection* c =
       connections.find_peer({path.remote, load_be<std::uint64_t>(m.info.data()), m.local_comm_id});

@@ -106,7 +106,7 @@ Qpn queue_pair_of(const wire::CmRep& reply, Transport transport) {
 }
 
 std::uint8_t ack_timeout_of(std::uint8_t packet_life_time, std::uint8_t ack_delay) {
-  // Codes are binary logarithms: the sum of two is the greater, and one more when they are close.
+  // Codes are binary logarithms: the sum of two is the greater, plus one if they are close.
   const int round_trip = packet_life_time + 1;
   const int greater = std::max<int>(round_trip, ack_delay);
   const int lesser = std::min<int>(round_trip, ack_delay);

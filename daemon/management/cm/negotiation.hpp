@@ -1,6 +1,6 @@
-// What the two ends of a connection told each other of their queue pairs: by REQ and REP on either
-// side (12.9.1, 12.9.2). What one end starts the other answers, so responder resources and
-// initiator depth change places.
+// Queue pair data that the two ends of a connection exchange with REQ and REP (12.9.1, 12.9.2). The
+// requests that one end initiates, the other end answers, so responder resources and initiator
+// depth are swapped.
 #pragma once
 
 #include <cstdint>
@@ -28,22 +28,23 @@ struct Negotiation {
   std::uint8_t ack_timeout = 0;
   bool peer_has_srq = false;
 
-  // Active side: REQ goes, REP comes.
+  // Active side: REQ is sent, REP received.
   void request(const ConnectParameters& parameters);
   void take_reply(const wire::CmRep& reply);
-  // Passive side: REQ comes, REP goes.
+  // Passive side: REQ is received, REP sent.
   void take_request(const wire::CmReq& request);
   void accept(const AcceptParameters& parameters);
 
-  /// How the queue pair of this side is brought to INIT, RTR and RTS in a state of the connection.
+  /// Returns the attributes that bring the queue pair of this side to INIT, RTR and RTS in this
+  /// state of the connection.
   QueuePairAttributes attributes(State state, const Path& path) const;
 };
 
-/// The number of the queue pair that a REP is from: for an XRC target, its EE context number.
+/// Returns the queue pair number of a REP: for an XRC target, its EE context number.
 Qpn queue_pair_of(const wire::CmRep& reply, Transport transport);
 
-/// The code of the acknowledge timeout of a path: twice its packet life time and the delay of the
-/// acknowledging end.
+/// Returns the code of the acknowledge timeout of a path: twice the packet life time plus the delay
+/// of the acknowledging end.
 std::uint8_t ack_timeout_of(std::uint8_t packet_life_time, std::uint8_t ack_delay);
 
 }  // namespace softhca::management::cm

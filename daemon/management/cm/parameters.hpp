@@ -1,6 +1,6 @@
-// Parameters and results of the calls of a connection manager. Times are the codes of the
-// specification unless they are Durations: a response timeout or packet life time t stands for
-// about 2^(t-8) ms, at least 1 ms; an acknowledge timeout t for 4.096 us * 2^t.
+// Parameters and results of the calls of a connection manager. Times are codes of the specification
+// unless they are Durations: a response timeout or packet life time t means about 2^(t-8) ms, at
+// least 1 ms; an acknowledge timeout t means 4.096 us * 2^t.
 #pragma once
 
 #include <algorithm>
@@ -16,39 +16,39 @@
 
 namespace softhca::management::cm {
 
-/// Local communication id: names a connection of a manager. Random, never 0, and unique among all
-/// the manager has, those in time wait included.
+/// Local communication id of a connection of a manager. Random, never 0, and unique among all
+/// connections of the manager, including those in time wait.
 using CommId = Id<struct CommIdTag, std::uint32_t>;
 
-/// The user's name of a connection.
+/// Id that the user gives a connection.
 using Cookie = std::uint64_t;
 
-/// Bytes for the private data of a message; shorter ones are filled up with zeros.
+/// Bytes for the private data of a message; shorter data is padded with zeros.
 using PrivateData = std::span<const std::byte>;
 
-/// What is known of a peer's address (see address_validation.hpp).
+/// What is known about a peer's address (see address_validation.hpp).
 enum class Standing : std::uint8_t {
-  kUnknown,      ///< it may be made up
-  kAnswered,     ///< the peer has answered what was sent there
-  kEstablished,  ///< a connection with it was established
+  kUnknown,      ///< the address may be made up
+  kAnswered,     ///< the peer has answered a message sent to the address
+  kEstablished,  ///< a connection with the peer was established
 };
 
-/// The way from an address of this side to one of the peer's.
+/// The path from an address of this side to one of the peer.
 struct Path {
   Gid local;
   Gid remote;
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
-  Standing standing = Standing::kEstablished;  ///< of the peer, when this was a request of its
+  Standing standing = Standing::kEstablished;  ///< of the peer, if this is the path of its request
 
   bool operator==(const Path&) const = default;
 };
 
-/// kXrc: the active side has the initiator, the passive side the target.
+/// kXrc: the active side has the initiator, the passive side has the target.
 enum class Transport : std::uint8_t { kRc, kUc, kXrc };
 
-/// Parameters of connect(): what its REQ says.
+/// Parameters of connect(), for its REQ.
 struct ConnectParameters {
   Cookie cookie = 0;
   Path path;
@@ -60,20 +60,20 @@ struct ConnectParameters {
   std::uint8_t path_mtu = 3;             ///< 1 to 5 for 256 to 4096 bytes
   std::uint8_t packet_life_time = 18;    ///< code; 16 in later kernels
   std::uint8_t local_ack_delay = 0;      ///< code, of this adapter
-  std::uint8_t packet_rate = 0;          ///< 6 bits, told to the peer
+  std::uint8_t packet_rate = 0;          ///< 6 bits, reported to the peer
   std::uint8_t responder_resources = 0;  ///< reads and atomics answered at a time
   std::uint8_t initiator_depth = 0;      ///< reads and atomics in flight
   std::uint8_t retry_count = 7;
   std::uint8_t rnr_retry_count = 7;
   bool flow_control = true;
   bool srq = false;
-  std::uint8_t remote_response_timeout = 20;  ///< code: how soon the peer is to answer
+  std::uint8_t remote_response_timeout = 20;  ///< code: how soon the peer must answer
   std::uint8_t local_response_timeout = 20;   ///< code: how soon this side promises to answer
-  std::uint8_t max_cm_retries = 15;           ///< REQ and DREQ go 1 + this many times
-  PrivateData private_data;                   ///< at most 92 bytes, RDMA IP header included
+  std::uint8_t max_cm_retries = 15;           ///< REQ and DREQ are sent 1 + this many times
+  PrivateData private_data;                   ///< at most 92 bytes, including the RDMA IP header
 };
 
-/// Parameters of accept(): what its REP says.
+/// Parameters of accept(), for its REP.
 struct AcceptParameters {
   Qpn local_qpn;
   Psn starting_psn;
@@ -86,25 +86,25 @@ struct AcceptParameters {
   PrivateData private_data;  ///< at most 196 bytes
 };
 
-/// Parameters of reject(): what its REJ says.
+/// Parameters of reject(), for its REJ.
 struct RejectParameters {
   wire::CmRejectReason reason = wire::CmRejectReason::kConsumer;
   PrivateData info;          ///< additional information, at most 72 bytes
   PrivateData private_data;  ///< at most 148 bytes
 };
 
-/// Parameters of sidr_request(): what its SIDR_REQ says.
+/// Parameters of sidr_request(), for its SIDR_REQ.
 struct SidrParameters {
   Cookie cookie = 0;
   Path path;
   std::uint64_t service_id = 0;
   std::uint16_t pkey = 0xffff;
-  std::uint8_t response_timeout = 20;  ///< code: the time after which it goes again
+  std::uint8_t response_timeout = 20;  ///< code: interval between retransmissions
   std::uint8_t max_cm_retries = 15;
-  PrivateData private_data;  ///< at most 216 bytes, RDMA IP header included
+  PrivateData private_data;  ///< at most 216 bytes, including the RDMA IP header
 };
 
-/// Parameters of sidr_reply(): what its SIDR_REP says.
+/// Parameters of sidr_reply(), for its SIDR_REP.
 struct SidrReplyParameters {
   wire::CmSidrStatus status = wire::CmSidrStatus::kValid;
   Qpn qpn;
@@ -113,23 +113,24 @@ struct SidrReplyParameters {
   PrivateData private_data;  ///< at most 136 bytes
 };
 
-/// How a call of the user ended.
+/// Result of a call of the user.
 enum class Result : std::uint8_t {
   kOk,
-  kUnknown,     ///< no connection of this id
+  kUnknown,     ///< no connection has this id
   kWrongState,  ///< nothing was done
   kTooLong,     ///< private data or additional information
-  kNoPlace,     ///< the manager has as many connections as it may
+  kNoPlace,     ///< the manager has reached its limit of connections
 };
 
-/// The result of beginning a connection. No id: kNoPlace or kTooLong, as `result` says.
+/// Result of beginning a connection. The id is not set if `result` is kNoPlace or kTooLong.
 struct Started {
   Result result = Result::kOk;
   CommId id;
 };
 
-/// States of a connection (figures 132 and 133 of the specification; Linux has the same). Those of
-/// the active side come first. "Mra" says that a message receipt acknowledgement came or went.
+/// States of a connection (figures 132 and 133 of the specification; Linux has the same). The
+/// states of the active side come first. "Mra": a message receipt acknowledgement was received or
+/// sent.
 enum class State : std::uint8_t {
   kReqSent,
   kMraReqReceived,
@@ -144,16 +145,16 @@ enum class State : std::uint8_t {
   kTimeWait,
   kSidrReqSent,
   kSidrReqReceived,
-  kSidrRepSent,  ///< keeps the answer for duplicates of the request
+  kSidrRepSent,  ///< keeps the reply for duplicates of the request
   kCount,
 };
 
 const char* name_of(State state);
 
-/// What INIT_QP_ATTR needs: how to bring the queue pair of this side to INIT, RTR and RTS.
+/// Attributes for INIT_QP_ATTR, to bring the queue pair of this side to INIT, RTR and RTS.
 struct QueuePairAttributes {
-  bool may_init = false;     ///< the fields down to responder_resources hold
-  bool may_connect = false;  ///< all hold: what the peer said of itself is known
+  bool may_init = false;     ///< the fields down to responder_resources are valid
+  bool may_connect = false;  ///< all fields are valid: the peer's data is known
   Transport transport = Transport::kRc;
   Path path;
   std::uint8_t sl = 0;
@@ -163,19 +164,19 @@ struct QueuePairAttributes {
   std::uint8_t path_mtu = 3;             ///< 1 to 5
   Qpn remote_qpn;
   Psn rq_psn;  ///< the peer's starting PSN
-  Psn sq_psn;  ///< known on the passive side once it accepted
+  Psn sq_psn;  ///< on the passive side, valid after accept()
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry_count = 0;
   std::uint8_t ack_timeout = 0;  ///< code
   bool peer_has_srq = false;
 };
 
-/// What operators see of a connection.
+/// A connection as reported to operators.
 struct ConnectionView {
   CommId id;
   Cookie cookie = 0;
-  bool has_user = false;  ///< false: the user destroyed it; it ends by itself
-  bool active = false;    ///< this side asked
+  bool has_user = false;  ///< false: the user destroyed it; it ends without one
+  bool active = false;    ///< this side sent the request
   State state{};
   Path path;
   std::uint64_t service_id = 0;
@@ -185,24 +186,24 @@ struct ConnectionView {
 };
 
 struct Limits {
-  /// All that the manager has: connecting, connected, in time wait, service id resolutions.
+  /// Most connections of all kinds: connecting, connected, in time wait, service id resolutions.
   std::uint32_t connections = 65536;
-  /// Connections that a peer asked for and that are not established yet. One host may have as many
-  /// as it leaves to others: half of them when it is alone. An eighth is kept for peers with which
-  /// a connection was established before.
+  /// Most connections that peers requested and that are not established yet. One host may have as
+  /// many as it leaves to others: half of them if it is alone. An eighth is reserved for peers with
+  /// which a connection was established before.
   std::uint32_t half_open = 1024;
-  /// Replies a second that belong to no connection: refusals of requests, REJ for an unknown REP,
-  /// DREP for an unknown DREQ. The peer asks again.
+  /// Most replies per second that belong to no connection: refusals of requests, REJ for an unknown
+  /// REP, DREP for an unknown DREQ. The peer retransmits if it gets none.
   std::uint32_t stateless_replies = 4096;
-  /// The longest timeout that a peer may ask for, in its REQ or its MRA; longer ones count as this.
+  /// Longest timeout that a peer may request, in its REQ or its MRA; longer ones are reduced to it.
   Duration longest_wait = std::chrono::seconds(70);
-  /// The longest that a peer may take for its RTU, whatever its REQ and its MRAs ask for.
+  /// Longest wait for the RTU of a peer, whatever its REQ and its MRAs request.
   Duration longest_half_open = std::chrono::seconds(140);
 
   Duration bounded(Duration wait) const { return std::min(wait, longest_wait); }
 };
 
-/// This end, as all its peers know it.
+/// This end, as its peers know it.
 struct LocalEnd {
   std::uint64_t ca_guid = 0;
   Limits limits;
@@ -211,18 +212,19 @@ struct LocalEnd {
 struct Counters {
   std::uint64_t received = 0;
   std::uint64_t sent = 0;
-  std::uint64_t retries = 0;              ///< sent again as no answer came
-  std::uint64_t duplicates = 0;           ///< received again
+  std::uint64_t retries = 0;              ///< retransmitted because no answer came
+  std::uint64_t duplicates = 0;           ///< duplicates received
   std::uint64_t malformed = 0;            ///< not a message of this version of the class
   std::uint64_t wrong_source = 0;         ///< not from a general services agent
   std::uint64_t unknown = 0;              ///< for no connection, or not from its peer
-  std::uint64_t unexpected = 0;           ///< not in this state
+  std::uint64_t unexpected = 0;           ///< not valid in this state
   std::uint64_t requests_refused = 0;     ///< by the user
-  std::uint64_t requests_over_limit = 0;  ///< left without an answer, or no longer waited for
-  std::uint64_t stale = 0;                ///< REQ of a queue pair that was connected
+  std::uint64_t requests_over_limit = 0;  ///< not answered, or dropped while waiting
+  std::uint64_t stale = 0;                ///< REQ for a queue pair that was connected
   std::uint64_t replies_over_limit = 0;   ///< see Limits::stateless_replies
-  std::uint64_t given_up = 0;  ///< of those without a user, to make place for new connections
-  std::uint64_t timeouts = 0;  ///< all retries went unanswered
+  /// Connections without a user that were dropped to make room for new ones.
+  std::uint64_t given_up = 0;
+  std::uint64_t timeouts = 0;  ///< no retry was answered
   std::uint64_t established = 0;
 };
 

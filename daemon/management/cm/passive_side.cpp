@@ -10,7 +10,7 @@ namespace {
 
 using wire::CmRejectReason;
 
-/// Why a REQ cannot be served, whatever program listens.
+/// Returns why a REQ cannot be served, regardless of the listening program.
 std::optional<CmRejectReason> defect_of(const wire::CmReq& m, const Path& path) {
   const bool xrc = m.transport == wire::CmTransport::kExtended && m.extended_transport == 1;
   if (m.transport != wire::CmTransport::kReliableConnected &&
@@ -58,7 +58,7 @@ void PassiveSide::receive_req(const wire::CmReq& m, std::uint64_t transaction_id
   offer(m, transaction_id, path, now);
 }
 
-/// Offers the request to the user, who takes it, refuses it, or leaves it without an answer.
+/// Offers the request to the user, which takes it, refuses it, or leaves it unanswered.
 void PassiveSide::offer(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path,
                         Time now) {
   Connection* c =

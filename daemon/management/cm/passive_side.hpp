@@ -1,5 +1,5 @@
-// The passive side of communication establishment (12.9.8, figure 133): REQ comes, REP goes, RTU
-// comes.
+// The passive side of connection establishment (12.9.8, figure 133): receives REQ, sends REP,
+// receives RTU.
 #pragma once
 
 #include "daemon/management/cm/connection_factory.hpp"

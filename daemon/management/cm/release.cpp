@@ -35,7 +35,7 @@ void Release::receive_dreq(const wire::CmDreq& m, std::uint64_t transaction_id, 
     return;
   }
   if (before == State::kTimeWait || before == State::kDreqReceived) ++counters_.duplicates;
-  c->transaction_id = transaction_id;  // of the answer
+  c->transaction_id = transaction_id;  // for the answer
   const Event event{.dreq = &m};
   machine_.run(*c, Input::kDreq, now, {.message = &event});
 }

@@ -1,4 +1,4 @@
-// Release of a connection (12.9.6): DREQ goes until DREP comes, or the other way round.
+// Release of a connection (12.9.6): sends DREQ until DREP arrives, or answers the peer's DREQ.
 #pragma once
 
 #include "daemon/management/cm/connection_table.hpp"

@@ -1,5 +1,5 @@
-// The message of a connection that goes again until it is answered, and how often it may (12.9.8.4,
-// "CM retries"). A message that answers duplicates is kept in the same way.
+// The message that a connection retransmits until it is answered, and the number of retries
+// (12.9.8.4, "CM retries"). A message that answers duplicates is kept in the same way.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace softhca::management::cm {
 
 class Retransmission {
  public:
-  /// How often a message may go again; counts for messages kept from now on.
+  /// Sets the number of retries for messages kept from now on.
   void set_retries(std::uint8_t most) { most_ = most; }
   void set_timeout(Duration timeout) { timeout_ = timeout; }
-  /// The time after which the message goes again.
+  /// Returns the time after which the message is retransmitted.
   Duration timeout() const { return timeout_; }
 
-  /// Keeps a message, without the zeros at its end: most of a MAD is such. All retries are left.
+  /// Keeps a message, with all retries left. Omits the zeros at its end, which are most of a MAD.
   void keep(const wire::Mad& mad) {
     const auto last =
         std::find_if(mad.rbegin(), mad.rend(), [](std::byte b) { return b != std::byte{}; });
@@ -46,7 +46,7 @@ class Retransmission {
     return header->attribute_id == static_cast<std::uint16_t>(attribute);
   }
 
-  /// No answer came. False: it was the last retry.
+  /// Counts a retry. Returns false if none is left.
   bool retry() {
     if (left_ == 0) return false;
     --left_;

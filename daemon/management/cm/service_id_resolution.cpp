@@ -8,8 +8,8 @@
 namespace softhca::management::cm {
 namespace {
 
-/// How long an answer is remembered for a request that comes again: the request names no time;
-/// Linux asks every 4.1 s.
+/// How long a reply is kept for duplicates of the request. The request gives no time; Linux
+/// retransmits every 4.1 s.
 constexpr Duration kReplyKept = std::chrono::seconds(10);
 
 }  // namespace

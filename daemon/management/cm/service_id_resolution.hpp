@@ -1,5 +1,5 @@
-// Service ID resolution (12.11): which queue pair of a peer is behind a service id, for datagrams.
-// SIDR_REQ goes until SIDR_REP comes; what was answered is remembered for duplicates.
+// Service ID resolution (12.11): finds the queue pair of a peer behind a service id, for datagrams.
+// Sends SIDR_REQ until SIDR_REP arrives. Keeps its own replies for duplicates.
 #pragma once
 
 #include "daemon/management/cm/connection_factory.hpp"

@@ -8,14 +8,13 @@
 namespace softhca::management::cm {
 namespace {
 
-/// How long the program may think, as told to a peer that asks again: 65 s.
+/// Time for the program to decide, as reported to a peer that retransmits: 65 s.
 constexpr std::uint8_t kServiceTimeout = 24;
 
-/// Bounded, so that a storm of connections that end together does not hold up what else the caller
-/// does.
+/// Bounded, so that many connections that end together do not delay the caller's other work.
 constexpr unsigned kTimersAtOnce = 32;
 
-/// States that need what was kept before.
+/// True if the state needs the message kept before.
 bool uses_kept(State state) { return is_retrying(state) || state == State::kSidrRepSent; }
 
 bool keeps_new(const Transition& t) {

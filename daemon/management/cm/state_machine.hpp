@@ -1,5 +1,5 @@
-// What an input does to a connection: its transition is looked up, its message goes, the state
-// changes, the timer is set, and finally the user is told.
+// Applies an input to a connection: looks up the transition, sends its message, changes the state,
+// sets the timer, and then notifies the user.
 #pragma once
 
 #include "daemon/base/time.hpp"
@@ -26,23 +26,23 @@ class StateMachine {
   StateMachine(const StateMachine&) = delete;
   StateMachine& operator=(const StateMachine&) = delete;
 
-  /// False: the input means nothing in this state, and nothing was done. Otherwise the connection
-  /// may be gone.
+  /// Applies the input. Returns false, without any effect, if it is not valid in this state. After
+  /// true the connection may be gone.
   bool run(Connection& c, Input input, Time now, const Details& details = {});
-  /// Runs a call of the user for one of its connections.
+  /// Applies a call of the user to one of its connections.
   Result call(CommId id, Input input, Time now, const Details& details = {});
-  /// The connection of this id if it has a user, else null.
+  /// Returns the connection of this id if it has a user, else null.
   Connection* owned(CommId id);
-  /// Sends the first message of a connection that begins here; it goes again until it is answered.
+  /// Sends the first message of a new connection and retransmits it until it is answered.
   void begin(Connection& c, const wire::Mad& mad, Time now);
-  /// Runs timers that are due, a bounded number at a time.
+  /// Handles timers that are due, a bounded number per call.
   void expire(Time now);
 
  private:
   void act(Connection& c, const Transition& t, Time now, const Details& details);
   void set_timer(Connection& c, const Transition& t, State before, Time now, Input input,
                  const Details& details);
-  /// A half-open connection waits no longer than Limits::longest_half_open.
+  /// Sets the retry timer. A half-open connection waits at most Limits::longest_half_open.
   void arm_retry(Connection& c, Time at);
   void keep_and_send(Connection& c, const wire::Mad& mad);
   void keep_dreq(Connection& c);

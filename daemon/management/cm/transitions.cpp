@@ -15,10 +15,10 @@ struct Row {
   Transition transition;
 };
 
-// A side that sent REP and gives up cannot know whether its peer is connected, and its REJ may get
-// lost. So DREQ follows the REJ until DREP comes.
+// A side that sent REP and gives up cannot know whether its peer is connected, and its REJ may be
+// lost. So it sends DREQ after the REJ until DREP arrives.
 constexpr Row kRows[] = {
-    // active: REQ went
+    // active: REQ sent
     {State::kReqSent, Input::kMra, {Send::kNothing, State::kMraReqReceived, Kind::kDelayed}},
     {State::kReqSent, Input::kRep, {Send::kNothing, State::kRepReceived, Kind::kReplied}},
     {State::kReqSent, Input::kRej, {Send::kNothing, kOver, Kind::kRejected, kLeaves}},
@@ -37,7 +37,7 @@ constexpr Row kRows[] = {
      Input::kExhausted,
      {Send::kRejTimeout, kOver, Kind::kUnreachable, kLeaves}},
 
-    // active: REP came, the user thinks
+    // active: REP received, the user decides
     {State::kRepReceived, Input::kRep, {Send::kMra, State::kRepReceived}},
     {State::kRepReceived,
      Input::kRej,
@@ -50,7 +50,7 @@ constexpr Row kRows[] = {
     {State::kRepReceived, Input::kReject, {Send::kGiven, State::kTimeWait, kQuiet, kLeaves}},
     {State::kRepReceived, Input::kDestroy, {Send::kRejConsumer, State::kTimeWait, kQuiet, kLeaves}},
 
-    // passive: REQ came, the user thinks
+    // passive: REQ received, the user decides
     {State::kReqReceived, Input::kReq, {Send::kMra, State::kMraReqSent}},
     {State::kReqReceived,
      Input::kRej,
@@ -69,7 +69,7 @@ constexpr Row kRows[] = {
     {State::kMraReqSent, Input::kDestroy, {Send::kRejConsumer, State::kTimeWait, kQuiet, kLeaves}},
     {State::kMraReqSent, Input::kGiveWay, {Send::kNothing, kOver, Kind::kUnreachable, kLeaves}},
 
-    // passive: REP went. RTU may be lost, and DREQ be the first that comes.
+    // passive: REP sent. RTU may be lost, and DREQ may arrive first.
     {State::kRepSent, Input::kReq, {Send::kNothing, State::kRepSent}},
     {State::kRepSent, Input::kMra, {Send::kNothing, State::kMraRepReceived, Kind::kDelayed}},
     {State::kRepSent, Input::kRtu, {Send::kNothing, State::kEstablished, Kind::kEstablished}},
@@ -120,7 +120,7 @@ constexpr Row kRows[] = {
      Input::kGiveWay,
      {Send::kRejTimeout, kOver, Kind::kUnreachable, kLeaves}},
 
-    // both. What was kept is RTU on the active side and nothing on the passive one.
+    // Both sides. The kept message is RTU on the active side; the passive side has none.
     {State::kEstablished, Input::kReq, {Send::kNothing, State::kEstablished}},
     {State::kEstablished, Input::kRep, {Send::kAgain, State::kEstablished}},
     {State::kEstablished, Input::kRtu, {Send::kNothing, State::kEstablished}},
@@ -135,7 +135,7 @@ constexpr Row kRows[] = {
     {State::kEstablished, Input::kDestroy, {Send::kDreq, State::kDreqSent, kQuiet, kLeaves}},
     {State::kEstablished, Input::kStale, {Send::kDreq, State::kDreqSent}},
 
-    // Both may disconnect at once: the user has asked for it, and is not asked again.
+    // Both sides may disconnect at once. The user has requested it, so it is not asked again.
     {State::kDreqSent, Input::kReq, {Send::kRejStaleOrAgain, State::kDreqSent}},
     {State::kDreqSent, Input::kDreq, {Send::kDrep, State::kTimeWait, Kind::kDisconnected}},
     {State::kDreqSent, Input::kDrep, {Send::kNothing, State::kTimeWait, Kind::kDisconnected}},

@@ -1,5 +1,5 @@
-// The state table of a connection: one row for each state and input that means anything. All other
-// inputs are counted and left without an answer.
+// The state table of a connection: one row for each valid pair of state and input. All other inputs
+// are counted and not answered.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace softhca::management::cm {
 
 enum class Input : std::uint8_t {
   // messages
-  kReq,  ///< a duplicate: a new one makes a connection
+  kReq,  ///< a duplicate: a new REQ makes a connection
   kMra,
   kRej,
   kRep,
@@ -34,9 +34,9 @@ enum class Input : std::uint8_t {
   kSidrReply,
   // the rest
   kStale,      ///< the peer uses the queue pair for another connection
-  kGiveWay,    ///< half-open, of an unknown peer: another request needs the place
-  kExpired,    ///< the timer, and a retry is left
-  kExhausted,  ///< the timer, and none is left
+  kGiveWay,    ///< half-open, of an unknown peer: another request needs its slot
+  kExpired,    ///< the timer expired, and a retry is left
+  kExhausted,  ///< the timer expired, and no retry is left
   kCount,
 };
 
@@ -44,44 +44,44 @@ const char* name_of(Input input);
 
 enum class Send : std::uint8_t {
   kNothing,
-  kGiven,  ///< what the call made; kept
-  kAgain,  ///< what was kept
+  kGiven,  ///< message made by the call; kept
+  kAgain,  ///< the kept message
   kMra,
   kRejTimeout,       ///< REJ 4 with the GUID of this side's adapter
   kRejConsumer,      ///< REJ 28; kept
-  kRejStaleOrAgain,  ///< the REJ that was kept, or else REJ 10
+  kRejStaleOrAgain,  ///< the kept REJ, or else REJ 10
   kDreq,             ///< kept
   kDrep,
   kApr,         ///< alternate paths are not supported
   kSidrReject,  ///< kept
 };
 
-/// Whether what is kept to be sent again is something else than what was sent.
+/// Selects the message that is kept for retransmission, if it is not the message sent.
 enum class Then : std::uint8_t {
   kKeep,
-  kDreq,  ///< the peer may have taken itself for connected: asked until it answers
+  kDreq,  ///< the peer may consider itself connected: DREQ is sent until it answers
 };
 
-/// The end of a connection in the state column.
+/// The state of a connection that has ended.
 inline constexpr State kOver = State::kCount;
 
 struct Transition {
   Send send = Send::kNothing;
   State next = kOver;
   std::optional<Event::Kind> tell;
-  bool user_leaves = false;  ///< no event comes after this one
+  bool user_leaves = false;  ///< this is the last event
   Then then = Then::kKeep;
 };
 
-/// What comes with an input.
+/// Data that comes with an input.
 struct Details {
-  const wire::Mad* given = nullptr;  ///< made by a call
+  const wire::Mad* given = nullptr;  ///< message made by a call
   std::uint64_t transaction_id = 0;  ///< of a LAP
-  std::uint8_t service_timeout = 0;  ///< of an MRA, come or to go
-  const Event* message = nullptr;    ///< what of the event is known: its pointer to the message
+  std::uint8_t service_timeout = 0;  ///< of an MRA, received or to be sent
+  const Event* message = nullptr;    ///< the known part of the event: the pointer to its message
 };
 
-/// Null: the input means nothing in this state.
+/// Returns null if the input is not valid in this state.
 const Transition* find_transition(State state, Input input);
 
 }  // namespace softhca::management::cm

@@ -6,17 +6,18 @@ namespace softhca::management::gsa {
 
 namespace {
 
-/// The number of buffers that `part` of `whole` buffers is, at least 1.
+/// Returns `part` of `whole` buffers, at least 1.
 std::uint32_t part_of(std::uint32_t whole, double part) {
   return std::max(1u, static_cast<std::uint32_t>(whole * part));
 }
 
-/// What a single source leaves of its client's share to the first datagrams of others.
+/// Returns how many buffers of its client's share a single source leaves for the first datagrams of
+/// others.
 std::uint32_t kept_for_others(std::uint32_t share) {
   return share == 1 ? 0 : std::max(1u, share / 8);
 }
 
-/// More than half of the burst is used.
+/// True if more than half of the burst is used.
 bool is_busy(const TokenBucket& bucket, Time now) {
   const Rate& rate = bucket.rate();
   if (rate.per_second == 0) return false;
@@ -35,7 +36,8 @@ bool within_share(const Client& client, const Source& source, const SourceLimits
   return source.own < part_of(client.share, limits.part);
 }
 
-/// Each source may borrow as much as it leaves, so that there is always something left for another.
+/// True if the source may borrow. It may borrow as much as it leaves, so some buffers are always
+/// left for another.
 bool may_borrow(const Client& client, const Source& source, const SourceLimits& limits,
                 const SpareBuffers& spare) {
   if (client.gives_back == GivesBack::kMaybe || client.borrowed >= spare.left) return false;

@@ -1,5 +1,5 @@
-// The buffers of a receive pool: which are in use, by which client and for which source. Pure;
-// allocates at set-up only.
+// The buffers of a receive pool that are in use, with their client and source. Pure; allocates only
+// at set-up.
 #pragma once
 
 #include <cassert>
@@ -29,7 +29,7 @@ class BufferTable {
   std::uint32_t size() const { return static_cast<std::uint32_t>(holders_.size()); }
   bool all_in_use() const { return free_.empty(); }
 
-  /// The buffer given back last. REQUIRES: not all are in use.
+  /// Takes and returns the buffer that was given back last. REQUIRES: not all are in use.
   std::uint32_t take(const Holder& holder) {
     assert(!all_in_use());
     const std::uint32_t buffer = free_.back();
@@ -37,7 +37,7 @@ class BufferTable {
     holders_[buffer] = holder;
     return buffer;
   }
-  /// Gives a buffer back. Returns its holder; none: it was not in use.
+  /// Gives a buffer back. Returns its holder; nothing if it was not in use.
   std::optional<Holder> give_back(std::uint32_t buffer) {
     const std::optional<Holder> holder = find(buffer);
     if (!holder) return std::nullopt;
@@ -45,7 +45,7 @@ class BufferTable {
     free_.push_back(buffer);
     return holder;
   }
-  /// The holder of the buffer; none: not in use.
+  /// Returns the holder of the buffer; nothing if it is not in use.
   std::optional<Holder> find(std::uint32_t buffer) const {
     if (buffer >= holders_.size() || holders_[buffer].client == ClientId{}) return std::nullopt;
     return holders_[buffer];

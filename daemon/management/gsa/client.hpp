@@ -1,4 +1,4 @@
-// A client of a receive pool: its key, its counters, and what operators see of it.
+// A client of a receive pool: its key, its counters, and its representation for operators.
 #pragma once
 
 #include <array>
@@ -15,39 +15,39 @@
 
 namespace softhca::management::gsa {
 
-/// Identifies the client that a datagram is for. The user of the pool decides what it is made of:
-/// on queue pair 1 the management class, and the address if tenants have agents of their own.
+/// Identifies the client of a datagram. The user of the pool defines its contents: on queue pair 1
+/// the management class, and the address if tenants have their own agents.
 using ClientKey = Id<struct ClientKeyTag, std::uint64_t>;
 
-/// A registration. Stale after the client is deregistered.
+/// A registration. It becomes stale when the client is deregistered.
 using ClientId = PoolHandle;
 
-/// Why a datagram was not given a buffer.
+/// Why a datagram got no buffer.
 enum class Discard : std::uint8_t {
-  kNone,             ///< it was given one
-  kNoClient,         ///< nobody registered for its class
-  kOverQuota,        ///< its client holds its share, and no buffer is spare
-  kSourceOverQuota,  ///< its source holds its part of the client's share, and may borrow no more
-  kSourceOverRate,   ///< its source sends more often than it may
-  kNewSourcesOver,   ///< the client's new sources together are over their part or their rate
-  kExhausted,        ///< its client may have one, but those it was given lately are still in use
+  kNone,             ///< it got a buffer
+  kNoClient,         ///< no client is registered for its class
+  kOverQuota,        ///< its client holds its whole share, and no buffer is spare
+  kSourceOverQuota,  ///< its source holds its part of the client's share, and may not borrow more
+  kSourceOverRate,   ///< its source exceeds its rate
+  kNewSourcesOver,   ///< the new sources of the client together exceed their part or their rate
+  kExhausted,        ///< its client may have one, but buffers granted recently are still in use
 };
 inline constexpr std::size_t kDiscards = 7;
-/// The word for it in metrics and for the operator.
+/// Returns its name in metrics and for operators.
 const char* name_of(Discard cause);
 
-/// Written by the owner of the pool, read by any thread.
+/// The owner of the pool writes them; any thread reads them.
 struct ClientCounters {
-  Counter received;                          ///< datagrams given a buffer
+  Counter received;                          ///< datagrams that got a buffer
   std::array<Counter, kDiscards> discarded;  ///< by cause
   Counter raised;                            ///< times its share was raised (E4)
   Counter lowered;                           ///< times a raised share was lowered
   Gauge held;                                ///< buffers it holds
   Gauge held_high_water;                     ///< most at once
   Gauge asked;                               ///< buffers it asked for, or the default
-  Gauge share;                               ///< buffers posted for it: its quota
+  Gauge share;                               ///< buffers posted for it, its quota
 
-  /// Adds what another client counted, without what it has now.
+  /// Adds the totals of another client, without its current values.
   void add_totals(const ClientCounters& other) {
     received.add(other.received.value());
     for (std::size_t i = 0; i < kDiscards; ++i) discarded[i].add(other.discarded[i].value());
@@ -56,21 +56,21 @@ struct ClientCounters {
   }
 };
 
-/// Counters of the pool. Written by the owner of the pool, read by any thread.
+/// Counters of the pool. The owner of the pool writes them; any thread reads them.
 struct PoolCounters {
   Gauge clients;
-  Gauge posted;  ///< buffers that wait for datagrams
+  Gauge posted;  ///< buffers waiting for datagrams
   Gauge in_use;  ///< buffers that clients hold
   Gauge in_use_high_water;
-  Gauge added;          ///< posted or in use beyond the shares, by the low threshold (E3)
-  Counter posted_more;  ///< buffers so added
-  Counter removed;      ///< and removed again above the high threshold
+  Gauge added;          ///< posted or in use beyond the shares, because of the low threshold (E3)
+  Counter posted_more;  ///< buffers added for this reason
+  Counter removed;      ///< buffers removed again above the high threshold
   Counter raised;       ///< shares raised (E4)
   Counter lowered;
   std::array<Counter, kDiscards> discarded;
 };
 
-/// The agent changed a client's share on its own (E4), which the client is to be told.
+/// A change of a client's share by the agent itself (E4), of which the client is notified.
 struct ShareChange {
   ClientId client;
   ClientKey key;
@@ -78,7 +78,7 @@ struct ShareChange {
   std::uint32_t new_share = 0;
 };
 
-/// A client, for the operator.
+/// A client, for operators.
 struct ClientView {
   ClientId id;
   ClientKey key;
@@ -87,13 +87,13 @@ struct ClientView {
   ClientCounters counters;
 };
 
-/// A source of a client, for the operator.
+/// A source of a client, for operators.
 struct SourceView {
   ClientKey client;
   Gid source;
   bool established = false;
   std::uint32_t held = 0;
-  std::uint64_t recent = 0;  ///< datagrams in this window and the one before
+  std::uint64_t recent = 0;  ///< datagrams in this window and the previous one
   std::uint64_t received = 0;
   std::uint64_t discarded = 0;
 };

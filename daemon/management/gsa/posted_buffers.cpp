@@ -44,7 +44,7 @@ void PostedBuffers::give_back() {
   remove_above_high_threshold();
 }
 
-/// E3: posts up to the middle between the thresholds, so that it is not done for every datagram.
+/// E3: posts up to the middle between the thresholds, so that not every datagram posts.
 void PostedBuffers::post_below_low_threshold() {
   const std::uint32_t low = low_threshold();
   if (posted() < low) post_more(low + (high_threshold() - low) / 2 - posted());
@@ -58,9 +58,9 @@ void PostedBuffers::post_more(std::uint32_t wanted) {
   counters_.posted_more.add(more);
 }
 
-/// E3: removes what was added, and no more than that.
+/// E3: removes at most the buffers that were added.
 void PostedBuffers::remove_above_high_threshold() {
-  // Fewer buffers than before a reload: what is given back is not posted again.
+  // After a reload to fewer buffers, a buffer that is given back is not posted again.
   if (provisioned_ > parameters_.buffers)
     provisioned_ = std::max(parameters_.buffers, counters_.in_use.value());
   const std::uint32_t high = high_threshold();

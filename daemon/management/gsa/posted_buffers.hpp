@@ -1,5 +1,5 @@
-// How many buffers of a receive pool are posted (mechanisms E1 to E3). Which of them is taken next
-// does not matter, so only their number is kept. Pure.
+// The number of posted buffers of a receive pool (mechanisms E1 to E3). All buffers are alike, so
+// only their number is recorded. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace softhca::management::gsa {
 
 class PostedBuffers {
  public:
-  /// Both outlive it. It keeps the counters of buffers posted, in use, added and removed.
+  /// Both outlive it. It maintains the counters of buffers posted, in use, added and removed.
   PostedBuffers(const Parameters& parameters, PoolCounters& counters)
       : parameters_(parameters), counters_(counters) {}
   PostedBuffers(const PostedBuffers&) = delete;
@@ -21,21 +21,22 @@ class PostedBuffers {
   void set_asked(std::uint32_t asked) { asked_ = asked; }
   void set_shares(std::uint32_t shares) { shares_ = shares; }
 
-  /// Posted buffers below which more are posted, above which those are removed (E3).
+  /// Returns the number of posted buffers below which more are posted, or above which the added
+  /// ones are removed (E3).
   std::uint32_t low_threshold() const;
   std::uint32_t high_threshold() const;
   std::uint32_t posted() const { return provisioned_ - counters_.in_use.value(); }
 
-  /// E1: at least the sum of the shares is posted or in use.
+  /// E1: keeps at least the sum of the shares posted or in use.
   void post_for_shares();
-  /// E2: a share has become smaller by so many.
+  /// E2: handles a share that became smaller by `buffers`.
   void remove(std::uint32_t buffers);
-  /// Posts a buffer for a datagram that may have one, unless one is posted. False: there is none,
-  /// since what was promised lately is still in use by those who had borrowed it.
+  /// Posts a buffer for a datagram that may have one, unless one is posted. Returns false if there
+  /// is none: buffers that were promised recently are still in use by their borrowers.
   bool post_for_datagram();
-  /// A posted buffer is in use from now on. REQUIRES: one is posted.
+  /// Moves a posted buffer to use. REQUIRES: one is posted.
   void take();
-  /// A buffer is no longer in use, and is posted again unless there are too many.
+  /// Takes a buffer out of use and posts it again, unless too many are posted.
   void give_back();
 
  private:

@@ -86,7 +86,7 @@ void ReceivePool::vouch_for(ClientKey key, const Gid& gid, Time now) {
   if (const std::optional<ClientId> id = clients_.find(key)) sources_.vouch(*id, gid, now);
 }
 
-/// REQUIRES: one is posted.
+/// Takes a posted buffer. REQUIRES: one is posted.
 std::uint32_t ReceivePool::take_buffer(ClientId id, std::uint32_t source, bool borrowed) {
   const bool of_new = !sources_[source].established;
   Client& client = clients_[id.index];
@@ -162,7 +162,7 @@ Outcome ReceivePool::set_parameters(const Parameters& p, Time now) {
   return {};
 }
 
-// --- what the operator sees
+// --- reports for operators
 
 const ClientCounters* ReceivePool::counters_of(ClientId id) const {
   const Client* const client = clients_.find(id);

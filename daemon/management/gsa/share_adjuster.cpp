@@ -16,7 +16,7 @@ void ShareAdjuster::parameters_changed(Time now) {
   next_ = std::min(next_, now + parameters_.window);
 }
 
-/// One window of a client's traffic: was its share too small, or far too large?
+/// Judges one window of a client's traffic: was its share too small, or much too large.
 void ShareAdjuster::judge(std::uint32_t i, Client& client) {
   const bool stuck = client.gives_back == GivesBack::kMaybe && !client.gave_back;
   const bool too_small = !stuck && (client.refused || client.peak > client.share);
@@ -24,7 +24,7 @@ void ShareAdjuster::judge(std::uint32_t i, Client& client) {
   client.short_windows = static_cast<std::uint8_t>(client.short_windows << 1 | (too_small ? 1 : 0));
   client.calm_windows = too_large ? client.calm_windows + 1 : 0;
   const auto windows = static_cast<std::uint32_t>(std::popcount(client.short_windows));
-  // A client that is stuck would keep what it does not use from others.
+  // A stuck client would keep unused buffers from other clients.
   if (stuck && client.held() != 0 && client.share > client.asked)
     shares_.lower(i, client.asked);
   else if (parameters_.raise_after != 0 && windows >= parameters_.raise_after)
@@ -36,8 +36,8 @@ void ShareAdjuster::judge(std::uint32_t i, Client& client) {
   client.gave_back = false;
 }
 
-/// Raises a share to what the client needed, or by half where that is not known since datagrams
-/// were discarded; no further than the operator allows, and out of what is nobody's.
+/// Raises a share to what the client needed. If discarded datagrams hide that, raises it by half.
+/// The share stays within the operator's limit and comes from buffers that belong to no share.
 void ShareAdjuster::raise(std::uint32_t i, const Client& client) {
   std::uint64_t share = std::max(client.peak, client.share);
   if (client.refused) share += std::max(1u, client.share / 2);

@@ -1,5 +1,5 @@
-// Shares follow the traffic (mechanism E4): a client that was regularly short of buffers is given
-// more, one that used few of them less, though never less than it asked for. Pure.
+// Adjusts shares to the traffic (mechanism E4). A client that was regularly short of buffers gets
+// more; one that used few of them gets less, but never less than it asked for. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ class ShareAdjuster {
   ShareAdjuster(const ShareAdjuster&) = delete;
   ShareAdjuster& operator=(const ShareAdjuster&) = delete;
 
-  /// When the window ends.
+  /// Returns when the window ends.
   Time next() const { return next_; }
-  /// Number of the window under way.
+  /// Returns the number of the current window.
   std::uint32_t window() const { return window_; }
   /// Ends the window if it is over: judges the traffic of each client. O(clients).
   void expire(Time now);
-  /// The window may be shorter from now on.
+  /// Shortens the current window if the new parameters do.
   void parameters_changed(Time now);
 
  private:

@@ -69,8 +69,8 @@ void Shares::set_share(std::uint32_t i, std::uint32_t share) {
   posted_.post_for_shares();
 }
 
-/// Shares are granted out of what nobody has borrowed, so that no client ever loses to one that was
-/// promised more a moment ago; the rest is granted when buffers are given back.
+/// Grants shares out of the spare buffers, so that no client loses buffers to one that was promised
+/// more recently. The rest is granted when buffers are given back.
 void Shares::grant_promised() {
   while (const auto i = promised_.find_first()) {
     Client& client = clients_[*i];
@@ -132,8 +132,8 @@ void Shares::lower(std::uint32_t i, std::uint32_t share) {
   changed_.set(i);
 }
 
-/// What clients ask for comes before what they were given unasked. REQUIRES: asked_ and `wanted`
-/// have room together.
+/// Lowers raised shares: what clients ask for has priority over what they got unasked. REQUIRES:
+/// asked_ and `wanted` together fit.
 void Shares::lower_raised(std::uint32_t wanted) {
   for (std::uint32_t i = 0; i < clients_.capacity() && shares_ + wanted > parameters_.buffers; ++i)
     if (clients_.is_used(i) && clients_[i].share > clients_[i].asked) lower(i, clients_[i].asked);

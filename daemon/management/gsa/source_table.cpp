@@ -8,7 +8,7 @@
 namespace softhca::management::gsa {
 
 namespace {
-/// Both halves of the product, folded.
+/// Returns both halves of the product, folded.
 std::uint64_t fold_product(std::uint64_t a, std::uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
@@ -59,7 +59,7 @@ std::uint32_t SourceTable::note_datagram(ClientId client, const Gid& gid,
   return i;
 }
 
-/// kNoIndex: there is no place.
+/// Returns kNoIndex if no entry can be replaced.
 std::uint32_t SourceTable::add(ClientId client, const Gid& gid, Time now) {
   if (free_.empty()) {
     if (new_.empty()) return kNoIndex;
@@ -73,7 +73,7 @@ std::uint32_t SourceTable::add(ClientId client, const Gid& gid, Time now) {
   return i;
 }
 
-/// REQUIRES: the source holds nothing.
+/// Frees an entry. REQUIRES: the source holds no buffers.
 void SourceTable::forget(std::uint32_t i) {
   Source& source = sources_[i];
   assert(source.held() == 0);
@@ -86,7 +86,7 @@ void SourceTable::forget(std::uint32_t i) {
   free_.push_front(sources_.data(), i);
 }
 
-/// Makes a source established, unless all places for these are taken by some that sent lately.
+/// Marks a source as established, unless recent senders occupy all entries for established sources.
 void SourceTable::establish(std::uint32_t i, const SourceLimits& limits, Time now) {
   if (established_count_ >= sources_.size() / 2) {
     const std::uint32_t oldest = established_.front();
@@ -106,7 +106,7 @@ void SourceTable::vouch(ClientId client, const Gid& gid, Time now) {
   if (i == kNoIndex) i = add(client, gid, now);
   if (i == kNoIndex || sources_[i].vouched_for) return;
   if (vouched_for_count_ >= std::max<std::size_t>(sources_.size() / 4, 1)) {
-    if (vouched_for_.empty()) return;  // they hold buffers now
+    if (vouched_for_.empty()) return;  // all of these hold buffers now
     forget(vouched_for_.front());
   }
   Source& source = sources_[i];

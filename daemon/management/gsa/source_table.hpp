@@ -1,19 +1,21 @@
 // The sources of the datagrams of a receive pool (mechanism E5): one entry for each client and GID
-// that sent lately, in a table of fixed size.
+// that sent recently, in a table of fixed size.
 //
-// Anyone can make up source addresses, so a place in the table must not be worth much until it was
-// kept up for a while:
-//   - A source that sends for the first time is new, and takes the place of the new source that
-//     sent least recently. All new sources of a client together have one part and one rate.
-//   - A source that still sends when its probation is over becomes established. At most half of the
-//     places are for those, and none of them is taken from a source that sent within forget_after.
-//   - A source that its client has vouched for, since it answered at its address, is established at
-//     once and makes way only to another of its kind, which have a quarter of the places.
-// So a flood of 100,000 made-up addresses, each used once or twice, drives out only what is new
-// itself. A host that keeps up more addresses than there are places, each for longer than the
-// probation, keeps others from becoming established; those that are stay so.
+// Source addresses can be made up, so an entry must not be worth much until its source has kept it
+// up for a while:
 //
-// An entry whose source holds buffers is never given away. Pure; allocates at set-up only.
+// - A source that sends for the first time is new, and replaces the new source that sent least
+//   recently. All new sources of a client together have one part and one rate.
+// - A source that still sends after its probation becomes established. At most half of the entries
+//   are for established sources. A source that sent within forget_after is never replaced.
+// - A source that its client has vouched for, since it answered at its address, is established at
+//   once. It is replaced only by another such source; these have a quarter of the entries.
+//
+// So a flood of 100,000 made-up addresses, each used once or twice, replaces only new sources. A
+// host that keeps up more addresses than the table has entries, each longer than the probation,
+// prevents others from becoming established. Established sources stay so.
+//
+// An entry is never replaced while its source holds buffers. Pure; allocates only at set-up.
 #pragma once
 
 #include <array>
@@ -35,20 +37,20 @@ struct Source {
   ClientId client;
   Gid gid;
   bool established = false;
-  bool vouched_for = false;    ///< established, too
+  bool vouched_for = false;    ///< also established
   std::uint32_t own = 0;       ///< buffers it holds of its client's share
-  std::uint32_t borrowed = 0;  ///< and of those that are spare
+  std::uint32_t borrowed = 0;  ///< spare buffers it holds
   TokenBucket rate;
   Time first_seen{};
   Time last_seen{};
   std::uint64_t received = 0;
   std::uint64_t discarded = 0;
-  std::uint32_t window = 0;  ///< the one that `recent` counts
+  std::uint32_t window = 0;  ///< window that `recent` counts
   std::uint32_t recent = 0;
-  std::uint32_t recent_before = 0;  ///< in the window before that
+  std::uint32_t recent_before = 0;  ///< in the previous window
 
   std::uint32_t held() const { return own + borrowed; }
-  /// Datagrams in window `now` and the one before.
+  /// Returns the datagrams in window `now` and the previous one.
   std::uint64_t recent_in(std::uint32_t now) const {
     if (window == now) return std::uint64_t{recent} + recent_before;
     return window + 1 == now ? recent : 0;
@@ -62,17 +64,17 @@ class SourceTable {
   /// `places`: at least 2. Allocates.
   SourceTable(std::uint32_t places, const Seed& seed);
 
-  /// A datagram came: the entry of its source, made if there is none. kNoIndex: every place is
-  /// taken by a source that holds buffers or is established.
+  /// Records a datagram. Returns the entry of its source, which is made if necessary. Returns
+  /// kNoIndex if the sources of all entries hold buffers or are established.
   std::uint32_t note_datagram(ClientId client, const Gid& gid, const SourceLimits& limits, Time now,
                               std::uint32_t window);
 
-  /// The client knows that the source is at its address.
+  /// Marks the source as established: the client has verified its address.
   void vouch(ClientId client, const Gid& gid, Time now);
 
-  /// take(): the source was given a buffer, of its client's share or borrowed. give_back(): it gave
-  /// one back.
+  /// Records that the source got a buffer, of its client's share or a borrowed one.
   void take(std::uint32_t source, bool borrowed);
+  /// Records that the source gave one back.
   void give_back(std::uint32_t source, bool borrowed);
 
   Source& operator[](std::uint32_t i) { return sources_[i]; }
@@ -97,9 +99,9 @@ class SourceTable {
   std::vector<Source> sources_;
   std::vector<std::uint32_t> buckets_;  ///< first entry of each chain
   List free_;
-  List new_;                             ///< hold nothing; least recent first
-  List established_;                     ///< hold nothing; least recent first
-  List vouched_for_;                     ///< hold nothing; least recent first
+  List new_;                             ///< hold no buffers; least recent first
+  List established_;                     ///< hold no buffers; least recent first
+  List vouched_for_;                     ///< hold no buffers; least recent first
   std::uint32_t established_count_ = 0;  ///< without those vouched for
   std::uint32_t vouched_for_count_ = 0;
 };

@@ -1,4 +1,4 @@
-// BIND_IP: an identifier gets an address and a port of the tenant's.
+// BIND_IP: binds an identifier to an address and a port of the tenant.
 #pragma once
 
 #include "daemon/management/rdma_cm/command.hpp"
@@ -16,7 +16,7 @@ class AddressBinding {
 
   int bind_ip(const Command& command);
 
-  /// 0, or why not: EINVAL, EADDRNOTAVAIL, EADDRINUSE, EACCES.
+  /// Binds the identifier. Returns 0, EINVAL, EADDRNOTAVAIL, EADDRINUSE or EACCES.
   int bind(Identifier& id, const ChannelOwner& owner, SocketAddress address);
 
  private:

@@ -9,7 +9,7 @@ namespace softhca::management::rdma_cm {
 namespace {
 
 constexpr Duration kLongestResolve = std::chrono::hours(1);
-constexpr unsigned kAtOnce = 32;  // identifiers whose time is over
+constexpr unsigned kAtOnce = 32;  // most expired identifiers in one call
 
 }  // namespace
 
@@ -47,8 +47,8 @@ int AddressResolution::resolve_ip(const Command& command) {
   return 0;
 }
 
-/// Chooses the source for id.remote, which becomes an address of the tenant's if it stands for one.
-/// 0, or why there is none.
+/// Chooses the source for id.remote. Replaces a loopback or "any" address in id.remote by an
+/// address of the tenant. Returns 0 or ENETUNREACH.
 int AddressResolution::choose_source(Identifier& id) {
   SocketAddress& to = id.remote;
   if (to.is_any() || to.is_loopback()) {

@@ -1,5 +1,5 @@
-// RESOLVE_IP: the tenant's address from which packets to a destination are sent, and whether the
-// neighbour can be reached.
+// RESOLVE_IP: finds the tenant's source address for a destination, and whether the neighbour is
+// reachable.
 #pragma once
 
 #include <set>
@@ -32,13 +32,13 @@ class AddressResolution {
 
   int resolve_ip(const Command& command);
 
-  /// Answer to Environment::resolve(). Cookies that nobody waits for are ignored.
+  /// Handles the result of Environment::resolve(). Results that are no longer awaited are ignored.
   void resolved(ResolveCookie cookie, bool reachable);
   void expire(Time now);
   Time next_deadline() const { return waiting_.empty() ? kNever : waiting_.begin()->first; }
-  /// The identifier no longer waits for an answer.
+  /// Stops the identifier's wait for a result.
   void stop(Identifier& id);
-  /// The tenant's addresses have changed: ADDR_CHANGE for identifiers whose own is gone.
+  /// Handles changed addresses of the tenant: queues ADDR_CHANGE for identifiers that lost theirs.
   void addresses_changed();
 
  private:

@@ -32,7 +32,7 @@ void Admission::rename(const std::string& from, const std::string& to) {
   half_open_ = std::move(renamed);
 }
 
-/// Connections that are carried by what no level has of its own.
+/// Returns the connections that the part of no level supports.
 std::uint32_t Admission::beyond_levels() const {
   std::uint32_t sum = 0;
   for (const auto& [level, entry] : entries_) {
@@ -60,7 +60,8 @@ bool Admission::take(const std::string& level) {
   return true;
 }
 
-/// Has another peer asked while requests of this one may still be half-open?
+/// True if another peer sent a request while requests of this one may still be half-open. Records
+/// the request.
 bool Admission::others_ask(const Gid& peer, Time now) {
   constexpr Duration kLately = std::chrono::minutes(1);
   if (latest_ && latest_->peer != peer) before_ = latest_;

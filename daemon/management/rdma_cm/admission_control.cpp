@@ -7,7 +7,7 @@ namespace softhca::management::rdma_cm {
 
 namespace {
 
-/// Peers whose addresses may be made up count as one.
+/// Returns the peer for counting. All peers with unverified addresses count as one.
 Gid counted_as(const cm::Path& path) {
   return path.standing == cm::Standing::kUnknown ? Gid{} : path.remote;
 }
@@ -31,7 +31,7 @@ int AdmissionControl::admit(Identifier& id, const std::string& level, Time now) 
   return EAGAIN;
 }
 
-/// Admission comes first: what it refuses does not count among the connects a second.
+/// Checks admission first: refused requests do not count towards the connects per second.
 bool AdmissionControl::admit_request(const std::string& level, const cm::Path& path, Time now,
                                      cm::Answer& why) {
   const Gid peer = counted_as(path);

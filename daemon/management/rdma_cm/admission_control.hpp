@@ -1,5 +1,5 @@
-// Which connections begin: first those that the tenant's guarantees carry (Admission), and of these
-// so many a second (ConnectRate). What was admitted is noted at its identifier.
+// Decides which connections begin: those that the tenant's guarantees support (Admission), up to a
+// number per second (ConnectRate). Each identifier records what was admitted.
 #pragma once
 
 #include <string>
@@ -22,20 +22,20 @@ class AdmissionControl {
   AdmissionControl(const AdmissionControl&) = delete;
   AdmissionControl& operator=(const AdmissionControl&) = delete;
 
-  /// A connection that a program of a level begins: 0, or ENOBUFS, EAGAIN.
+  /// Admits a connection that a program of a level begins. Returns 0, ENOBUFS or EAGAIN.
   int admit(Identifier& id, const std::string& level, Time now);
-  /// A connection that a peer asks a listener of a level for. False: `why` says what to answer.
-  /// Otherwise an identifier is to be made and given to admitted().
+  /// Admits a connection that a peer requests from a listener of a level. Returns false if it is
+  /// refused; `why` is then the answer. Otherwise make an identifier and pass it to admitted().
   bool admit_request(const std::string& level, const cm::Path& path, Time now, cm::Answer& why);
   static void admitted(Identifier& request, const std::string& level, const cm::Path& path);
-  /// True if one more may begin of what the rate alone limits: service ID resolutions.
+  /// True if the rate allows one more. Only the rate limits service ID resolutions.
   bool rate_allows(Time now, cm::Standing peer = cm::Standing::kEstablished);
 
-  /// The peer has answered, or the connection is over.
+  /// Ends the half-open state: the peer has answered, or the connection is over.
   void close_half(Identifier& id);
-  /// The connection no longer takes anything of the tenant's guarantees.
+  /// Ends the connection's use of the tenant's guarantees.
   void give_back(Identifier& id);
-  /// As give_back(); and the connection manager no longer knows the connection.
+  /// Like give_back(); also drops the connection manager's id of the connection.
   void connection_over(Identifier& id);
 
   Admission& admission() { return admission_; }

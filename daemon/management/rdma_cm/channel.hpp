@@ -1,4 +1,4 @@
-// An event channel: what a process holds open, with the events it has not taken yet.
+// An event channel that a process has open, with the events that it has not read yet.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace softhca::management::rdma_cm {
 
 struct QueuedEvent {
-  IdentifierNumber owner;                      ///< counts it as reported
-  std::optional<MembershipNumber> membership;  ///< which counts it, too
+  IdentifierNumber owner;                      ///< counts the event as reported
+  std::optional<MembershipNumber> membership;  ///< also counts the event as reported
   std::optional<IdentifierNumber> request;     ///< CONNECT_REQUEST: the new identifier
   rdma_ucm_event_resp response{};
 };
@@ -22,7 +22,7 @@ struct Channel {
   ChannelId id;
   ChannelOwner owner;
   std::set<IdentifierNumber> identifiers;
-  /// Keys are sequence numbers that grow with time.
+  /// The keys are ascending sequence numbers.
   std::map<std::uint64_t, QueuedEvent> events;
 };
 

@@ -10,18 +10,18 @@ namespace softhca::management::rdma_cm {
 
 class ChannelTable {
  public:
-  /// `random` of the environment names channels; it outlives the table.
+  /// `random` of the environment generates channel ids. The environment outlives the table.
   explicit ChannelTable(cm::Environment& environment) : environment_(environment) {}
 
   ChannelId open(const ChannelOwner& owner);
-  /// REQUIRES: the channel is open, and none of its identifiers is left.
+  /// Closes a channel. REQUIRES: it is open and has no identifiers left.
   void close(ChannelId id) { channels_.erase(id); }
-  /// Null: there is none. A channel stays where it is while it is open.
+  /// Returns null if there is none. The pointer is valid while the channel is open.
   Channel* find(ChannelId id);
   const Channel* find(ChannelId id) const;
-  /// The channel of an identifier; null: a request that no program has heard of.
+  /// Returns the channel of an identifier; null: a request that was not reported to a program.
   Channel* of(const Identifier& id) { return find(id.channel); }
-  /// The process of an identifier; 0: not known, or nobody's.
+  /// Returns the process of an identifier; 0: unknown, or none.
   pid_t process_of(const Identifier& id) const;
   template <class Visit>
   void for_each(Visit&& visit) {

@@ -1,4 +1,4 @@
-// A command of a process, as the part that carries it out gets it.
+// A command of a process, as its handler receives it.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace softhca::management::rdma_cm {
 
 using Body = std::span<const std::byte>;
 
-/// Handlers return 0, or the errno value for the process.
+/// Handlers return 0 or the errno value for the process.
 struct Command {
   Channel& channel;
-  Channel* other;  ///< MIGRATE_ID: where the identifier is; null: there is no such channel
+  Channel* other;  ///< MIGRATE_ID: channel that has the identifier; null: unknown
   Body body;
   Reply& reply;
   Time now;

@@ -1,4 +1,4 @@
-// How many connections may begin in a second. As many as a second allows may come at once.
+// Limits how many connections begin per second. All connections of a second may begin at once.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace softhca::management::rdma_cm {
 
 class ConnectRate {
  public:
-  /// One more. False: too many; `leaves_half`: more than half of what a second allows, so that
-  /// there is something left for others. `per_second` 0: no limit.
+  /// Counts one more. Returns false if the limit is reached. `leaves_half`: only half of the limit
+  /// may be used, so that the rest is left for others. `per_second` 0: no limit.
   bool take(std::uint32_t per_second, Time now, bool leaves_half = false) {
     if (per_second == 0) return true;
     constexpr Duration kSecond = std::chrono::seconds(1);
@@ -24,7 +24,7 @@ class ConnectRate {
   }
 
  private:
-  Time full_at_;  ///< when as many as a second allows are free again
+  Time full_at_;  ///< when the full number of a second is free again
 };
 
 }  // namespace softhca::management::rdma_cm

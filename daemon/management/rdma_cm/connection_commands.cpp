@@ -20,7 +20,7 @@ int to_errno(cm::Result result) { return result == cm::Result::kOk ? 0 : EINVAL;
 
 int ConnectionCommands::connect(const Command& command) {
   rdma_ucm_connect body;
-  // A process from before ECE sends a shorter body.
+  // A process built before ECE sends a shorter body.
   if (!read_body(command.body, body, offsetof(rdma_ucm_connect, ece))) return EINVAL;
   if (body.conn_param.valid == 0) return EINVAL;
   Identifier* id = nullptr;
@@ -109,7 +109,7 @@ int ConnectionCommands::accept(const Command& command) {
   if (*id->connection.role != Role::kPassive) return EINVAL;
   const int error = accept_request(*id, command.channel.owner, body.conn_param, command.now);
   if (error != 0)
-    // The program gives its queue pair up: the peer is to know.
+    // The program gives up its queue pair, so the peer must be notified.
     refuse_request(*id, {}, wire::CmRejectReason::kConsumer, command.now);
   else if (given)
     id->uid = body.uid;
@@ -153,7 +153,7 @@ int ConnectionCommands::accept_datagrams(Identifier& id, Body private_data, Time
   return 0;
 }
 
-/// The connection is established.
+/// Counts an established connection.
 void ConnectionCommands::established(const Identifier& id, Time now) {
   environment_.note_established(*id.connection.role, now - id.connection.began);
 }
@@ -198,7 +198,7 @@ int ConnectionCommands::disconnect(const Command& command) {
   Identifier* id = nullptr;
   if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
   if (!id->connection.role) return EINVAL;
-  // In a state that has nothing to disconnect this is no error: both ends may do it at once.
+  // In a state without a connection this is not an error: both ends may disconnect at once.
   if (id->connection.id) manager_.disconnect(*id->connection.id, command.now);
   return 0;
 }

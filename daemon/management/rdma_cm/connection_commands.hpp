@@ -30,15 +30,16 @@ class ConnectionCommands {
   int disconnect(const Command& command);
   int notify(const Command& command);
 
-  /// The identifier goes: its peer is told what the connection's state asks for.
+  /// Ends the connection of an identifier that is destroyed. The peer is notified as the state
+  /// requires.
   void end(Identifier& id, Time now);
 
  private:
   // Connected: REQ, REP and RTU; datagrams: SIDR_REQ and SIDR_REP.
   int connect_queue_pair(Identifier& id, const ChannelOwner& owner,
                          const rdma_ucm_conn_param& parameters, Time now);
-  /// The peer is told of this queue pair, and takes an older connection with it for stale. EPERM:
-  /// it is another user's.
+  /// Sets the queue pair that is reported to the peer, which treats an older connection of it as
+  /// stale. Returns EPERM if it belongs to another user.
   int name_queue_pair(Identifier& id, const ChannelOwner& owner, std::uint32_t number);
   int resolve_service_id(Identifier& id, const rdma_ucm_conn_param& parameters, Time now);
   int begin(Identifier& id, const cm::Started& started, Time now);

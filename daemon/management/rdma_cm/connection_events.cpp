@@ -49,7 +49,7 @@ void ConnectionEvents::replied(Identifier& id, const wire::CmRep& rep) {
   id.connection.remote_psn = rep.starting_psn;
   rdma_ucm_event_resp response = make_event(EventType::kConnectResponse);
   rdma_ucm_conn_param& parameters = response.param.conn;
-  // What one end starts, the other answers.
+  // The requests that one end initiates, the other end answers.
   parameters.responder_resources = rep.initiator_depth;
   parameters.initiator_depth = rep.responder_resources;
   parameters.flow_control = rep.end_to_end_flow_control;
@@ -78,13 +78,13 @@ void ConnectionEvents::rejected(Identifier& id, const wire::CmRej& rej) {
 
 void ConnectionEvents::unreachable(Identifier& id, cm::State state) {
   environment_.note_unreachable(*id.connection.role);
-  // Time wait begins; the program is told when it is over.
+  // Time wait begins; the program is notified when it ends.
   if (state == cm::State::kDreqSent) return disconnected(id, -ETIMEDOUT);
   admission_.connection_over(id);
   events_.queue(id, EventType::kUnreachable, -ETIMEDOUT);
 }
 
-/// Tells the program once, however the connection ends.
+/// Notifies the program once, however the connection ends.
 void ConnectionEvents::disconnected(Identifier& id, int status) {
   if (id.state != IdentifierState::kConnect) return;
   id.state = IdentifierState::kDisconnect;

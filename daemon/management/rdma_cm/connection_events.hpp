@@ -1,4 +1,4 @@
-// What the connection manager reports of connections, as events of programs.
+// Turns the events of the connection manager into events for programs.
 #pragma once
 
 #include "daemon/management/cm/environment.hpp"

@@ -4,7 +4,7 @@
 
 namespace softhca::management::rdma_cm {
 
-/// Never waits. A request that is reported belongs to the channel from now on.
+/// Never waits. A reported request then belongs to the channel.
 int EventCommands::get_event(const Command& command) {
   const std::optional<QueuedEvent> event = events_.pop(command.channel);
   if (!event) return EAGAIN;
@@ -19,8 +19,8 @@ int EventCommands::get_event(const Command& command) {
   return 0;
 }
 
-/// The number of a channel is no secret among the threads of a process, but is for others: an
-/// identifier moves between channels of one process only.
+/// Channel numbers are secret from other processes, but not between the threads of one process. So
+/// an identifier moves only between channels of the same process.
 int EventCommands::migrate_id(const Command& command) {
   rdma_ucm_migrate_id body;
   if (!read_body(command.body, body)) return EINVAL;

@@ -1,4 +1,4 @@
-// GET_EVENT and MIGRATE_ID: a program takes its events, and moves an identifier with them.
+// GET_EVENT and MIGRATE_ID: reading events, and moving an identifier with its events.
 #pragma once
 
 #include "daemon/management/rdma_cm/command.hpp"

@@ -6,8 +6,7 @@ namespace softhca::management::rdma_cm {
 
 namespace {
 
-/// Events of one identifier that wait at most: enough for all that can happen to it while its
-/// program looks away.
+/// Most events of one identifier that wait: enough for all events while its program does not read.
 constexpr std::size_t kMostEvents = 64;
 
 }  // namespace

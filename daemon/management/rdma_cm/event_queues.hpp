@@ -1,4 +1,4 @@
-// The events that wait in channels for their programs.
+// Events that wait in channels for their programs.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,29 @@ class EventQueues {
   EventQueues(const EventQueues&) = delete;
   EventQueues& operator=(const EventQueues&) = delete;
 
-  /// False: too many events of the identifier wait; what its program repeats is refused.
+  /// Returns false if too many events of the identifier wait. Commands that its program may repeat
+  /// are then refused.
   bool has_room(const Identifier& id) const;
 
-  /// Queues an event of an identifier whose program has heard of it; others are left out.
+  /// Queues an event of an identifier that its program knows; events of others are dropped.
   void queue(Identifier& id, EventType type, int status = 0);
-  /// As queue() above, for a complete event; sets whose event it is.
+  /// Like queue() above, for a complete event; sets the identifier of the event.
   void queue(Identifier& id, rdma_ucm_event_resp response);
-  /// Queues an event that says itself whose it is. It counts among those of `owner`.
+  /// Queues an event that already contains its identifier. It counts among those of `owner`.
   void push(Channel& channel, Identifier& owner, QueuedEvent event);
 
-  /// The first event, now reported; none: the queue is empty.
+  /// Returns the first event, which is then reported; nothing if the queue is empty.
   std::optional<QueuedEvent> pop(Channel& channel);
-  /// Takes out all events of an identifier. Returns the requests that no program will hear of now.
+  /// Removes all events of an identifier. Returns the requests that are now never reported to a
+  /// program.
   std::vector<IdentifierNumber> drop(Identifier& id);
-  /// Takes out the last event of an identifier, and returns the request that no program will hear
-  /// of now, if it was one. REQUIRES: there is an event.
+  /// Removes the last event of an identifier. If it was a request, returns it, because it is now
+  /// never reported to a program. REQUIRES: there is an event.
   std::optional<IdentifierNumber> drop_last(Identifier& id);
-  /// Takes out the events of an identifier for which `unwanted` is true.
+  /// Removes the events of an identifier for which `unwanted` returns true.
   void drop_if(Channel& channel, Identifier& id,
                const std::function<bool(const QueuedEvent&)>& unwanted);
-  /// Moves the events of an identifier to another channel, behind those that are there.
+  /// Moves the events of an identifier to another channel, behind the events there.
   void move(Identifier& id, Channel& from, Channel& to);
 
  private:

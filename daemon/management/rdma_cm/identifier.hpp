@@ -1,4 +1,4 @@
-// What a program's rdma_cm_id stands for.
+// The object behind a program's rdma_cm_id.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace softhca::management::rdma_cm {
 
-/// Number of an identifier, as programs name it.
+/// Number that programs use for an identifier.
 using IdentifierNumber = Id<struct IdentifierTag, std::uint32_t>;
-/// Number of a membership in a group, as programs name it.
+/// Number that programs use for a group membership.
 using MembershipNumber = Id<struct MembershipTag, std::uint32_t>;
 
 enum class PortSpace : std::uint16_t { kIpoib = 0x0002, kTcp = 0x0106, kUdp = 0x0111 };
@@ -30,15 +30,15 @@ enum class IdentifierState : std::uint8_t {
   kResolvingAddress,
   kAddressResolved,
   kRouteResolved,
-  kConnect,     ///< from CONNECT or the peer's request on
-  kDisconnect,  ///< the program was told DISCONNECTED
+  kConnect,     ///< after CONNECT or the peer's request
+  kDisconnect,  ///< DISCONNECTED was reported to the program
   kListen,
   kRemoved,  ///< the adapter is gone
 };
 
 const char* name_of(IdentifierState state);
 
-/// What a path record tells beyond the addresses.
+/// Contents of a path record except the addresses.
 struct Route {
   std::uint8_t mtu = 3;
   std::uint8_t rate = 0;
@@ -51,19 +51,18 @@ struct Route {
 
 struct Identifier {
   IdentifierNumber number;
-  std::uint32_t generation = 0;  ///< differs from that of all others that had this number
-  ChannelId channel;             ///< 0: a request whose event the program has not taken
-  /// The program's name for it, in events. 0: no events are queued; this holds for a request until
-  /// it is accepted.
+  std::uint32_t generation = 0;  ///< differs from that of all earlier ones with this number
+  ChannelId channel;             ///< 0: a request not yet reported to the program
+  /// The program's id in events. 0: no events are queued, as for a request until it is accepted.
   std::uint64_t uid = 0;
   PortSpace space{};
   IdentifierState state = IdentifierState::kIdle;
 
   SocketAddress local;
   SocketAddress remote;
-  /// Set when `local` is an address of the tenant's and no wildcard; the GID it has.
+  /// GID of `local`, set if that is an address of the tenant and not a wildcard.
   std::optional<Gid> source;
-  bool address_gone = false;   ///< the program was told so
+  bool address_gone = false;   ///< this was reported to the program
   bool holds_port = false;     ///< `local.port` in the port table
   bool loopback_only = false;  ///< bound to a loopback address
   std::optional<Route> route;
@@ -75,26 +74,26 @@ struct Identifier {
     std::optional<std::uint8_t> ack_timeout;
   } options{};
 
-  /// While the neighbour is looked for.
+  /// State while the neighbour is being resolved.
   struct Resolution {
-    Gid source;  ///< becomes the identifier's when the neighbour is found
+    Gid source;  ///< becomes the identifier's source if the neighbour is reachable
     Time deadline = kNever;
   } resolution{};
 
   struct Listener {
     std::uint32_t backlog = 0;
-    std::uint32_t waiting = 0;  ///< requests whose event the program has not taken
+    std::uint32_t waiting = 0;  ///< requests not yet reported to the program
   } listener{};
 
   struct Connection {
-    std::optional<Role> role;             ///< set once there was one
-    std::optional<cm::CommId> id;         ///< while the connection manager knows it
-    std::optional<std::string> admitted;  ///< counted by admission, as of this level
-    std::optional<Gid> half_open;         ///< counted by admission, as half-open of this peer
+    std::optional<Role> role;             ///< set with the first connection
+    std::optional<cm::CommId> id;         ///< while the connection manager has it
+    std::optional<std::string> admitted;  ///< level for which admission counts it
+    std::optional<Gid> half_open;         ///< peer for which admission counts it as half-open
     Qpn qpn;
     bool srq = false;
-    Psn local_psn;   ///< the peer sends from it: told in REQ or REP
-    Psn remote_psn;  ///< of the peer's REQ or REP
+    Psn local_psn;   ///< first PSN of the peer, sent to it in REQ or REP
+    Psn remote_psn;  ///< from the peer's REQ or REP
     Time began;
   } connection{};
 
@@ -103,21 +102,21 @@ struct Identifier {
   std::uint32_t events_reported = 0;
   std::vector<MembershipNumber> memberships;
 
-  /// Does it hold its port for one address family only? IPv4 has only one; IPv6 takes both unless
-  /// told otherwise.
+  /// True if it holds its port for one address family only. IPv4 always does; IPv6 holds both
+  /// unless an option limits it.
   bool keeps_to_family() const { return options.af_only.value_or(local.family == AF_INET); }
   bool is_datagram() const { return space != PortSpace::kTcp; }
   std::uint64_t service_id(std::uint16_t port) const {
     return std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port;
   }
-  /// Names this identifier to others, and no later one of the same number.
+  /// Returns an id of this identifier that no later one with the same number has.
   std::uint64_t cookie() const { return std::uint64_t{generation} << 32 | number.value; }
 };
 
 /// Membership of an identifier in a multicast group.
 struct Membership {
   IdentifierNumber owner;
-  std::uint64_t uid = 0;  ///< for its events
+  std::uint64_t uid = 0;  ///< in its events
   std::uint32_t events_reported = 0;
 };
 

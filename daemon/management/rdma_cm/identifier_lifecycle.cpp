@@ -5,7 +5,7 @@
 namespace softhca::management::rdma_cm {
 namespace {
 
-// Identifiers and events, of a channel or an adapter that goes.
+// Identifiers and events ended in one call, when a channel or the adapter goes.
 constexpr unsigned kEndedAtOnce = 32;
 
 }  // namespace
@@ -19,7 +19,7 @@ int IdentifierLifecycle::create_id(const Command& command) {
     case RDMA_PS_IPOIB:
       break;
     default:
-      return EINVAL;  // RDMA_PS_IB as well: librdmacm then does without AF_IB
+      return EINVAL;  // also RDMA_PS_IB: librdmacm then works without AF_IB
   }
   if (removed_) return ENODEV;
   if (identifiers_.size() >= limits_.identifiers) {
@@ -57,7 +57,7 @@ bool IdentifierLifecycle::destroy_some(Channel& channel, Time now) {
   return channel.identifiers.empty();
 }
 
-/// Destroys an identifier, with the requests to it that no program has heard of.
+/// Destroys an identifier, and its requests that were not reported to a program.
 void IdentifierLifecycle::destroy(Identifier& id, Time now) {
   stop(id, now);
   parts_.admission.give_back(id);
@@ -75,7 +75,7 @@ void IdentifierLifecycle::stop(Identifier& id, Time now) {
   parts_.connections.end(id, now);
 }
 
-/// Peers are told as if every program destroyed what it has.
+/// Notifies peers as if every program destroyed its identifiers.
 void IdentifierLifecycle::remove_some(Time now) {
   for (unsigned n = 0; n < kEndedAtOnce && is_removing(); ++n) {
     Identifier* const id = identifiers_.find(next_removed_++);

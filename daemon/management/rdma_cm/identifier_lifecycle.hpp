@@ -1,4 +1,4 @@
-// CREATE_ID and DESTROY_ID, and the end of identifiers with all that they have.
+// CREATE_ID and DESTROY_ID, and the release of all resources of an identifier.
 #pragma once
 
 #include "daemon/management/rdma_cm/address_resolution.hpp"
@@ -17,7 +17,7 @@ namespace softhca::management::rdma_cm {
 
 class IdentifierLifecycle {
  public:
-  /// What identifiers may have, and must give back.
+  /// The parts that hold resources of identifiers.
   struct Parts {
     PortSpaces& ports;
     AddressResolution& resolution;
@@ -42,18 +42,18 @@ class IdentifierLifecycle {
   int create_id(const Command& command);
   int destroy_id(const Command& command);
 
-  /// Destroys some identifiers of a channel. True: it has none left.
+  /// Destroys some identifiers of a channel. Returns true if none are left.
   bool destroy_some(Channel& channel, Time now);
-  /// The adapter goes away, see Service. Its identifiers are told in turns.
+  /// Removes the adapter, see Service. The identifiers are notified in parts.
   void device_removed() { removed_ = true; }
-  /// Identifiers are still to be told.
+  /// True if identifiers are still to be notified.
   bool is_removing() const { return removed_ && next_removed_ < identifiers_.slots(); }
   void remove_some(Time now);
   bool is_removed() const { return removed_; }
 
  private:
   void destroy(Identifier& id, Time now);
-  /// The identifier no longer listens, resolves or is connected; its peer is told.
+  /// Ends listening, resolving and the connection of the identifier; notifies its peer.
   void stop(Identifier& id, Time now);
 
   Environment& environment_;
@@ -63,7 +63,7 @@ class IdentifierLifecycle {
   EventQueues& events_;
   const Parts parts_;
   bool removed_ = false;
-  std::uint32_t next_removed_ = 0;  ///< the first identifier that has not been told
+  std::uint32_t next_removed_ = 0;  ///< first identifier not yet notified
 };
 
 }  // namespace softhca::management::rdma_cm

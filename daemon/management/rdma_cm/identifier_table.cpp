@@ -35,7 +35,7 @@ Identifier* IdentifierTable::find_cookie(std::uint64_t cookie) {
 
 int IdentifierTable::find_of(ChannelId channel, std::uint32_t number, Identifier*& found) {
   found = find(number);
-  // A request that was not reported yet is nobody's: its number names nothing.
+  // A request that was not reported yet belongs to no channel, so its number is invalid.
   if (found == nullptr || found->channel == ChannelId()) return ENOENT;
   if (found->channel != channel) return EINVAL;
   return found->state == IdentifierState::kRemoved ? ENXIO : 0;

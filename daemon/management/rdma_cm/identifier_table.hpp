@@ -13,21 +13,23 @@ namespace softhca::management::rdma_cm {
 
 class IdentifierTable {
  public:
-  /// Makes an identifier with the lowest free number. It stays where it is until it is erased.
+  /// Makes an identifier with the lowest free number. References to it are valid until it is
+  /// erased.
   Identifier& make();
   void erase(IdentifierNumber number);
 
-  /// Null: there is none.
+  /// Returns null if there is none.
   Identifier* find(std::uint32_t number);
   Identifier* find_cookie(std::uint64_t cookie);
-  /// The identifier that a command of a channel names: 0, or why not. ENOENT: there is none;
-  /// EINVAL: it is another channel's; ENXIO, with `found`: the adapter is gone.
+  /// Finds the identifier that a command of a channel names. Returns 0, ENOENT if it does not
+  /// exist, EINVAL if it belongs to another channel, or ENXIO, with `found` set, if the adapter is
+  /// gone.
   int find_of(ChannelId channel, std::uint32_t number, Identifier*& found);
-  /// As find_of(), but EINVAL if the identifier is not bound to an address.
+  /// Like find_of(), but returns EINVAL if the identifier is not bound to an address.
   int find_bound(ChannelId channel, std::uint32_t number, Identifier*& found);
 
   std::size_t size() const { return size_; }
-  /// Numbers below this one may be in use.
+  /// Returns the number of slots; every number in use is below it.
   std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
 
   template <class Visit>

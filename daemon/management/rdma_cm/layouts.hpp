@@ -1,8 +1,8 @@
-// The bodies of the commands of rdma_cm as they come from a process, and of their replies: the
-// kernel's own structures, copied in and out.
+// The bodies of the rdma_cm commands of a process, and of their replies: the kernel's own
+// structures, copied in and out.
 #pragma once
 
-// Before the kernel's header, which then leaves the socket addresses to it.
+// Included before the kernel's header, which then omits the socket addresses.
 #include <netinet/in.h>
 // clang-format off
 #include <rdma/rdma_user_cm.h>
@@ -45,8 +45,8 @@ enum class EventType : std::uint32_t {
   kTimewaitExit,
 };
 
-/// Copies a body in. False when it is shorter than `at_least`, which is all of it unless a later
-/// version of the interface added to its end; what is missing is zero.
+/// Copies a body in. Returns false if it is shorter than `at_least`, by default its full size. A
+/// smaller value accepts bodies of older versions of the interface; missing bytes become zero.
 template <class T>
 bool read_body(std::span<const std::byte> body, T& to, std::size_t at_least = sizeof(T)) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -56,14 +56,14 @@ bool read_body(std::span<const std::byte> body, T& to, std::size_t at_least = si
   return true;
 }
 
-/// What a command answers.
+/// The reply to a command.
 struct Reply {
   static constexpr std::size_t kMaxBytes = 336;
 
   std::array<std::byte, kMaxBytes> body{};
   std::size_t bytes = 0;
-  /// The queue of events has become empty by this command, so that its signal is to be cleared:
-  /// that of the command's channel, or of the channel that MIGRATE_ID took the identifier from.
+  /// True if the command emptied an event queue, so that its signal must be cleared: the queue of
+  /// the command's channel, or for MIGRATE_ID that of the channel that had the identifier.
   bool drained = false;
 
   template <class T>

@@ -28,10 +28,10 @@ class Listeners {
   Listeners& operator=(const Listeners&) = delete;
 
   int listen(const Command& command);
-  /// The identifier no longer listens, if it did.
+  /// Removes the identifier if it listens.
   void remove(const Identifier& id);
 
-  /// The listeners of a port, in the order in which they began. Null: nobody listens there.
+  /// Returns the listeners of a port in the order in which they began; null: none.
   const std::vector<IdentifierNumber>* at(PortSpace space, std::uint16_t port) const;
   std::size_t size() const { return size_; }
 

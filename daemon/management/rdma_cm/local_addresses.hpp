@@ -1,4 +1,4 @@
-// The tenant's own addresses, as identifiers are bound to them.
+// The tenant's own addresses that identifiers are bound to.
 #pragma once
 
 #include "daemon/management/rdma_cm/environment.hpp"
@@ -11,11 +11,11 @@ class LocalAddresses {
   /// `environment` outlives it.
   explicit LocalAddresses(const Environment& environment) : environment_(environment) {}
 
-  /// Null: the address is not the tenant's.
+  /// Returns null if the address is not the tenant's.
   const LocalAddress* find(const Gid& gid) const;
   bool has(const Gid& gid) const { return find(gid) != nullptr; }
-  /// What a loopback or "any" address of a family stands for: the first address of that family,
-  /// one that is not link-local if there is one. Null: none.
+  /// Returns the address that replaces a loopback or "any" address: the first one of that family,
+  /// preferably not link-local. Null: none.
   const LocalAddress* find_loopback(const SocketAddress& address) const;
 
  private:

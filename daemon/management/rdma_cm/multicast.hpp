@@ -1,5 +1,5 @@
-// JOIN_IP_MCAST and LEAVE_MCAST. On the wire, the queue pair that is attached to a group joins it;
-// here a program learns the group's address and key.
+// JOIN_IP_MCAST and LEAVE_MCAST. Attaching a queue pair joins the group on the wire; these commands
+// only give a program the group's address and key.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ class Multicast {
   int join(const Command& command);
   int leave(const Command& command);
 
-  /// An event of a membership was reported. REQUIRES: there is such a membership.
+  /// Counts a reported event of a membership. REQUIRES: the membership exists.
   void event_reported(MembershipNumber number) { ++memberships_.at(number).events_reported; }
-  /// The memberships of an identifier end.
+  /// Ends all memberships of an identifier.
   void leave_all(const Identifier& id);
   std::size_t memberships() const { return memberships_.size(); }
 

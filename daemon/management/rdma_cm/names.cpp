@@ -1,4 +1,4 @@
-// The words for operators and metrics.
+// Names for operators and metrics.
 #include "daemon/management/rdma_cm/environment.hpp"
 #include "daemon/management/rdma_cm/identifier.hpp"
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint8_t kLongestAckTimeout = 31;
 
-/// False when the value is not of T's size.
+/// Returns false if the value does not have the size of T.
 template <class T>
 bool read_value(Body value, T& to) {
   if (value.size() != sizeof to) return false;

@@ -14,7 +14,7 @@ class Options {
   Options(IdentifierTable& identifiers, PortSpaces& ports, RouteResolution& routes)
       : identifiers_(identifiers), ports_(ports), routes_(routes) {}
 
-  /// The option's value follows the command's 24 bytes.
+  /// Handles SET_OPTION. The option's value follows the 24 bytes of the command.
   int set_option(const Command& command);
 
  private:

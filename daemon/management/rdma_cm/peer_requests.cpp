@@ -23,7 +23,7 @@ struct PeerRequests::Inquiry {
   bool is_ipv4() const { return header.ip_version == 4; }
   sa_family_t family() const { return is_ipv4() ? AF_INET : AF_INET6; }
 
-  /// True: the header is valid, and names the addresses that the message itself has.
+  /// True if the header is valid and has the addresses of the message itself.
   bool header_is_true() const {
     return header.version == 0 && (is_ipv4() || header.ip_version == 6) &&
            source() == path.remote && destination() == path.local;
@@ -45,7 +45,7 @@ std::span<const std::byte> program_part(const Data& private_data) {
   return std::span(private_data).subspan(wire::CmIpHeader::kBytes);
 }
 
-/// Whether a listener serves `destination`. `ours`: it is an address of the tenant.
+/// True if the listener serves `destination`. `ours`: it is an address of the tenant.
 bool serves(const Identifier& listener, const Gid& destination, bool ours) {
   const SocketAddress& own = listener.local;
   if (!own.is_any()) return own.address == destination;
@@ -55,7 +55,7 @@ bool serves(const Identifier& listener, const Gid& destination, bool ours) {
 
 }  // namespace
 
-// --- who serves it
+// --- choice of the listener
 
 Identifier* PeerRequests::find_listener(const Inquiry& inquiry, cm::Answer& why) {
   const auto refuse = [&](wire::CmRejectReason reason, wire::CmSidrStatus status) {
@@ -82,7 +82,7 @@ Identifier* PeerRequests::find_listener(const Inquiry& inquiry, cm::Answer& why)
   return refuse(wire::CmRejectReason::kConsumer, wire::CmSidrStatus::kReject);
 }
 
-/// The listener, if there is room for one more request.
+/// Returns the listener if it has room for one more request.
 Identifier* PeerRequests::admit(const Inquiry& inquiry, cm::Answer& why) {
   Identifier* const listener = find_listener(inquiry, why);
   if (listener == nullptr) return nullptr;
@@ -102,7 +102,7 @@ Identifier* PeerRequests::admit(const Inquiry& inquiry, cm::Answer& why) {
   return admitted ? listener : nullptr;
 }
 
-// --- what it becomes
+// --- the new identifier
 
 Identifier& PeerRequests::make(const Inquiry& inquiry, const Identifier& listener) {
   Identifier& id = identifiers_.make();
@@ -160,7 +160,7 @@ cm::Answer PeerRequests::on_request(const cm::Request& request) {
 
   rdma_ucm_event_resp response{};
   rdma_ucm_conn_param& parameters = response.param.conn;
-  // What one end starts, the other answers.
+  // The requests that one end initiates, the other end answers.
   parameters.responder_resources = req.initiator_depth;
   parameters.initiator_depth = req.responder_resources;
   parameters.flow_control = req.end_to_end_flow_control;

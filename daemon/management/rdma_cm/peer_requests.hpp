@@ -1,8 +1,8 @@
-// Requests of peers: who serves them, and the identifiers they become.
+// Requests of peers: finds their listeners and makes their identifiers.
 //
-// A request becomes an identifier at once, which nobody can name until GET_EVENT reports it: it
-// then belongs to the channel that asked. It has no uid before it is accepted, and until then
-// nothing is reported of it, as with Linux.
+// A request becomes an identifier at once. Programs cannot name it until GET_EVENT reports it; then
+// it belongs to the channel that read the event. It has no uid before it is accepted, and until
+// then no events of it are reported, as in Linux.
 #pragma once
 
 #include "daemon/management/cm/environment.hpp"
@@ -38,9 +38,9 @@ class PeerRequests {
   void on_over_limit(cm::OverLimit limit);
 
  private:
-  /// What a peer asks for.
+  /// Contents of a request.
   struct Inquiry;
-  /// Null: `why` says what to answer.
+  /// Returns null if the request is not accepted; `why` is then the answer.
   Identifier* find_listener(const Inquiry& inquiry, cm::Answer& why);
   Identifier* admit(const Inquiry& inquiry, cm::Answer& why);
   Identifier& make(const Inquiry& inquiry, const Identifier& listener);

@@ -9,18 +9,18 @@ namespace softhca::management::rdma_cm {
 
 class PortSpaces {
  public:
-  /// `random` of the environment chooses ephemeral ports; it outlives the table.
+  /// `random` of the environment chooses ephemeral ports. The environment outlives the table.
   PortSpaces(cm::Environment& environment, const PortRange& ephemeral)
       : environment_(environment), tcp_(ephemeral), udp_(ephemeral), ipoib_(ephemeral) {}
 
-  /// The identifier takes the port of its local address, or any of the range if that is 0. 0, or
-  /// EACCES, EADDRINUSE, EADDRNOTAVAIL.
+  /// Assigns the port of the identifier's local address, or a port of the range if that is 0.
+  /// Returns 0, EACCES, EADDRINUSE or EADDRNOTAVAIL.
   int bind(Identifier& id, bool may_bind_low_ports);
-  /// From now on others cannot share its port: 0 or EADDRINUSE, EADDRNOTAVAIL.
+  /// Makes its port exclusive. Returns 0, EADDRINUSE or EADDRNOTAVAIL.
   int listen(const Identifier& id);
-  /// The identifier's address or options have changed.
+  /// Updates the claim after a change of the identifier's address or options.
   void claim_changed(const Identifier& id);
-  /// Gives the identifier's port back, if it has one.
+  /// Releases the identifier's port, if it has one.
   void release(Identifier& id);
 
  private:

@@ -1,5 +1,5 @@
-// Private data as programs see it, and that of requests on the wire: 36 bytes that tell the IP
-// addresses, then the program's.
+// Private data as programs see it, and of requests on the wire, where 36 bytes with the IP
+// addresses precede the program's data.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 
 namespace softhca::management::rdma_cm {
 
-/// Counts of 3 bits: 7 is the most that a queue pair can be told.
+/// Largest value of a 3-bit retry count.
 inline constexpr std::uint8_t kMostRetries = 7;
 
-/// The program's part. At most 255 bytes of the 256 that a command has room for.
+/// Returns the program's part: at most 255 of the 256 bytes of a command.
 inline std::span<const std::byte> private_data_of(const rdma_ucm_conn_param& parameters) {
   return std::as_bytes(std::span(parameters.private_data)).first(parameters.private_data_len);
 }
 
-/// Copies private data into the parameters of an event, which then give the field's full length.
+/// Copies private data into the parameters of an event, with the full length of the field.
 template <class Parameters>
 void copy_private_data(std::span<const std::byte> from, Parameters& to) {
   static_assert(sizeof to.private_data == RDMA_MAX_PRIVATE_DATA);
@@ -29,14 +29,14 @@ void copy_private_data(std::span<const std::byte> from, Parameters& to) {
   to.private_data_len = static_cast<std::uint8_t>(from.size());
 }
 
-/// The bytes of an IP address as the header has them.
+/// Returns the bytes of an IP address in the format of the header.
 inline std::array<std::uint8_t, 16> to_header(const Gid& address) {
   std::array<std::uint8_t, 16> bytes = address.bytes;
   if (address.is_ipv4()) std::fill_n(bytes.begin(), 12, std::uint8_t{0});
   return bytes;
 }
 
-/// `ip_version` 4 or 6.
+/// REQUIRES: `ip_version` is 4 or 6.
 inline Gid from_header(const std::array<std::uint8_t, 16>& bytes, std::uint8_t ip_version) {
   Gid address{.bytes = bytes};
   if (ip_version == 4) {
@@ -50,7 +50,7 @@ inline Gid from_header(const std::array<std::uint8_t, 16>& bytes, std::uint8_t i
 template <std::size_t kBytes>
 class RequestData {
  public:
-  /// False when the program's part is too long.
+  /// Returns false if the program's part is too long.
   bool fill(const Identifier& id, std::span<const std::byte> program) {
     constexpr std::size_t kHeader = wire::CmIpHeader::kBytes;
     if (program.size() > kBytes - kHeader) return false;

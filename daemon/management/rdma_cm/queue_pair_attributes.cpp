@@ -6,7 +6,7 @@ namespace softhca::management::rdma_cm {
 
 namespace {
 
-/// enum ibv_qp_attr_mask, of which the kernel's headers have no copy.
+/// enum ibv_qp_attr_mask, which the kernel's headers lack.
 enum Mask : std::uint32_t {
   kState = 1 << 0,
   kAccessFlags = 1 << 3,
@@ -94,7 +94,7 @@ bool connected_attributes(const Identifier& id, const cm::QueuePairAttributes& k
       to.ah_attr = address_vector(addresses, known.path, known.sl);
       to.path_mtu = known.path_mtu;
       to.dest_qp_num = known.remote_qpn.value;
-      // The starting PSN that an end tells is the one its peer is to send from (12.7.31).
+      // The starting PSN that an end reports is the first PSN of its peer (12.7.31).
       to.rq_psn = id.connection.local_psn.value();
       to.max_dest_rd_atomic = known.responder_resources;
       return true;

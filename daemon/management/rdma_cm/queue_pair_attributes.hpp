@@ -1,4 +1,5 @@
-// INIT_QP_ATTR: how a program brings its queue pair to INIT, RTR and RTS; and address vectors.
+// INIT_QP_ATTR: attributes that bring a program's queue pair to INIT, RTR and RTS; and address
+// vectors.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace softhca::management::rdma_cm {
 
-inline constexpr std::uint8_t kPort = 1;  ///< adapters have one
+inline constexpr std::uint8_t kPort = 1;  ///< adapters have one port
 
 template <class Bytes>
 void copy_gid(const Gid& from, Bytes& to) {
@@ -23,15 +24,15 @@ void copy_gid(const Gid& from, Bytes& to) {
 ib_uverbs_ah_attr address_vector(const LocalAddresses& addresses, const cm::Path& path,
                                  std::uint8_t sl);
 
-/// Attributes of INIT, whatever state is asked for: before there is a connection, and for
+/// Sets the attributes of INIT, whatever state was requested: before there is a connection, and for
 /// datagrams.
 void init_attributes(const Identifier& id, ib_uverbs_qp_attr& to);
-/// Attributes of the state in `to`, for a connection of which the manager knows `known`. False: the
-/// connection has not come that far.
+/// Sets the attributes of the state in `to`, for a connection with the manager's data `known`.
+/// Returns false if the connection is not ready for that state.
 bool connected_attributes(const Identifier& id, const cm::QueuePairAttributes& known,
                           const LocalAddresses& addresses, ib_uverbs_qp_attr& to);
 
-/// The command INIT_QP_ATTR.
+/// Handles INIT_QP_ATTR.
 int init_qp_attr(const Command& command, IdentifierTable& identifiers, const cm::Manager& manager,
                  const LocalAddresses& addresses);
 

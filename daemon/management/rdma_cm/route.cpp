@@ -6,11 +6,11 @@ namespace softhca::management::rdma_cm {
 
 namespace {
 
-/// The packet life time of a path, as a code: Linux's for RoCE.
+/// Packet life time of a path, as a code: the value of Linux for RoCE.
 constexpr std::uint8_t kPacketLifeTime = 18;
 
-/// Distinguishes connections between the same ends, for networks that spread them over paths; the
-/// program's own if it names one, else as Linux makes it.
+/// Returns a label that distinguishes connections between the same ends, for networks that spread
+/// them over paths: the program's own label if set, else computed as in Linux.
 std::uint32_t flow_label_of(const Identifier& id) {
   constexpr std::uint32_t kMask = 0xfffff;
   const std::uint32_t own = ntohl(id.local.flow_info) & kMask;
@@ -25,7 +25,7 @@ Route route_to(const Identifier& id, const Adapter& adapter) {
               .packet_life_time = kPacketLifeTime,
               .flow_label = flow_label_of(id),
               .traffic_class = id.options.traffic_class};
-  // The acknowledge timeout is twice the life time, for the way there and back.
+  // The acknowledge timeout is twice the life time, for both directions.
   if (id.options.ack_timeout.value_or(0) != 0)
     route.packet_life_time = static_cast<std::uint8_t>(*id.options.ack_timeout - 1);
   return route;

@@ -1,4 +1,4 @@
-// The route of an identifier: what a path record says beyond the addresses.
+// The route of an identifier: the path record without the addresses.
 #pragma once
 
 #include "daemon/management/cm/parameters.hpp"
@@ -7,10 +7,10 @@
 
 namespace softhca::management::rdma_cm {
 
-/// The route that follows from the adapter and the identifier's options.
+/// Returns the route given by the adapter and the identifier's options.
 Route route_to(const Identifier& id, const Adapter& adapter);
 
-/// The path for the connection manager. REQUIRES: the identifier has a source address.
+/// Returns the path for the connection manager. REQUIRES: the identifier has a source address.
 cm::Path path_of(const Identifier& id, const Adapter& adapter);
 
 }  // namespace softhca::management::rdma_cm

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint16_t kPkey = 0xffff;
 constexpr std::uint32_t kNoDeviceIndex = 0xffffffff;
-constexpr std::uint8_t kExactly = 2;  // selectors of a path record
+constexpr std::uint8_t kExactly = 2;  // selector in a path record
 
 /// The subnet administrator's path record (15.2.5.16), as rdma_set_option() takes it.
 struct PackedPath {
@@ -54,8 +54,8 @@ void RouteResolution::resolved(Identifier& id, const Route& route) {
   events_.queue(id, EventType::kRouteResolved);
 }
 
-/// Takes the first of the records that is for both directions. Its addresses must be those that
-/// were resolved: a program does not choose whose packets it sends.
+/// Takes the first record for both directions. Its addresses must be the resolved ones: a program
+/// may not choose another source address.
 int RouteResolution::set_path(Identifier& id, Body records) {
   constexpr std::uint32_t kWanted = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
   if (records.size() % sizeof(ib_path_rec_data) != 0) return EINVAL;
@@ -100,7 +100,7 @@ int RouteResolution::query_route(const Command& command) {
   if (id->source) {
     response.node_guid = htobe64(environment_.adapter().node_guid);
     response.port_num = kPort;
-    response.ibdev_index = kNoDeviceIndex;  // found by its GUID
+    response.ibdev_index = kNoDeviceIndex;  // librdmacm finds it by its GUID
     ib_user_path_rec& path = response.ib_route[0];
     copy_gid(*id->source, path.sgid);
     copy_gid(id->remote.address, path.dgid);

@@ -1,5 +1,5 @@
-// RESOLVE_ROUTE, the path record that a program brings instead of it (RDMA_OPTION_IB_PATH), and
-// QUERY_ROUTE.
+// RESOLVE_ROUTE and QUERY_ROUTE, and the path record that a program may supply instead
+// (RDMA_OPTION_IB_PATH).
 #pragma once
 
 #include "daemon/management/rdma_cm/command.hpp"
@@ -20,7 +20,7 @@ class RouteResolution {
   int resolve_route(const Command& command);
   int query_route(const Command& command);
 
-  /// Path records that a program brings. 0 or EINVAL.
+  /// Takes path records from a program. Returns 0 or EINVAL.
   int set_path(Identifier& id, Body records);
 
  private:

@@ -106,7 +106,7 @@ int Service::dispatch(std::uint32_t command, const Command& with) {
       {RDMA_USER_CM_CMD_LEAVE_MCAST, [](Service& s, C c) { return s.multicast_.leave(c); }},
       {RDMA_USER_CM_CMD_MIGRATE_ID,
        [](Service& s, C c) { return s.event_commands_.migrate_id(c); }},
-      {RDMA_USER_CM_CMD_GET_OPTION, kUnsupported},  // the kernel has none, either
+      {RDMA_USER_CM_CMD_GET_OPTION, kUnsupported},  // the kernel has none either
       {RDMA_USER_CM_CMD_QUERY, kUnsupported},       // these need AF_IB
       {RDMA_USER_CM_CMD_BIND, kUnsupported},
       {RDMA_USER_CM_CMD_RESOLVE_ADDR, kUnsupported},
@@ -116,7 +116,7 @@ int Service::dispatch(std::uint32_t command, const Command& with) {
   return found != kTable.end() ? found->run(*this, with) : EINVAL;
 }
 
-// --- the rest of the world
+// --- network and timers
 
 void Service::receive(std::span<const std::byte> mad, const cm::Path& path, Qpn source, Time now) {
   manager_.receive(mad, path, source, now);

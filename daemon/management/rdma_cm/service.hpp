@@ -1,11 +1,12 @@
-// The rdma_cm service of one tenant, which takes the place of the kernel's ucma and cma for
-// unmodified programs. Sans clock and I/O: commands of processes, MADs, answers of the neighbour
-// resolution and `now` go in; MADs, signals and counts go out by Environment.
+// The rdma_cm service of one tenant. It replaces the kernel's ucma and cma for unmodified programs.
+// Sans clock and I/O: commands of processes, MADs, results of the neighbour resolution and `now` go
+// in; MADs, signals and counts go out through Environment.
 //
-// An identifier belongs to the channel it was made on, and only commands of that channel reach it
-// (EINVAL for others, ENOENT for numbers of none). What a command holds is copied, then checked.
+// An identifier belongs to the channel it was made on. Only commands of that channel reach it
+// (EINVAL for others, ENOENT for unknown numbers). The content of a command is copied first, then
+// checked.
 //
-// Each command is carried out by the part that its file is named after; service.cpp has the table.
+// Each command is handled by the part that its file is named after; service.cpp has the table.
 #pragma once
 
 #include <cstdint>
@@ -39,47 +40,49 @@ namespace softhca::management::rdma_cm {
 
 class Service : private cm::User {
  public:
-  /// Asks the environment for the adapter at once.
+  /// Queries the adapter from the environment at once.
   explicit Service(Environment& environment, const Limits& limits = {},
                    const cm::Limits& manager_limits = {});
 
   // --- processes
   ChannelId open_channel(const ChannelOwner& owner);
-  /// Destroys some identifiers of the channel, and tells their peers what they must hear. True:
-  /// there are none left, or no such channel, and it is closed; else it is to be called again.
+  /// Destroys some identifiers of the channel, and notifies their peers. Returns true if none are
+  /// left and the channel is closed, or if it does not exist; otherwise call it again.
   bool close_channel(ChannelId channel, Time now);
-  /// A command RDMA_USER_CM_CMD_* with its body. 0, or the errno value for the process, which
-  /// leaves `reply` without meaning. `other` is for MIGRATE_ID: the channel where the identifier
-  /// is.
+  /// Runs a command RDMA_USER_CM_CMD_* with its body. Returns 0, or the errno value for the
+  /// process; `reply` is then undefined. `other` is for MIGRATE_ID: the channel that has the
+  /// identifier.
   ///
-  /// Signals: Environment::signal() tells of a channel whose queue has got its first event, and
-  /// reply.drained that a queue has become empty by this command. MIGRATE_ID may do both: events
-  /// that come into an empty queue of `channel` signal that channel, and `drained` is about
-  /// `other`, the only one that can have become empty. GET_EVENT never waits: EAGAIN.
+  /// Signals: Environment::signal() reports that the queue of a channel got its first event.
+  /// reply.drained reports that this command emptied a queue. MIGRATE_ID may do both: events that
+  /// arrive in an empty queue of `channel` signal that channel, and `drained` refers to `other`,
+  /// the only queue that it can empty. GET_EVENT never waits: it returns EAGAIN.
   ///
-  /// SET_OPTION: the option's value follows the command's 24 bytes.
+  /// SET_OPTION: the option's value follows the 24 bytes of the command.
   int command(ChannelId channel, std::uint32_t command, ChannelId other,
               std::span<const std::byte> body, Reply& reply, Time now);
 
-  // --- the rest of the world
-  /// A MAD of class communication management, see cm::Manager::receive().
+  // --- network and timers
+  /// Handles a MAD of class communication management, see cm::Manager::receive().
   void receive(std::span<const std::byte> mad, const cm::Path& path, Qpn source, Time now);
-  /// Answer to Environment::resolve(). Cookies that nobody waits for are ignored.
+  /// Handles the result of Environment::resolve(). Results that are no longer awaited are ignored.
   void resolved(ResolveCookie cookie, bool reachable);
   void expire(Time now);
   Time next_deadline() const;
 
   // --- the operator
-  /// The tenant's addresses have changed: ADDR_CHANGE for identifiers whose own is gone.
+  /// Handles changed addresses of the tenant: queues ADDR_CHANGE for identifiers that lost theirs.
   void addresses_changed();
-  /// The adapter goes away: DEVICE_REMOVAL for all; peers are told, and identifiers good for
-  /// GET_EVENT and DESTROY_ID only (else ENXIO). CREATE_ID: ENODEV. expire() does it, some at a
-  /// time: next_deadline() is past until all have been told.
+  /// Removes the adapter: queues DEVICE_REMOVAL for all identifiers and notifies their peers. The
+  /// identifiers then accept only GET_EVENT and DESTROY_ID (others return ENXIO), and CREATE_ID
+  /// returns ENODEV. expire() does the work in parts: next_deadline() is in the past until all are
+  /// notified.
   void device_removed();
   bool is_removed() const { return lifecycle_.is_removed(); }
-  /// May be called at any time. What exists stays, even beyond a new limit; new ones are refused.
+  /// Replaces the limits at any time. Existing objects stay, even beyond a new limit; new ones are
+  /// refused.
   void set_limits(const Limits& limits, const cm::Limits& manager_limits);
-  /// Programs and connections of the level keep what carries them.
+  /// Renames a level. Its programs and connections stay admitted.
   void rename_level(const std::string& from, const std::string& to);
   Admission& admission() { return admission_.admission(); }
   const Admission& admission() const { return admission_.admission(); }

@@ -1,4 +1,4 @@
-// Addresses as programs name them in commands of rdma_cm.
+// Addresses in commands of rdma_cm.
 #pragma once
 
 #include <netinet/in.h>
@@ -10,8 +10,8 @@
 
 namespace softhca::management::rdma_cm {
 
-/// An IP address and a port. `family` is the one of the program's sockaddr and only reported back:
-/// what is compared is the address, in which IPv4 is ::ffff:a.b.c.d whatever family named it.
+/// An IP address and a port. `family` is the family of the program's sockaddr and is only reported
+/// back. Comparisons use the address, in which IPv4 is ::ffff:a.b.c.d in any family.
 struct SocketAddress {
   sa_family_t family = AF_UNSPEC;
   std::uint16_t port = 0;  ///< host byte order
@@ -29,10 +29,10 @@ struct SocketAddress {
 /// 0.0.0.0 or ::, port 0.
 SocketAddress any_address(sa_family_t family);
 
-/// Nothing when the family is neither AF_INET nor AF_INET6. A command holds both families in the
-/// space of a sockaddr_in6.
+/// Returns nothing if the family is neither AF_INET nor AF_INET6. A command has room for a
+/// sockaddr_in6 for both families.
 std::optional<SocketAddress> from_sockaddr(const sockaddr_in6& from);
-/// All zero when it is not set.
+/// Returns zeros if it is not set.
 sockaddr_in6 to_sockaddr(const SocketAddress& from);
 
 }  // namespace softhca::management::rdma_cm

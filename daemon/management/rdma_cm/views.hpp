@@ -1,4 +1,4 @@
-// Connections and listeners of rdma_cm as operators see them.
+// Connections and listeners of rdma_cm, for operators.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,10 @@
 
 namespace softhca::management::rdma_cm {
 
-/// A connection; service ID resolutions included.
+/// A connection, or a service ID resolution.
 struct ConnectionInfo {
   IdentifierState state{};
-  /// Its state in the connection manager; none once it is over there.
+  /// Its state in the connection manager; empty once it has ended there.
   std::optional<cm::State> manager_state;
   Role role{};
   SocketAddress local;
@@ -24,21 +24,21 @@ struct ConnectionInfo {
   PortSpace space{};
   std::uint64_t service_id = 0;
   Qpn qpn;
-  pid_t process = 0;  ///< 0: a request that no process has taken
+  pid_t process = 0;  ///< 0: a request that no process has read
 };
 
 struct ListenerInfo {
   SocketAddress local;
   PortSpace space{};
   std::uint32_t backlog = 0;
-  std::uint32_t waiting = 0;  ///< requests that no process has taken
+  std::uint32_t waiting = 0;  ///< requests that no process has read
   pid_t process = 0;
 };
 
-/// None: the identifier has no connection, and never had one.
+/// Returns nothing if the identifier never had a connection.
 std::optional<ConnectionInfo> connection_of(const Identifier& id, const ChannelTable& channels,
                                             const cm::Manager& manager);
-/// None: it does not listen.
+/// Returns nothing if the identifier does not listen.
 std::optional<ListenerInfo> listener_of(const Identifier& id, const ChannelTable& channels);
 
 }  // namespace softhca::management::rdma_cm

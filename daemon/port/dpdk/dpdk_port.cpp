@@ -44,9 +44,9 @@ DpdkPort::~DpdkPort() {
   rte_mempool_free(device_.pool);
 }
 
-/// A memif client connects when it is started and never again, so it is started again for as long
-/// as it has no link. Runs on DPDK's interrupt thread, which does the rest of memif's control work;
-/// without a link the engine leaves the device alone.
+/// Restarts a memif client that has no link: it connects only when it is started. Runs on DPDK's
+/// interrupt thread, which does the other control work of memif. The engine does not touch the
+/// device without a link.
 void DpdkPort::redial(void* port) {
   const auto* self = static_cast<const DpdkPort*>(port);
   if (const std::lock_guard lock(self->device_calls_); !self->carrier()) {
@@ -56,8 +56,8 @@ void DpdkPort::redial(void* port) {
   rte_eal_alarm_set(kRedialMicroseconds, redial, port);
 }
 
-/// A thread DPDK knows has a buffer cache of its own; without one each buffer goes through the
-/// shared ring of the pool.
+/// Registers the thread with DPDK, which gives it a buffer cache. Without one, each buffer goes
+/// through the shared ring of the pool.
 void DpdkPort::adopt_thread() {
   adopted_ = true;
   if (rte_lcore_id() == LCORE_ID_ANY) (void)rte_thread_register();
@@ -68,8 +68,9 @@ bool DpdkPort::carrier() const {
   return rte_eth_link_get_nowait(device_.id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
-/// The frame in `m`, or a null one when it is dropped: our own frame that the kernel shows to every
-/// packet socket, a runt, or one in several buffers that does not fit in the first.
+/// Returns the frame in `m`, or a null frame if it is dropped. Drops runts, frames of the port
+/// itself that the kernel shows to all packet sockets, and frames in several buffers that do not
+/// fit in the first.
 Frame DpdkPort::accept(rte_mbuf* m) {
   const bool whole = m->nb_segs == 1 || rte_pktmbuf_linearize(m) == 0;
   auto* data = rte_pktmbuf_mtod(m, std::byte*);
@@ -183,8 +184,8 @@ PortCounters DpdkPort::counters() const {
           .tx_dropped = s.oerrors + tx_dropped_.value()};
 }
 
-/// Empties the wake socket, then looks once more: a frame that came before the emptying would wake
-/// nobody.
+/// Drains the wake socket, then polls once more: the drain removed the wake-up of frames that came
+/// before it.
 void DpdkPort::prepare_sleep() {
   if (!device_.wake) return;
   device_.wake->drain();

@@ -1,4 +1,4 @@
-// A started DPDK device, one receive and one transmit queue.
+// A started DPDK device with one receive and one transmit queue.
 #pragma once
 
 #include <array>
@@ -16,17 +16,17 @@ struct rte_mempool;
 
 namespace softhca::port {
 
-/// What open_dpdk_port() found out about a device.
+/// A device as open_dpdk_port() found it.
 struct DpdkDevice {
   std::uint16_t id = 0;         ///< DPDK's port number
   std::string name;             ///< DPDK's device name
-  rte_mempool* pool = nullptr;  ///< owned by the port from here on
+  rte_mempool* pool = nullptr;  ///< owned by the port
   MacAddress mac;
   std::uint32_t mtu = 0;
-  std::uint32_t longest_frame = 0;  ///< longer ones are dropped on transmission, and counted
+  std::uint32_t longest_frame = 0;  ///< transmit() drops and counts longer ones
   std::string interface;            ///< kernel interface below, or empty
-  bool peer_may_vanish = false;     ///< memif: look at the link before each burst
-  bool dials = false;               ///< memif client: connects again when the peer comes back
+  bool peer_may_vanish = false;     ///< memif: check the link before each burst
+  bool dials = false;               ///< memif client: connects again when the peer returns
   std::optional<WakeSocket> wake;
 };
 
@@ -52,8 +52,9 @@ class DpdkPort final : public Port {
 
  private:
   static constexpr std::size_t kBurst = 64;
-  /// Frames the device did not take yet. At half of it allocate() refuses, so that the engine
-  /// stops making packets before any is dropped; the other half is for those in the making.
+  /// Frames that the device has not taken yet. When half of them are used, allocate() refuses, so
+  /// that the engine stops making packets before any is dropped. The other half is for packets
+  /// under construction.
   static constexpr std::size_t kBacklog = 512;
 
   static void redial(void* port);
@@ -71,8 +72,8 @@ class DpdkPort final : public Port {
   std::array<Frame, kBurst> stash_{};
   std::size_t stash_begin_ = 0, stash_end_ = 0;
   Counter rx_dropped_, tx_dropped_;
-  /// Held for calls of DPDK about the device by all threads but the engine's: drivers do not
-  /// promise that they may run in parallel.
+  /// Held for DPDK calls on the device by all threads except the engine's: drivers do not promise
+  /// that such calls may run in parallel.
   mutable std::mutex device_calls_;
 };
 

@@ -19,8 +19,9 @@ namespace {
 bool tried = false;
 bool started = false;
 
-/// net_memif registers for secondary processes, which we never have; and a client that waits for
-/// its server says so every second (the port's link state tells).
+/// Messages that need no attention. net_memif registers for secondary processes, which do not exist
+/// here. A memif client without server logs that each second, but the port's link state reports it,
+/// too.
 constexpr std::array<std::string_view, 2> kHarmless = {"Failed to register mp action callback",
                                                        "Failed to connect socket"};
 
@@ -29,7 +30,7 @@ bool is_harmless(std::string_view line) {
                      [&](std::string_view h) { return line.find(h) != line.npos; });
 }
 
-/// DPDK logs to a FILE; this one hands each line to a function.
+/// A FILE for DPDK's log that passes each line to a function.
 struct LogSink {
   std::function<void(std::string_view)> take;
 
@@ -69,7 +70,7 @@ std::uint64_t free_huge_page_mib() {
   return kib / 1024;
 }
 
-/// One lcore, on any processor this thread may use: we run our own threads.
+/// Selects one lcore, on any processor that this thread may use; the daemon runs its own threads.
 std::string lcore_argument(const cpu_set_t& allowed) {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &allowed)) return "--lcores=0@" + std::to_string(cpu);
@@ -105,7 +106,7 @@ Expected<EalInfo> start_eal(const EalOptions& options) {
   EalInfo info;
   info.huge_pages = options.allow_huge_pages && free_huge_page_mib() >= options.memory_mib;
 
-  // The EAL keeps and reorders the pointers, but not beyond rte_eal_init.
+  // The EAL keeps and reorders the pointers, but only during rte_eal_init.
   std::vector<std::string> args = arguments(options, info.huge_pages, affinity);
   std::vector<char*> argv;
   for (auto& arg : args) argv.push_back(arg.data());

@@ -7,9 +7,9 @@
 namespace softhca::port {
 
 /// Held during a burst on a memif port. When a peer goes away, the driver takes the link down and
-/// then frees the rings, on DPDK's interrupt thread; with the drivers linked statically, the
-/// freeing waits until no burst is under way. REQUIRES: the holder looks at the link after taking
-/// the guard and leaves the device alone when it is down.
+/// then frees the rings, on DPDK's interrupt thread. With statically linked drivers, the freeing
+/// waits until no burst runs. REQUIRES: the holder checks the link after it takes the guard, and
+/// does not touch the device if the link is down.
 class BurstGuard {
  public:
   explicit BurstGuard(std::uint16_t port);
@@ -18,7 +18,7 @@ class BurstGuard {
   BurstGuard& operator=(const BurstGuard&) = delete;
 
  private:
-  /// Written by the polling thread, read by the interrupt thread.
+  /// Writer: polling thread; reader: interrupt thread.
   std::atomic<bool>& busy_;
 };
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint16_t kDescriptors = 1024;
 constexpr unsigned kPoolCache = 256;
-/// What the kernel puts before a frame in a slot of a packet ring, rounded up.
+/// Bytes that the kernel puts before a frame in a slot of a packet ring, rounded up.
 constexpr std::uint32_t kPacketRingHeader = 96;
 
 Error failure(const DeviceArgs& args, const std::string& what, int code) {
@@ -46,8 +46,8 @@ bool is_memif_server(const DeviceArgs& args) {
   return args.is("net_memif") && (role == "server" || role == "master");
 }
 
-/// A memif server that died leaves its socket behind and the next one could not bind it. Removes
-/// it when nobody answers there.
+/// Removes the socket of a memif server that died, as the next server could not bind it. Keeps the
+/// socket if a server accepts connections there.
 void remove_stale_socket(const DeviceArgs& args) {
   const auto path = args.option("socket");
   sockaddr_un address{};
@@ -64,7 +64,7 @@ void remove_stale_socket(const DeviceArgs& args) {
   if (refused) unlink(path->c_str());
 }
 
-/// Everything a half-opened device must give back. commit() hands it over to the DpdkPort.
+/// What must be released if opening the device fails. commit() passes it to the DpdkPort.
 struct Opening {
   std::uint16_t id = RTE_MAX_ETHPORTS;
   rte_device* device = nullptr;
@@ -84,8 +84,8 @@ struct Opening {
   }
 };
 
-/// Asking the device for its port is the only proof that it started: a virtual device that fails
-/// fails nothing else.
+/// Probes the device. Only looking up its port proves that it started: probing reports no error for
+/// a virtual device that fails.
 Outcome probe(const DeviceArgs& args, Opening& opening) {
   std::uint16_t id = 0;
   if (rte_eth_dev_get_port_by_name(args.name.c_str(), &id) != 0) {
@@ -115,9 +115,9 @@ Outcome configure(const DeviceArgs& args, Opening& opening, const rte_eth_dev_in
   return {};
 }
 
-/// Bytes of an IP packet the link carries. The kernel's figure for an interface (net_af_packet
-/// would cap it at 1500 and lower the interface's own); for software links what fits in their
-/// buffers; else the device is asked to carry a path MTU of 4096.
+/// Returns the bytes of an IP packet that the link carries. For an interface it is the kernel's MTU
+/// (net_af_packet would cap it at 1500 and lower the interface's own MTU). For software links it is
+/// the size of their buffers. Other devices are asked for a path MTU of 4096.
 std::uint32_t find_mtu(const DeviceArgs& args, std::uint16_t id, const DpdkPortOptions& options,
                        std::uint32_t kernel_mtu) {
   const std::uint32_t room = args.frame_room() - kEthernetOverhead;
@@ -133,7 +133,7 @@ std::uint32_t find_mtu(const DeviceArgs& args, std::uint16_t id, const DpdkPortO
 Expected<rte_mempool*> make_pool(const DeviceArgs& args, const DpdkPortOptions& options) {
   static unsigned serial = 0;
   const std::string name = "softhca_port_" + std::to_string(serial++);
-  // net_af_packet copies a whole slot into a buffer without asking for its size.
+  // net_af_packet copies a whole slot into a buffer without checking the size of the buffer.
   const std::uint32_t room = std::max(args.frame_room(), kDefaultFrameRoom) + RTE_PKTMBUF_HEADROOM;
   if (room > UINT16_MAX) return failure(args, "its frames are too long", EINVAL);
   rte_mempool* pool = rte_pktmbuf_pool_create(name.c_str(), options.buffers, kPoolCache, 0,
@@ -154,8 +154,8 @@ MacAddress read_mac(std::uint16_t id) {
   return mac;
 }
 
-/// The wake socket must exist before the device's own packet socket: the kernel serves the later
-/// one first, so that a frame is in the ring when the wake socket becomes readable.
+/// Opens the wake socket, before the device opens its own packet socket. The kernel serves the
+/// later socket first, so a frame is in the ring when the wake socket becomes readable.
 Outcome look_at_interface(const DeviceArgs& args, DpdkDevice& device, std::uint32_t& kernel_mtu) {
   if (!args.is("net_af_packet")) return {};
   device.interface = *args.option("iface");
@@ -197,10 +197,10 @@ Expected<std::unique_ptr<Port>> open_dpdk_port(const DpdkPortOptions& options) {
   device.longest_frame = device.mtu + kEthernetOverhead;
   device.peer_may_vanish = args->is("net_memif");
   device.dials = device.peer_may_vanish && !is_memif_server(*args);
-  // A client may be there before its server.
+  // A client may start before its server.
   if (int result = rte_eth_dev_start(opening.id); result != 0 && !device.dials)
     return failure(*args, "cannot be started", result);
-  // Neighbour solicitations come by multicast. Not every device has the switch, nor needs it.
+  // Neighbour solicitations arrive by multicast. Some devices lack this switch and do not need it.
   (void)rte_eth_allmulticast_enable(opening.id);
   device.mac = read_mac(opening.id);
   opening.commit();

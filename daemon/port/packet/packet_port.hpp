@@ -1,4 +1,4 @@
-// A port on a kernel interface, by a packet socket.
+// A port on a kernel interface, through a packet socket.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace softhca::port {
 
 struct PacketPortOptions {
   std::string interface;
-  /// Bytes of an IP packet the link carries; 0: the interface's.
+  /// Bytes of an IP packet that the link carries; 0: those of the interface.
   std::uint32_t mtu = 0;
 };
 
 class PacketPort final : public SocketPort<ReceiveBuffers, TransmitQueue> {
  public:
-  /// Error: no such interface, it is no Ethernet, or no CAP_NET_RAW.
+  /// Opens the port. Error: no such interface, not an Ethernet interface, or no CAP_NET_RAW.
   static Expected<std::unique_ptr<Port>> open(const PacketPortOptions& options);
 
   PortCounters counters() const override;
@@ -29,7 +29,8 @@ class PacketPort final : public SocketPort<ReceiveBuffers, TransmitQueue> {
  private:
   explicit PacketPort(SocketPlace place);
 
-  /// Guards the kernel's count of frames that found no room, which begins anew when it is read.
+  /// Guards the kernel's count of frames that it dropped for lack of room. Reading resets that
+  /// count.
   mutable std::mutex counting_;
   mutable std::uint64_t missed_ = 0;
 };

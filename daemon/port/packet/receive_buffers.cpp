@@ -14,7 +14,7 @@ constexpr std::size_t kEthernetHeader = 14;
 constexpr std::size_t kAddresses = 12;  // in the Ethernet header
 constexpr std::size_t kTag = 4;
 
-/// What the kernel tells beside a frame.
+/// Returns what the kernel reports beside a frame.
 const tpacket_auxdata* beside(const msghdr& header) {
   const cmsghdr* control = CMSG_FIRSTHDR(&header);
   if (control == nullptr || control->cmsg_level != SOL_PACKET ||
@@ -23,7 +23,8 @@ const tpacket_auxdata* beside(const msghdr& header) {
   return reinterpret_cast<const tpacket_auxdata*>(CMSG_DATA(control));
 }
 
-/// Puts the tag that the kernel took off back into the frame, which begins earlier then.
+/// Inserts the tag that the kernel removed, so that the frame begins earlier. Returns its new
+/// beginning.
 std::byte* insert_tag(std::byte* frame, std::uint16_t protocol, std::uint16_t tag) {
   std::byte* tagged = frame - kTag;
   std::memmove(tagged, frame, kAddresses);
@@ -40,7 +41,7 @@ void ReceiveBuffers::offer(msghdr& to, Buffer& buffer) {
   to.msg_iovlen = buffer.parts.size();
 }
 
-/// A runt is no frame.
+/// Refuses runts, which have no complete header.
 Frame ReceiveBuffers::accept(const mmsghdr& message, Buffer& buffer) {
   static_assert(CMSG_SPACE(sizeof(tpacket_auxdata)) <= sizeof buffer.beside);
   Offload offload;

@@ -1,4 +1,4 @@
-// What a packet socket has received.
+// Receives frames from a packet socket.
 #pragma once
 
 #include "daemon/port/message_buffers.hpp"

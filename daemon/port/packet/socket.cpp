@@ -36,7 +36,7 @@ bool bind_to_interface(int fd, int interface_index) {
 Expected<UniqueFd> open_packet_socket(int interface_index) {
   UniqueFd fd(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error("packet socket (needs CAP_NET_RAW)");
-  // The filter goes on before the socket is bound, so that no other frame slips in.
+  // The filter is attached before the socket is bound, so that the socket gets no other frames.
   if (!attach(fd.get(), roce_filter(UINT32_MAX)) || !turn_on(fd.get(), PACKET_VNET_HDR) ||
       !turn_on(fd.get(), PACKET_AUXDATA) || !turn_on(fd.get(), PACKET_IGNORE_OUTGOING))
     return system_error("packet socket");

@@ -8,8 +8,8 @@
 
 namespace softhca::port {
 
-/// What stands before a frame of the socket, in either direction: virtio_net_hdr
-/// (virtio 1.3, 5.1.6), whose header in the kernel is not C++. In the byte order of the machine.
+/// The header before each frame of the socket, in both directions: virtio_net_hdr (virtio 1.3,
+/// 5.1.6). The kernel's header for it is not C++. Byte order of the machine.
 struct Offload {
   std::uint8_t flags = 0;
   std::uint8_t gso_type = 0;
@@ -21,18 +21,18 @@ struct Offload {
   static constexpr std::uint8_t kNeedsChecksum = 1;
   /// UDP segmentation, since Linux 6.2.
   static constexpr std::uint8_t kGsoUdp = 5;
-  /// May be added to any type.
+  /// May be combined with any type.
   static constexpr std::uint8_t kGsoEcn = 0x80;
 };
 static_assert(sizeof(Offload) == 10);
 
-/// The packet socket of a port: it gets what a RoCE port cares for (UDP port 4791, ARP, ICMPv6),
-/// each frame with a virtio_net_hdr before it and its VLAN tag beside it, and does not see what it
-/// sends itself. Error: no CAP_NET_RAW, no such interface, or the kernel lacks something.
+/// Opens the packet socket of a port. It receives frames of UDP port 4791, ARP and ICMPv6, each
+/// with a virtio_net_hdr before it and its VLAN tag beside it. It does not receive frames that it
+/// sends. Error: no CAP_NET_RAW, no such interface, or the kernel lacks a feature.
 Expected<UniqueFd> open_packet_socket(int interface_index);
 
-/// From now on the socket gets frames of the interface, and the interface takes all multicast
-/// frames: neighbour solicitations for addresses the kernel does not own come that way.
+/// Makes the socket receive frames of the interface, and the interface receive all multicast
+/// frames. Neighbour solicitations for addresses that the kernel does not own arrive by multicast.
 bool bind_to_interface(int fd, int interface_index);
 
 }  // namespace softhca::port

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint16_t kChecksumOffset = 6;  // in the UDP header
 
-/// Errors that say what a device or kernel cannot do, rather than what it cannot do now.
+/// True for errors that mean that a device or kernel never can do something, rather than not now.
 bool is_inability(int error) {
   return error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP ||
          error == EPROTONOSUPPORT;
@@ -90,7 +90,7 @@ void TransmitQueue::count_sent(const Message& message) {
   room_.sent(counters_.count_sent(message.packets, message.head_length, message.bytes));
 }
 
-/// The kernel did not take the message.
+/// Handles a message that the kernel refused.
 void TransmitQueue::handle_refusal(std::size_t at, int error) {
   if (messages_[at].packets > 1 && is_inability(error)) {
     takes_trains_ = false;

@@ -1,4 +1,4 @@
-// What a packet socket is to send: frames and trains, handed to the kernel many at a time.
+// Frames and trains that a packet socket sends, many in one system call.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,16 +15,16 @@
 
 namespace softhca::port {
 
-/// One thread drives it; counters may be read by any.
+/// One thread drives it; any thread may read the counters.
 class TransmitQueue {
  public:
   explicit TransmitQueue(int fd) : fd_(fd), room_(fd) {}
 
-  /// No room for a further frame or train of `pieces`: to be flushed first.
+  /// True if another frame or train of `pieces` does not fit before a flush().
   bool is_full(std::size_t pieces = 1) const {
     return count_ == kMessages || used_ + pieces + 1 > pieces_.size();
   }
-  /// The bytes stay as they are until flush().
+  /// Queues a frame or train. REQUIRES: its bytes do not change until flush().
   void add(std::span<const std::byte> frame);
   void add(const Train& train);
   void flush();
@@ -37,14 +37,14 @@ class TransmitQueue {
  private:
   static constexpr std::size_t kMessages = 64;
 
-  /// As the kernel wants it: the offload, then the frame.
+  /// The layout for the kernel: the offload header, then the frame.
   struct Head {
     Offload offload;
     std::array<std::byte, 14 + 4 + 40 + 8> bytes;
   };
   struct Message {
     Head head;
-    std::size_t head_length = 0;  ///< of bytes; 0: a whole frame
+    std::size_t head_length = 0;  ///< bytes of `head` in use; 0: the pieces are a whole frame
     std::size_t network = 0;
     std::uint32_t bytes = 0;  ///< behind the head
     std::uint32_t segment = 0;

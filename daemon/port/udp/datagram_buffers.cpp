@@ -15,7 +15,7 @@ constexpr std::size_t kIpv6Header = 40;
 constexpr std::size_t kEtherType = 12;
 constexpr std::uint16_t kDontFragment = 0x4000;
 
-/// What comes beside a datagram.
+/// What the kernel reports beside a datagram.
 struct Beside {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
@@ -26,7 +26,7 @@ Beside read_beside(const msghdr& header) {
   Beside out;
   for (const cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
        c = CMSG_NXTHDR(const_cast<msghdr*>(&header), const_cast<cmsghdr*>(c))) {
-    // IPv4 tells the type of service in one byte, all others are whole numbers.
+    // The kernel reports the IPv4 type of service in one byte, and all others as int.
     if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
       out.traffic_class = *CMSG_DATA(c);
       continue;
@@ -53,7 +53,7 @@ bool turn_on(int fd, int level, int option) {
 bool DatagramBuffers::set_up(int fd, bool is_ipv4) {
   (void)turn_on(fd, IPPROTO_UDP, UDP_GRO);  // without it, packets come one by one
   if (is_ipv4) return turn_on(fd, IPPROTO_IP, IP_RECVTOS) && turn_on(fd, IPPROTO_IP, IP_RECVTTL);
-  // RoCE packets may have no checksum over IPv6 either (annex A17.3.2).
+  // RoCE packets may have no checksum over IPv6, too (annex A17.3.2).
   return turn_on(fd, IPPROTO_IPV6, IPV6_RECVTCLASS) &&
          turn_on(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT) && turn_on(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX);
 }

@@ -18,7 +18,7 @@
 namespace softhca::port {
 namespace {
 
-/// Of a socket that is given nothing but what ICMP tells.
+/// Receive buffer of a socket that receives only ICMP errors.
 constexpr int kErrorBytes = 64 << 10;
 
 template <class T>
@@ -26,9 +26,9 @@ bool set(int fd, int level, int option, const T& value) {
   return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/// "Don't fragment" is set, whatever was heard of paths: what is too long for one is lost, and who
-/// sends forged ICMP cannot make paths narrow. With any other of these settings the kernel chooses
-/// the identification of IPv4 itself, which the ICRC covers.
+/// Sets "don't fragment", whatever ICMP reported about paths. A packet that is too long for a path
+/// is lost, and forged ICMP cannot narrow paths. With any other of these settings the kernel
+/// chooses the IPv4 identification itself, which the ICRC covers.
 bool set_up_sender(int fd, bool is_ipv4, unsigned interface_index) {
   if (is_ipv4) {
     ip_mreqn out{};
@@ -41,7 +41,7 @@ bool set_up_sender(int fd, bool is_ipv4, unsigned interface_index) {
          set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface_index));
 }
 
-/// Where a packet goes, and how, by its headers.
+/// Destination and settings of a packet, from its headers.
 struct Way {
   Gid destination;
   bool is_ipv4 = false;
@@ -67,7 +67,7 @@ Way way_of(std::span<const std::byte> head, std::size_t network) {
   return way;
 }
 
-/// Appends to the control messages at `to`; returns where they end.
+/// Appends to the control messages at `to`; returns their end.
 template <class T>
 std::byte* put(std::byte* to, int level, int type, T value) {
   cmsghdr header{};
@@ -79,7 +79,7 @@ std::byte* put(std::byte* to, int level, int type, T value) {
   return to + CMSG_SPACE(sizeof value);
 }
 
-/// Null: it is none of an IP packet.
+/// Returns the error of an IP packet; null: `header` has none.
 const sock_extended_err* error_in(const msghdr& header) {
   const cmsghdr* c = CMSG_FIRSTHDR(&header);
   const bool is_error =
@@ -154,7 +154,7 @@ void DatagramQueue::add(const Train& train) {
   std::byte* end = beside;
   end = way.is_ipv4 ? put(end, IPPROTO_IP, IP_TOS, way.traffic_class)
                     : put(end, IPPROTO_IPV6, IPV6_TCLASS, way.traffic_class);
-  // The kernel takes no 0 in IPv4.
+  // The kernel rejects 0 in IPv4.
   if (!way.is_ipv4)
     end = put(end, IPPROTO_IPV6, IPV6_HOPLIMIT, way.hop_limit);
   else if (way.hop_limit != 0)
@@ -172,16 +172,17 @@ void DatagramQueue::add(const Train& train) {
   for (const iovec& piece : train.pieces) pieces_[used_++] = piece;
 }
 
-/// How many messages from `first` on go by the same socket.
+/// Returns how many messages from `first` on use the same socket.
 std::size_t DatagramQueue::run_at(std::size_t first) const {
   std::size_t end = first + 1;
   while (end < count_ && messages_[end].socket == messages_[first].socket) ++end;
   return end - first;
 }
 
-/// What ICMP has told of earlier packets comes as the failure of a later one, which was not sent:
-/// it is sent again, once more even where ICMP tells more than is looked at here. Anybody can send
-/// it.
+/// Sends the queued messages. The kernel reports an ICMP error about an earlier packet as the
+/// failure of a later message, which it does not send; so flush() sends that message again. Any
+/// host can send ICMP errors, so flush() reads a limited number of them; beyond it, a message is
+/// sent once more.
 void DatagramQueue::flush() {
   unsigned errors_left = kMostErrors;
   std::size_t repeated = kMessages;  // none yet
@@ -209,7 +210,7 @@ void DatagramQueue::count_sent(const Message& message) {
   room_.sent(counters_.count_sent(message.packets, message.head_length, message.bytes));
 }
 
-/// The kernel did not take the message.
+/// Handles a message that the kernel refused.
 void DatagramQueue::handle_refusal(std::size_t at, int error, unsigned& errors_left) {
   const Message& message = messages_[at];
   if (error == EAGAIN || error == ENOBUFS) room_.refused();
@@ -218,9 +219,10 @@ void DatagramQueue::handle_refusal(std::size_t at, int error, unsigned& errors_l
   counters_.dropped.add(message.packets);
 }
 
-/// The kernel did not take the train: it takes none by this way, or packets so long. Only the first
-/// packet can go alone; the ICRC of the others covers the identification that they would have got.
-/// EMSGSIZE does not end trains, since ICMP may have brought it.
+/// Handles a train that the kernel refused, because it takes no trains on this path, or no packets
+/// of this length. Only the first packet can be sent alone: the ICRC of the others covers the
+/// identification that they would have had in the train. EMSGSIZE does not end the use of trains,
+/// because ICMP may have caused it.
 void DatagramQueue::send_first(std::size_t at, int error, unsigned& errors_left) {
   Message& message = messages_[at];
   msghdr header = headers_of_messages_[at].msg_hdr;
@@ -248,7 +250,7 @@ void DatagramQueue::send_first(std::size_t at, int error, unsigned& errors_left)
   count_sent(message);
 }
 
-/// Counts what waits in the socket's queue of errors. True: there was something from ICMP.
+/// Counts the errors in the socket's error queue. True: ICMP caused at least one.
 bool DatagramQueue::take_errors(int fd, unsigned& left) {
   bool any = false;
   for (; left != 0; --left) {

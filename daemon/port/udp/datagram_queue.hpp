@@ -1,4 +1,4 @@
-// What UDP sockets are to send: packets and trains, handed to the kernel many at a time.
+// Packets and trains that UDP sockets send, many in one system call.
 #pragma once
 
 #include <sys/socket.h>
@@ -18,8 +18,8 @@
 
 namespace softhca::port {
 
-/// One socket for each source port of KernelHeaders; they receive nothing. One thread drives it;
-/// counters may be read by any.
+/// Has one socket for each source port of KernelHeaders; they receive nothing. One thread drives
+/// it; any thread may read the counters.
 class DatagramQueue {
  public:
   static constexpr std::size_t kFlows = KernelHeaders::kFlows;
@@ -28,20 +28,21 @@ class DatagramQueue {
     Counter unreachable, path_too_narrow;
   };
 
-  /// Sockets bound to `address`, each to a port of the kernel's choice. Error: the address is not
-  /// the kernel's, or no socket is to be had.
+  /// Opens sockets bound to `address`, each to a port that the kernel chooses. Error: the kernel
+  /// does not own the address, or provides no socket.
   static Expected<Sockets> open(const Gid& address, unsigned interface_index);
 
-  /// `sockets`: of open(), with the same `interface_index`.
+  /// `sockets`: result of open() with the same `interface_index`.
   DatagramQueue(Sockets sockets, unsigned interface_index);
 
   const KernelHeaders& headers() const { return headers_; }
-  /// No room for a further train of `pieces`: to be flushed first.
+  /// True if another train of `pieces` does not fit before a flush().
   bool is_full(std::size_t pieces) const {
     return count_ == kMessages || used_ + pieces > pieces_.size();
   }
-  /// The bytes of the frame or the pieces stay as they are until flush(). REQUIRES: not full. What
-  /// is no RoCE packet, or has a source port that is none of headers(), is dropped.
+  /// Queues a frame or train. Drops packets that are not RoCE, or have a source port that is not in
+  /// headers(). REQUIRES: not full; the bytes of the frame or the pieces do not change until
+  /// flush().
   void add(std::span<const std::byte> frame);
   void add(const Train& train);
   void flush();
@@ -53,7 +54,7 @@ class DatagramQueue {
 
  private:
   static constexpr std::size_t kMessages = 64;
-  /// ICMP errors that are looked at during one flush.
+  /// Most ICMP errors that one flush reads.
   static constexpr unsigned kMostErrors = 64;
 
   struct Message {
@@ -61,7 +62,7 @@ class DatagramQueue {
     /// Traffic class, hop limit, size of segments.
     alignas(cmsghdr) std::array<std::byte, 3 * CMSG_SPACE(sizeof(int))> beside;
     std::size_t socket = 0;
-    std::size_t head_length = 0;  ///< of the frame that it stands for
+    std::size_t head_length = 0;  ///< of the frame that the message carries
     std::uint32_t bytes = 0;      ///< behind the head
     std::uint32_t segment = 0;
     std::uint32_t packets = 1;

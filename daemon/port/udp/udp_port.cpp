@@ -12,7 +12,7 @@
 namespace softhca::port {
 namespace {
 
-/// Of a socket that sends nothing.
+/// Send buffer of a socket that sends nothing.
 constexpr int kLeastBytes = 1;
 
 Expected<UniqueFd> open_receiver(const Gid& address, unsigned interface_index) {

@@ -1,4 +1,4 @@
-// A port on UDP sockets: for users without any privilege. The kernel finds neighbours and routes.
+// A port on UDP sockets, for users without privileges. The kernel resolves neighbours and routes.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ struct UdpPortOptions {
   std::uint32_t mtu = 0;
 };
 
-/// It sends RoCE packets of its address, and no other frames; see KernelHeaders.
+/// Sends RoCE packets of its address, and no other frames; see KernelHeaders.
 class UdpPort final : public SocketPort<DatagramBuffers, DatagramQueue> {
  public:
-  /// Error: no interface of the kernel's has the address, or somebody else has its UDP port 4791.
+  /// Opens the port. Error: no interface of the kernel has the address, or another process has its
+  /// UDP port 4791.
   static Expected<std::unique_ptr<Port>> open(const UdpPortOptions& options);
 
   const KernelHeaders* kernel_headers() const override { return &out().headers(); }

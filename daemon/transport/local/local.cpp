@@ -9,7 +9,7 @@ namespace softhca::transport {
 namespace {
 
 constexpr unsigned kMessagesPerTurn = 32;
-/// The largest piece of a message that is moved by repeated steps, in bytes.
+/// Largest piece of a message that repeated steps move, in bytes.
 constexpr std::uint32_t kPiece = 64 << 10;
 
 }  // namespace
@@ -47,7 +47,7 @@ bool Local::transmit(LocalLink& link, const LocalUpcalls& up, Time now, std::uin
   return true;
 }
 
-/// Moves the oldest request on.
+/// Advances the oldest request.
 Local::Step Local::step(Turn& turn) {
   const Request& request = queue_.front();
   const LocalPeer* peer = turn.link.find_peer();
@@ -57,14 +57,14 @@ Local::Step Local::step(Turn& turn) {
     if (!moving_) return begun;
   }
   if (draws_receive(request.kind) && !turn.link.has_drawn()) {
-    // The peer was reset in the middle of the message.
+    // The peer was reset during the message.
     start_over();
     return Step::kPolling;
   }
   return move(turn, *peer, request);
 }
 
-/// The checks at the first packet of a message. It is moving then, waits, or has ended.
+/// Runs the checks of the first packet of a message. The message then moves, waits, or has ended.
 Local::Step Local::begin(const Turn& turn, const LocalPeer& peer, const Request& request) {
   peer.events.raise_event(AsyncEvent::kCommunicationEstablished);
   if (awaits_response(request.kind) && attributes_.max_rd_atomic == 0)
@@ -83,7 +83,7 @@ Local::Step Local::set_moving(const Turn& turn, const Request& request) {
   return Step::kGoOn;
 }
 
-/// What a responder checks before it draws a receive.
+/// Runs the checks that a responder makes before it draws a receive.
 Verdict Local::check(const LocalPeer& peer, const Request& request) const {
   if (attributes_.xrc)
     if (const Verdict chosen = peer.memory.choose_receive_queue(request.xrc_srq);
@@ -99,7 +99,8 @@ Verdict Local::check(const LocalPeer& peer, const Request& request) const {
 }
 
 Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& request) {
-  // A receive whose message broke off (the sender was reset, or it did not fit) serves the next.
+  // A receive is used for the next message if its own was aborted (sender reset, or receive too
+  // short).
   if (!turn.link.has_drawn()) {
     const LocalLink::Draw drawn = turn.link.draw();
     if (drawn == LocalLink::Draw::kUnusable) return wait_for_peer(turn);
@@ -123,7 +124,7 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
 
 Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& request) {
   if (!turn.link.may_go_on()) return Step::kPolling;
-  // An atomic runs whole, or it would run twice.
+  // An atomic runs in one piece, otherwise it would run twice.
   const bool whole = is_indivisible(request.kind);
   const std::uint32_t left = request.length - offset_;
   const std::uint32_t bytes =
@@ -168,12 +169,12 @@ Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request
   return end(turn, Verdict::kOk);
 }
 
-/// The peer answers with a fatal NAK: both ends go to the error state. UC: the message is lost, and
-/// who tries many keys ends the peer's queue pair.
+/// Acts as if the peer answered with a fatal NAK: both ends go to the error state. UC: the message
+/// is lost, and a sender that tries many keys ends the peer's queue pair.
 Local::Step Local::refuse(const Turn& turn, const LocalPeer& peer, Verdict verdict) {
   std::optional<AsyncEvent> event;
   if (verdict == Verdict::kRemoteOperation) {
-    // The peer's own receive is to blame: its consumer learns the cause there (IBA 9.9.3).
+    // The peer's own receive is the cause: its consumer is notified there (IBA 9.9.3).
     peer.receives.complete_receive({.verdict = Verdict::kLocalProtection});
   } else if (!reliable_) {
     const bool access = verdict == Verdict::kRemoteAccess;

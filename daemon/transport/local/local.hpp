@@ -1,16 +1,16 @@
-// Messages between two connected queue pairs of one daemon, of RC, XRC or UC: from the memory of
-// one process to that of the other in one copy, with the checks, errors, waits and retries that
-// the wire would bring.
+// Messages between two connected queue pairs of one daemon, of RC, XRC or UC. One copy moves the
+// data from the memory of one process to that of the other, with the checks, errors, waits and
+// retries of the wire.
 //
-// The sending end does it all: it looks for its peer, draws the peer's receive, copies, and
-// completes at both ends. A long message moves a piece per turn, so that it holds nobody up; what
-// was checked at its beginning is checked again for every piece, since queue pair and regions may
-// be gone by then.
+// The sending end does all the work: it finds its peer, draws the peer's receive, copies, and
+// completes at both ends. A long message moves one piece per turn, so that it does not delay
+// others. Each piece repeats the checks of the beginning, because the queue pair and regions may be
+// gone by then.
 //
-// A request is in one of three states: ready (nothing of it has happened), moving (the checks are
-// done, the receive is drawn), waiting (for the peer, as when packets go unanswered, for a receive
-// of it, as after an RNR NAK, or for its rates). tests/unit/transport/local_states.approved has
-// what each event does in each of them.
+// A request is in one of three states. Ready: nothing has happened. Moving: the checks are done and
+// the receive is drawn. Waiting: for the peer, as if packets were unanswered; for a receive, as
+// after an RNR NAK; or for the peer's rates. tests/unit/transport/local_states.approved lists the
+// effect of each event in each state.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace softhca::transport {
 
-/// What local delivery uses of the end that sends, beside the link.
+/// The upcalls of the sending end, in addition to the link.
 struct LocalUpcalls {
   template <std::derived_from<CompletionSink> All>
   LocalUpcalls(All& all) : commands(all), events(all) {}
@@ -34,13 +34,13 @@ class Local {
  public:
   enum class State : std::uint8_t { kReady, kMoving, kWaiting };
 
-  /// As Requester::open().
+  /// Like Requester::open().
   void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
   /// `reliable`: RC or XRC, else UC.
   void configure(const RcAttributes& attributes, bool reliable);
-  /// Forgets all requests without completing them.
+  /// Drops all requests without completing them.
   void reset();
-  /// A local message has no packets.
+  /// A local message has no packets and no PSN.
   void reset_sender(Psn) { reset(); }
   void reset_receiver(Psn) {}
   void expire(const LocalUpcalls&, Time) {}
@@ -50,39 +50,40 @@ class Local {
   }
 
   bool idle() const { return queue_.empty(); }
-  /// The request at hand. REQUIRES: !idle().
+  /// Returns the current request. REQUIRES: !idle().
   const Request& oldest() const { return queue_.front(); }
   /// REQUIRES: the send queue has room for it.
   void start(const Request& request) { queue_.push(request); }
-  /// Executes requests, up to `budget` in what LocalLink::charge() counts. True when it could go on
-  /// right away, or looks again in the next poll step for what it waits for.
+  /// Executes requests, up to `budget` in units of LocalLink::charge(). Returns true if it could
+  /// continue right away, or must poll in the next step.
   bool transmit(LocalLink& link, const LocalUpcalls& up, Time now, std::uint32_t budget);
-  /// True: it waits for its peer, which only time or the peer can end: nothing happens before
-  /// deadline(), and then transmit() is to be called. Without a request (see withdraw()) it ends as
-  /// soon as one is needed to go on.
+  /// True if it waits for its peer: nothing happens before deadline(), or before the peer wakes it;
+  /// then call transmit(). Without a request (see withdraw()) the wait ends when a request is
+  /// needed to go on.
   bool is_held() const { return sleeping_; }
-  /// When transmit() wants to be called again; kNever when it does not wait.
+  /// Returns when transmit() is to be called again; kNever if it does not wait.
   Time deadline() const {
     return wait_ != Wait::kNone && (sleeping_ || !queue_.empty()) ? wait_until_ : kNever;
   }
-  /// Forgets all requests and calls visit(pcb) for each, oldest first; how long and how often it
-  /// has waited stays. REQUIRES: is_held(), so that nothing of them has happened.
+  /// Withdraws all requests and calls visit(pcb) for each, oldest first. The duration and number of
+  /// its waits stay. REQUIRES: is_held(), so that no request has begun.
   template <class Visit>
   void withdraw(Visit&& visit) {
     abandon(visit);
   }
-  /// None waits for those before it, as all are done in order; one that waits for its peer is held.
+  /// Does nothing: requests are executed in order, so none waits for earlier ones unless it is
+  /// held.
   template <class Visit>
   void withdraw_unsent(Visit&&) {}
-  /// As withdraw(), whatever has happened of the requests; reset() or flush() follows.
+  /// Like withdraw(), in any state; reset() or flush() must follow.
   template <class Visit>
   void abandon(Visit&& visit) {
     while (!queue_.empty()) visit(queue_.pop());
   }
-  /// Completes everything with kFlushed.
+  /// Completes all requests with kFlushed.
   void flush(const LocalUpcalls& up);
 
-  /// In requests.
+  /// Returns the progress in requests.
   SendProgress progress() const {
     return {.obstacle = obstacle(), .unsent = queue_.size(), .outstanding = queue_.size()};
   }
@@ -93,12 +94,12 @@ class Local {
 
  private:
   enum class Step : std::uint8_t {
-    kGoOn,      ///< begun, or ended: look at the queue again
-    kPolling,   ///< waits, and the next poll step may bring what it waits for
-    kSleeping,  ///< waits for its deadline, or to be called
+    kGoOn,      ///< begun or ended: check the queue again
+    kPolling,   ///< waits for something that the next poll step may find
+    kSleeping,  ///< waits for its deadline or a call
   };
   enum class Wait : std::uint8_t { kNone, kPeer, kReceive, kRate };
-  /// What one call of transmit() works with.
+  /// Arguments of one call of transmit().
   struct Turn {
     LocalLink& link;
     const LocalUpcalls& up;
@@ -119,12 +120,12 @@ class Local {
   Step wait_for_rate(const Turn& turn, const LocalPeer& peer, const Request& request);
   Step set_moving(const Turn& turn, const Request& request);
   void pause(Time now, Wait what, Duration wait);
-  /// Waiting for what the peer would tell by packets, or by their absence.
+  /// True if it waits for what packets of the peer, or their absence, would report.
   bool waits_for_peer() const { return wait_ == Wait::kPeer || wait_ == Wait::kReceive; }
   SendObstacle obstacle() const;
   void tell_waiting(const LocalUpcalls& up);
   bool wants_request(LocalLink& link, const LocalUpcalls& up, Time now);
-  /// The oldest request is as if it had just been started.
+  /// Resets the oldest request to its state at the start.
   void start_over();
 
   RcAttributes attributes_;
@@ -135,12 +136,12 @@ class Local {
   // The oldest request.
   bool moving_ = false;
   Wait wait_ = Wait::kNone;
-  bool sleeping_ = false;         ///< waiting, and the last transmit() saw no use in looking again
+  bool sleeping_ = false;         ///< waiting, and polling is of no use
   std::uint8_t rnr_retries_ = 0;  ///< used up
   std::uint8_t retries_ = 0;      ///< used up
   std::uint32_t offset_ = 0;      ///< bytes moved
-  std::uint32_t piece_ = 0;       ///< being moved: bytes for which the link was busy; 0: none
-  std::uint32_t told_ = 0;        ///< requests of which CompletionSink knows that they wait
+  std::uint32_t piece_ = 0;       ///< piece for which the link was busy, in bytes; 0: none
+  std::uint32_t told_ = 0;        ///< requests reported to CompletionSink as waiting
   Time waiting_since_{};
   Time wait_until_{};
 };

@@ -1,20 +1,20 @@
-// Local delivery: a peer that is not there, has no receive, or takes no more by its rates; memory
-// that is slow to reach.
+// Local delivery: waits for a peer that is absent, has no receive, or is at its rate limit, and for
+// memory that is slow to reach.
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/local/local.hpp"
 
 namespace softhca::transport {
 namespace {
 
-// A receive that is missing often comes within microseconds: for so long every poll step looks,
-// then only the timer of the RNR wait does.
+// A missing receive often comes within microseconds. Every poll step checks for it during this
+// time; afterwards only the timer of the RNR wait does.
 constexpr Duration kPollForReceive = std::chrono::microseconds(50);
-// How often to look for a peer when the timeout attribute says "never".
+// How often to check for a peer if the timeout attribute is "never".
 constexpr Duration kPeerInterval = std::chrono::milliseconds(10);
 
 }  // namespace
 
-/// As if packets went unanswered: UC does not notice, RC times out.
+/// Handles an absent peer, as if packets were unanswered: UC does not notice, RC times out.
 Local::Step Local::wait_for_peer(const Turn& turn) {
   if (!reliable_) return end(turn, Verdict::kOk);
   if (waits_for_peer() && turn.now < wait_until_) return Step::kSleeping;
@@ -32,8 +32,8 @@ Local::Step Local::wait_for_peer(const Turn& turn) {
   return Step::kSleeping;
 }
 
-/// Receiver not ready: UC drops the message, RC waits as long as the peer's attribute says and
-/// tries as often as its own does (IBA 9.7.5.2.8). A receive posted meanwhile is taken at once.
+/// Handles a missing receive: UC drops the message. RC waits as long as the peer's attribute says,
+/// and tries as often as its own says (IBA 9.7.5.2.8). A receive posted meanwhile is used at once.
 Local::Step Local::wait_for_receive(const Turn& turn, const LocalPeer& peer) {
   if (!reliable_) {
     turn.up.events.count(Count::kReceiveDropped);
@@ -47,13 +47,13 @@ Local::Step Local::wait_for_receive(const Turn& turn, const LocalPeer& peer) {
     ++rnr_retries_;
     pause(turn.now, Wait::kReceive, wait);
   }
-  // It must sleep at some time even when each of its turns comes after the RNR wait: until then it
+  // It must sleep eventually, even if each of its turns comes after the RNR wait: until then it
   // holds PCBs.
   return turn.now - waiting_since_ < kPollForReceive ? Step::kPolling : Step::kSleeping;
 }
 
-/// The rates of the peer, or memory of either end: UC drops the message, RC waits for its turn. It
-/// is called then.
+/// Handles the rate limit of the peer, or slow memory of either end: UC drops the message, RC waits
+/// until it is called.
 Local::Step Local::wait_for_rate(const Turn& turn, const LocalPeer& peer, const Request& request) {
   if (!reliable_) {
     peer.events.count(Count::kRateDropped);
@@ -86,8 +86,8 @@ SendObstacle Local::obstacle() const {
   return SendObstacle::kNone;
 }
 
-/// The oldest request waits for the peer, and the others for that one: they need nothing of the
-/// daemon's meanwhile.
+/// Reports that the oldest request waits for the peer, and the others for that one: they need no
+/// resources of the daemon meanwhile.
 void Local::tell_waiting(const LocalUpcalls& up) {
   if (told_ == queue_.size()) return;
   told_ = queue_.size();
@@ -95,8 +95,8 @@ void Local::tell_waiting(const LocalUpcalls& up) {
     up.commands.request_sent(pcb);
 }
 
-/// After withdraw(): a missing receive shows without a request, and makes it wait again, and so
-/// does its turn at the peer's rates; any other outcome needs one.
+/// True if a request is needed after withdraw(). A missing receive is found without a request and
+/// starts another wait, and so is the wait for the peer's rates. All other outcomes need a request.
 bool Local::wants_request(LocalLink& link, const LocalUpcalls& up, Time now) {
   if (wait_ == Wait::kRate) return !link.waits_for_rate();
   if (now < wait_until_) return false;

@@ -1,10 +1,10 @@
-// A process that keeps the memory of its session busy when the daemon seals it: it writes to it
-// from a page that is not there until somebody says so (userfaultfd), so that the kernel holds the
-// lock that sealing needs.
+// Keeps the memory of its session busy while the daemon seals it. The process writes to that memory
+// from a page that is absent until the process provides it (userfaultfd). Meanwhile the kernel
+// holds the lock that sealing needs.
 //
 // usage: busy SOCKET
-// Says "held" when the lock is held and a request waits for it; goes on with the end of its input,
-// and says "answered" when the request is. Exit code 77: userfaultfd is not allowed here.
+// Says "held" when the lock is held and a request waits for it. Goes on when its input ends, and
+// says "answered" when the request is answered. Exit code 77: userfaultfd is not allowed here.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ using scribble::die;
 
 constexpr std::size_t kPage = 4096;
 
-/// A page that makes whoever touches it wait.
+/// A page that blocks each access until it is provided.
 class AbsentPage {
  public:
   AbsentPage() : faults_(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC))) {

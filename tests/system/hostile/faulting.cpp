@@ -1,9 +1,9 @@
-// A program of plain verbs that has a page of a file sent, which its server does not give away
-// (held_file.cpp), so that whoever reaches the memory waits.
+// A program of plain verbs that sends a page of a file that its server withholds (held_file.cpp).
+// Each access to that memory blocks.
 //
 // usage: faulting DEVICE FILE
-// Says "failed" when the message has failed, goes on with the end of its input, and says "served"
-// when such a message has arrived.
+// Says "failed" when the message has failed. Goes on when its input ends, and says "served" when
+// such a message has arrived.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
-// A file system with one file, "page", of 4096 zeros, which nobody gets to read until the input of
+// A file system with one file, "page", of 4096 zeros. Reads of the file block until the input of
 // this program ends.
 //
 // usage: held-file FOLDER
-// Says "touched" when somebody waits for the file.
+// Says "touched" when a process waits for the file.
 #define FUSE_USE_VERSION 31
 #include <fuse.h>
 #include <sys/stat.h>

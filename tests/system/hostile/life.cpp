@@ -86,7 +86,8 @@ abi::CommandHeader Life::compose(const Queue& queue, std::array<std::byte, 256>&
 
 void Life::post() {
   Queue& queue = queues_[below(static_cast<std::uint32_t>(queues_.size()))];
-  // As a program does, mostly: what has failed is set up anew, what is full is left alone.
+  // Mostly acts as a program does: connects a failed queue pair anew, and posts nothing to a full
+  // queue.
   if (queue.failed && !one_in(4)) return connect(queue);
   std::array<std::byte, 256> payload;
   const abi::CommandHeader header = compose(queue, payload);
@@ -102,7 +103,8 @@ void Life::post() {
   if (!by_vcb || !hand_over(header, payload)) ring_doorbell(queue);
 }
 
-/// Through a VCB: in two pieces, handed over before, between or after them. False: none is free.
+/// Writes the command to a VCB in two pieces, and hands the VCB over before, between or after them.
+/// False if no VCB is free.
 bool Life::hand_over(const abi::CommandHeader& header, const std::array<std::byte, 256>& payload) {
   const std::uint64_t all = session_.vcbs >= 64 ? ~std::uint64_t{0} : (1ull << session_.vcbs) - 1;
   const std::uint64_t pieces = random_() & abi::kAllSegments;

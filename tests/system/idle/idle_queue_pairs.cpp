@@ -1,6 +1,6 @@
-// Makes reliable connected queue pairs that never send anything, connected to nobody in particular
-// at another address, with reads and atomics allowed each way. Says "idle" and stays until its
-// standard input ends.
+// Makes reliable connected queue pairs that never send anything. Each is connected to an arbitrary
+// queue pair number at another address, with reads and atomics allowed each way. The program says
+// "idle" and stays until its standard input ends.
 //
 // usage: idle-queue-pairs DEVICE GID-INDEX PEER-ADDRESS COUNT DEPTH READS
 #include <arpa/inet.h>

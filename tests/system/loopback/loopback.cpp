@@ -90,7 +90,8 @@ void check_moderation(const Loopback& l) {
   }
 }
 
-/// Zeros come from the null region in the middle of a message, and what goes there is dropped.
+/// Checks that a null region supplies zeros in the middle of a message, and discards data written
+/// to it.
 void check_null_region(const Loopback& l, char* memory) {
   constexpr std::uint32_t kPart = 1000;
   constexpr std::uint32_t kHole = 7777;

@@ -1,14 +1,13 @@
-// What programs see of memory registration.
+// What programs see of memory registration. usage: memory DEVICE ...
 //
-// usage: memory DEVICE twice MEGABYTES   registers so much, and the same again
-//        memory DEVICE idle PAGES        registers and deregisters so many pages that lie apart,
-//        and
-//                                        makes queues; stays until its standard input ends
-//        memory DEVICE apart PAGES       registers so many, all at once
-//        memory DEVICE advice PAGES      does to registered memory what programs do to memory
-//        memory DEVICE sessions GID      registers memory in two sessions and uses it in both
-//        memory DEVICE stack BYTES       registers as much of a stack, which is to be refused
-//        memory DEVICE small-stack GID   uses verbs in a thread with a stack of 16 KiB
+// twice MEGABYTES   registers this much, and the same again.
+// idle PAGES        registers and deregisters this many separate pages, and makes queues.
+//                   Stays until its standard input ends.
+// apart PAGES       registers this many separate pages, all at once.
+// advice PAGES      does to registered memory what programs do to memory.
+// sessions GID      registers memory in two sessions and uses it in both.
+// stack BYTES       registers this much of a stack, which must be refused.
+// small-stack GID   uses verbs in a thread with a stack of 16 KiB.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -97,7 +96,7 @@ void leave_idle(const char* device, std::size_t pages) {
   make_queues(pd->context, pd, 16);
   make_queues(pd->context, pd, 60000);  // of segments of their own
   make_queues(open_device(device), pd, 16);
-  // What has been given up meanwhile is registered as if it had not.
+  // Memory that was given up meanwhile can be registered again.
   deregister(register_apart(pd, memory, pages));
   std::puts("idle");
   std::fflush(stdout);

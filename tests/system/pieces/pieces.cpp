@@ -1,5 +1,5 @@
-// Commands of the ibv_wr_ calls that are long in the making: two at a time, one that waits while
-// others are posted, many that are given up, and, at the end, some that are never finished.
+// Builds commands slowly with the ibv_wr_ calls. Two are built at a time, one waits while others
+// are posted, and many are aborted. At the end, some are never finished.
 //
 // usage: pieces DEVICE GID-INDEX
 #include <unistd.h>
@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
   finish(one);
   expect_written(one, 0, 4711);
 
-  // Given up, more often than there are buffers; what is posted next is not what was given up.
+  // Aborts more commands than there are buffers. The next command must not contain an aborted one.
   for (std::uint64_t i = 0; i < kMany; ++i) {
     begin(one, 0, 1);
     if (i % 2 == 0) go_on(one, 0);

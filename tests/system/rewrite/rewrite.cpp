@@ -1,7 +1,7 @@
-// A program overwrites its buffers at the moment of their completions, those of inline data as soon
-// as they are posted. The peer must get what was there when they were posted, however often the
-// adapter has read it (mechanism B6), and nothing may be written to a buffer that was read into
-// once its completion is there. Two processes, one of which sends; they meet over TCP.
+// A program overwrites its buffers at the moment of their completions, and buffers of inline data
+// as soon as they are posted. The peer must get the content at the time of the post, however often
+// the adapter has read it (mechanism B6). The adapter must not write to the target of an RDMA read
+// after the completion of the read. Two processes, one of which sends, meet over TCP.
 //
 // usage: rewrite DEVICE GID-INDEX ROUNDS PORT [ADDRESS]
 #include <algorithm>

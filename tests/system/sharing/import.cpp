@@ -1,10 +1,11 @@
 // Two processes with one protection domain and its regions, by ibv_import_device() and its kin.
 //
 // usage: import DEVICE GID-INDEX SOCKET export|use|refused
-//   export   makes the objects, and hands a copy of its device file to each who connects to SOCKET,
-//            until it is told that it is to end
-//   use      writes to and from the other's memory, while it lives and afterwards
-//   refused  is given the file, too, and gets at nothing
+//
+//   export   makes the objects, and sends a copy of its device file to each process that
+//            connects to SOCKET, until one of them tells it to end.
+//   use      writes to and from the exporter's memory, while the exporter lives and afterwards.
+//   refused  receives the file, too, but can use nothing.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -82,7 +83,7 @@ void use_in_a_child(const ibv_context* context, const Offer& offer) {
 int make_objects(const char* device, const char* path) {
   sockaddr_un address;
   const int listener = unix_socket(path, address);
-  umask(0);  // whoever is to be refused connects, too
+  umask(0);  // the process to be refused connects, too
   expect(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
              listen(listener, 4) == 0,
          path);

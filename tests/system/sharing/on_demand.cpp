@@ -14,7 +14,7 @@
 namespace {
 
 constexpr std::size_t kBytes = 1 << 20;
-// Where nobody else maps anything while we do not.
+// No other code maps memory here while this test has unmapped its own.
 constexpr std::uintptr_t kFarAway = std::uintptr_t{1} << 40;
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND;
 

@@ -1,6 +1,6 @@
-// Queue pairs whose receivers are not ready, each with a full send queue, beside one whose receiver
-// is: that one goes on, and each of them when its receiver is ready. Two processes, one of which
-// sends; they meet over TCP.
+// Queue pairs with full send queues and receivers that are not ready, beside one with a receiver
+// that is ready. That one must make progress, and each other one as soon as its receiver is ready.
+// Two processes, one of which sends, meet over TCP.
 //
 // usage: stalled DEVICE GID-INDEX QUEUE-PAIRS PORT [ADDRESS]
 #include <unistd.h>
@@ -15,8 +15,8 @@ namespace {
 constexpr int kDepth = 256;
 constexpr int kChain = 16;  // longer than what goes into collect buffers
 constexpr int kMostStalled = 4096;
-// So many go on one after the other, so that what each receives can be looked at; more go on at
-// once.
+// Up to this many go on one after the other, so that the test can check what each receives. More
+// than that go on at once.
 constexpr std::size_t kOneByOne = 64;
 
 struct End {

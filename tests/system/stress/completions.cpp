@@ -44,8 +44,8 @@ bool Completions::poll() {
                "number " + std::to_string(found[i].qp_num));
       continue;
     }
-    // The opcode of a completion with an error cannot be relied upon; the number of its command
-    // says whose it is.
+    // The opcode of a completion with an error is not valid. The top bit of wr_id tells a receive
+    // from a send.
     const bool receive = (found[i].wr_id >> 63) != 0;
     (receive ? boxes->second.receives : boxes->second.sends)->push_back(found[i]);
   }

@@ -1,6 +1,7 @@
-// Datagrams by address handles that come and go, to queue pairs and to a multicast group whose
-// members change: each arrives once, in order and unchanged, where its handle pointed when it was
-// posted, or, where the path loses some, not at all.
+// Datagrams by address handles that are made and destroyed, to queue pairs and to a multicast group
+// with changing members. Each datagram must arrive once, in order and unchanged, at the destination
+// that its handle had when it was posted. Where the path loses packets, a datagram may be lost
+// instead.
 #include <arpa/inet.h>
 
 #include <cstring>
@@ -127,8 +128,8 @@ class DatagramWorker : public Worker {
     settle();
   }
 
-  /// By a handle of an address that is nobody's, which goes while they are under way; the next one
-  /// may be taken for it.
+  /// Sends by a handle of an unused address, and destroys the handle while the datagrams are under
+  /// way. The adapter must not confuse the next handle with it.
   void send_astray() {
     ibv_gid nobody = stage_.to.device.gid;
     nobody.raw[15] ^= 0x40;

@@ -10,7 +10,7 @@
 
 namespace softhca::stress {
 
-/// Ends a round. What is the same each time is `what()`; the rest is told once.
+/// Ends a round. `what()` is the same each time. The detail varies and is reported once.
 class Fault : public std::runtime_error {
  public:
   explicit Fault(const std::string& what, std::string detail = {})

@@ -1,6 +1,6 @@
-// A connection within the process, from one queue pair to another, and the model of it: what has
-// been posted, what has completed, and what therefore is where in memory. Nothing that was posted
-// may happen once the queue pairs have been reset or destroyed.
+// A connection within the process, from one queue pair to another, and its model: the posted
+// commands, the completed ones, and the resulting content of memory. No posted command may take
+// effect once the queue pairs have been reset or destroyed.
 #pragma once
 
 #include <cstdint>

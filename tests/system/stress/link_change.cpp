@@ -1,4 +1,4 @@
-// What is done to a connection while commands are under way.
+// Changes to a connection while commands are under way.
 #include <algorithm>
 #include <thread>
 
@@ -8,7 +8,8 @@ namespace softhca::stress {
 
 void Link::reset() {
   count("commands under way at a reset", commands_.size() - completed_);
-  // What is in a network still arrives until the receiver is reset.
+  // Packets in a network still arrive until the receiver is reset. So the sender may be reset first
+  // only if both ends are at one station.
   if (&from_ == &to_ && random_.below(4) != 0) return reset_sender_first();
   ibv_qp* ends[] = {sender_.get(), receiver_.get()};
   if (random_.below(2) == 0) std::swap(ends[0], ends[1]);
@@ -16,7 +17,7 @@ void Link::reset() {
   start_anew();
 }
 
-/// The sender is as new, and ready, while its receiver still is what it was.
+/// Resets the sender and makes it ready again, while its receiver keeps its state.
 void Link::reset_sender_first() {
   const Terms terms = choose_terms();
   to_state(sender_.get(), IBV_QPS_RESET);
@@ -44,8 +45,8 @@ void Link::start_anew() {
   connect();
 }
 
-/// At once after each other, so that what is posted may still be on its way to the adapter when the
-/// queue pair is as new.
+/// Resets repeatedly without a pause, so that posted commands may still be on their way to the
+/// adapter when the queue pair has been reset.
 void Link::reset_often() {
   for (unsigned times = random_.between(1, 8); times > 0; --times) {
     if (room() != 0) post(room());
@@ -127,7 +128,7 @@ void Link::drain() {
   to_state(sender_.get(), IBV_QPS_RTS);
 }
 
-/// Never below what is posted, or below the limit that is armed.
+/// Resizes, but never below the number of posted receives or the armed limit.
 void Link::resize_shared_receive_queue() {
   const auto least =
       static_cast<std::uint32_t>(std::max({posted_.size() + late_, limit_, std::size_t{depth_}}));
@@ -138,7 +139,7 @@ void Link::resize_shared_receive_queue() {
   count("receives under way at a resize", posted_.size());
 }
 
-/// Never below what may be waiting in it.
+/// Resizes a queue, but never below the number of entries that may wait in it.
 void Link::resize() {
   if (srq_ && random_.below(2) == 0) return resize_shared_receive_queue();
   Completions* const queue = random_.below(2) == 0 ? sends_ : receives_;

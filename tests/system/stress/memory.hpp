@@ -1,5 +1,5 @@
-// Memory whose every byte has a value that is known: slots that are blank, each with a value of its
-// own address, but for what the model has put into them.
+// Memory in which every byte has a known value. The bytes of a blank slot follow from its address;
+// the model records what it has put into the others.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace softhca::stress {
 
-/// What a command carries follows from its number.
+/// Writes the payload of a command, which follows from its number.
 void write_pattern(std::byte* to, std::size_t bytes, std::uint64_t number);
-/// Index of the first byte that differs from the pattern, or `bytes`.
+/// Returns the index of the first byte that differs from the pattern, or `bytes`.
 std::size_t match_pattern(const std::byte* at, std::size_t bytes, std::uint64_t number);
 
 class Slots {

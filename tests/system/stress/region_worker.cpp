@@ -242,7 +242,8 @@ class RegionWorker : public Worker {
   static Key key_of(const Enrolled& enrolled) { return {enrolled.region->rkey, enrolled.range}; }
   static Key key_of(const Bound& bound) { return {bound.key, bound.range}; }
 
-  /// A key that is nobody's allows nothing, unless it has been given again.
+  /// Returns what the key allows now. A stale key allows nothing, unless the adapter has assigned
+  /// it again.
   Key current(Key key) const {
     for (const Enrolled& enrolled : regions_)
       if (enrolled.region->rkey == key.key) return key_of(enrolled);
@@ -252,7 +253,8 @@ class RegionWorker : public Worker {
     return key;
   }
 
-  /// After a failure, of which an event has told. Windows of type 2 are their queue pair's.
+  /// Resets the queue pair after a failure. A remote access error must have raised an event.
+  /// Windows of type 2 belong to their queue pair and go with it.
   void reconnect(ibv_wc_status failure) {
     if (failure == IBV_WC_REM_ACCESS_ERR)
       station_.watch.await(loop_->qp(), IBV_EVENT_QP_ACCESS_ERR);

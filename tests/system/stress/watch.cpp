@@ -58,7 +58,7 @@ void Watch::run() {
     ibv_async_event event{};
     if (ibv_get_async_event(context_, &event) != 0) continue;
     take(event);
-    // Until then nobody can have destroyed it.
+    // ibv_destroy_qp() waits for this acknowledgement, so take() has found the queue pair alive.
     ibv_ack_async_event(&event);
   }
 }

@@ -3,13 +3,14 @@
 // usage: waiting DEVICE GID-INDEX QUEUE-PAIRS neighbour ADDRESS
 //        waiting DEVICE GID-INDEX QUEUE-PAIRS fence PORT [ADDRESS]
 //
-// neighbour: they send to an address that nobody has, and wait for its link address.
-// fence: each reads a word of its peer's, and writes it, fenced, to all others; so they wait for
-// the reads while the peer says nothing. Two processes, one of which sends; they meet over TCP, and
-// say so: "connected". A line of input lets the one that sends begin; in the end it looks at what
-// it finds at its peer.
+// neighbour: the queue pairs send to an address that no host has, and wait for its link address.
+// fence: each queue pair reads a word of its peer, and writes it, fenced, to all others. So the
+// writes wait for the reads while the peer is silent. Two processes, one of which sends, meet over
+// TCP and say "connected". A line of input lets the sender begin. At the end, the sender checks the
+// memory of its peer.
 //
-// It says "posted" when all is posted, and ends when it is killed or all is done.
+// The program says "posted" when all commands are posted. It ends when all is done or when it is
+// killed.
 #include <unistd.h>
 
 #include <algorithm>

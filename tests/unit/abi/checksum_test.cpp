@@ -70,7 +70,7 @@ TEST(Checksum, EverySingleBitIsNoticed) {
   ASSERT_TRUE(c.matches());
   auto* bytes = reinterpret_cast<std::byte*>(&c.header);
   for (std::size_t bit = 0; bit < kCommandHeaderBytes * 8; ++bit) {
-    // A length beyond the payload is refused before anybody sums.
+    // A length beyond the payload is refused before the checksum is computed.
     if (bit / 8 == offsetof(CommandHeader, payload_bytes) + 1) continue;
     bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     EXPECT_FALSE(c.matches()) << "bit " << bit;

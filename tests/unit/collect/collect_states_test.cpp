@@ -1,7 +1,7 @@
-// Every state that a few VCBs of two tenants, one of them with two levels, can bring a pool of
-// three PCBs into, breadth first, and a pool of two whose guarantees change at any moment: no PCB
-// and no VCB is in two places, what is free is free, sums add up, and who is below its guarantee
-// gets one.
+// Searches, breadth first, every state that a few VCBs of two tenants, one with two levels, can
+// bring a pool of three PCBs into. A second pool has two PCBs, and its guarantees change at any
+// moment. No PCB and no VCB may be in two places. The counts of free, used and guaranteed PCBs must
+// add up. A class below its guarantee must get a PCB.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -69,7 +69,7 @@ class State {
     return key;
   }
 
-  /// Is it sure to get one?
+  /// True if the class must get a PCB.
   bool is_due(QosClassId id) const {
     return pool.group(id).pcbs.below_guarantee() && pool.quota().overdrawn() == 0;
   }
@@ -95,7 +95,7 @@ class State {
     std::uint32_t promised = 0;
     for (const QosClassId id : groups) {
       promised += pool.group(id).pcbs.guaranteed.value();
-      if (id == groups[3]) continue;  // what levels have beyond their own is in it
+      if (id == groups[3]) continue;  // includes what its levels have beyond their guarantees
       std::uint32_t held = 0;
       for (std::uint32_t p = 0; p < pool.size(); ++p)
         held += pool.state(PcbId(p)).use != PcbUse::kFree && pool.state(PcbId(p)).group == id;
@@ -163,7 +163,7 @@ class Search {
     reach(s);
   }
 
-  /// Nobody loses a PCB; a refusal changes nothing.
+  /// Changes guarantees. No holder may lose a PCB, and a refusal must change nothing.
   void resize(const State& from) {
     for (const QosClassId id : from.groups)
       for (std::uint32_t amount = 0; amount <= from.pool.size(); ++amount) {

@@ -19,7 +19,7 @@ namespace softhca::collect {
 namespace {
 
 constexpr unsigned kHeader = abi::kCommandHeaderBytes / abi::kSegmentBytes;
-constexpr unsigned kSmall = 16;  ///< segments of the commands whose subsets are all tried
+constexpr unsigned kSmall = 16;  ///< segments of the commands for which all subsets are tried
 
 unsigned used_segments(std::uint32_t payload_bytes) {
   return kHeader + (payload_bytes + abi::kSegmentBytes - 1) / abi::kSegmentBytes;
@@ -99,7 +99,7 @@ class Kicks : public testing::Test {
     std::memcpy(command.data() + offsetof(abi::CommandHeader, payload_bytes), &bytes, sizeof bytes);
   }
 
-  /// The command whose segments `arrived` have come, after one kind of kick.
+  /// Collects the segments `arrived` of the command, with or without an explicit kick.
   Pcb collect(std::uint64_t arrived, bool explicit_kick) {
     const PcbId pcb = *controller.begin(VcbId(0));
     std::memset(pool.pcb(pcb).bytes(), 0xee, sizeof(Pcb));
@@ -107,7 +107,7 @@ class Kicks : public testing::Test {
     for (unsigned segment = 0; segment < abi::kSegments; ++segment) {
       std::array<std::byte, abi::kSegmentBytes> piece{};
       const bool here = (arrived >> segment & 1) != 0;
-      // Without an explicit kick what is not written has to be written as zeros.
+      // Without an explicit kick, the process must write the unused segments as zeros.
       if (!here && explicit_kick) continue;
       if (here) std::memcpy(piece.data(), command.data() + segment * piece.size(), piece.size());
       progress = add_piece(controller, pool, pcb, segment, piece);

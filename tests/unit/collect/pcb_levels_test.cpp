@@ -168,8 +168,8 @@ TEST(PcbLevels, ALevelLeavesWhenItHoldsNothing) {
   EXPECT_EQ(pool.quota().unallocated(), 8u);
 }
 
-// Groups come, go and change while PCBs are taken and given back, against a model that knows of
-// each PCB who has it and counts the rest anew.
+// Adds, removes and changes groups while PCBs are allocated and freed. The model records the holder
+// of each PCB and counts the rest anew.
 class Churn {
  public:
   explicit Churn(unsigned seed)

@@ -252,8 +252,8 @@ TEST(PcbPool, ALateGroupWaitsForDedicatedPcbsToDrain) {
   EXPECT_TRUE(pool.allocate_dedicated(b));
 }
 
-// Against a model that finds a PCB by counting: same verdicts, no PCB handed out twice, and
-// whoever is below its guarantee is never refused.
+// Compares with a model that finds a PCB by counting. The verdicts must be the same, no PCB may be
+// handed out twice, and a group below its guarantee must never be refused.
 TEST(PcbPool, AgreesWithANaiveModel) {
   std::mt19937 random(6);
   for (int round = 0; round < 40; ++round) {

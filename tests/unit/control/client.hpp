@@ -55,7 +55,7 @@ class Daemon {
   }
   ~Daemon() { worker.stop(); }
 
-  /// As a reload that changes the settings of the first tenant: change(settings).
+  /// Changes the settings of the first tenant by change(settings), as a reload does.
   template <class Change>
   void reconfigure(Change&& change) {
     resource::Config changed = adapter.config;
@@ -99,7 +99,7 @@ class ProcessEnd {
   void put(Operation operation, std::span<const std::byte> body) {
     put(request_record(operation, ++tag_, body));
   }
-  /// The reply: 0 or an errno value, the body in `out`; -1: none came.
+  /// Receives a reply, with its body in `out`. Returns 0 or its errno value, or -1 without a reply.
   int receive(std::vector<std::byte>& out) {
     fds_.clear();
     std::optional<ReplyRecord> reply = receive_reply(socket_.get(), MSG_DONTWAIT);
@@ -144,7 +144,7 @@ class Client : public ProcessEnd {
 
   VcbHolder vcb_holder() { return session_->vcb_holder(); }
 
-  /// Sends a record as it is. False: the session is over.
+  /// Sends a record without changes. Returns false if the session is over.
   bool send(std::span<const std::byte> record) {
     put(record);
     return serve();
@@ -173,7 +173,7 @@ class Client : public ProcessEnd {
     }
   }
 
-  /// A request and its reply; the reply must have the size of Out when it is no error.
+  /// Sends a request and receives its reply. A reply without an error must have the size of Out.
   template <class Out = abi::HandleBody, class In>
   int ask(Operation operation, const In& request, Out* out = nullptr) {
     const bool registers =

@@ -1,5 +1,5 @@
-// A descriptor whose last close waits: a TCP connection with bytes that its peer does not take, and
-// SO_LINGER.
+// A descriptor that blocks its last close: a TCP connection with SO_LINGER and unread bytes at its
+// peer.
 #pragma once
 
 #include <arpa/inet.h>
@@ -36,9 +36,9 @@ class Lingering {
   }
 
   int get() const { return socket_.get(); }
-  /// Our copy goes: the last one is the one that was passed.
+  /// Closes our copy. The copy that was passed is then the last one.
   void let_go() { socket_.reset(); }
-  /// Closes that wait come back.
+  /// Lets blocked closes return.
   void end() { peer_.reset(); }
 
  private:

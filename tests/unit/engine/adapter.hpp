@@ -12,7 +12,7 @@
 
 namespace softhca::engine {
 
-/// Remembers events; refuses them while `full`, as a process does that reads none.
+/// Records events. Refuses them while `full`, as for a process that reads no events.
 class RecordingSink final : public EventSink {
  public:
   struct Async {
@@ -34,7 +34,7 @@ class RecordingSink final : public EventSink {
     return true;
   }
 
-  /// How often `type` was told of `element`.
+  /// Returns how many events of `type` were reported for `element`.
   std::size_t count(EventType type, std::uint64_t element) const {
     std::size_t n = 0;
     for (const Async& event : async) n += event.type == type && event.element == element;
@@ -75,12 +75,12 @@ class Adapter {
 
   Tenant& add_tenant(const std::string& name, const Gid& gid, std::optional<PortId> port = {},
                      const TenantOptions& options = {});
-  /// A level of the tenant, with TVLs of its own.
+  /// Adds a level with its own TVLs to the tenant.
   Level& add_level(Tenant& tenant, const std::string& name, const TenantOptions& options = {});
   /// `gid` is answered for on a /24 of its own.
   void add_port(std::unique_ptr<port::Port> port, const Gid& gid);
 
-  /// No command, buffer or credit is held by anybody. (Buffers still collecting count as held.)
+  /// Expects that no command, buffer or credit is in use. Buffers still collecting count as in use.
   void expect_idle();
 
   RecordingSink sink;
@@ -102,14 +102,14 @@ class World {
     return *adapters.back();
   }
 
-  /// One poll step of each. True when any had work.
+  /// Runs one poll step of each engine. Returns true if any had work.
   bool step(Duration tick = std::chrono::microseconds(1));
   void steps(unsigned n) {
     while (n-- > 0) step();
   }
-  /// Steps for that long, leaping over the time in which nothing is due.
+  /// Steps for `duration`, and skips the time in which nothing is due.
   void run_for(Duration duration);
-  /// Steps until `done` holds; false when it has not after `limit`.
+  /// Steps until `done` holds. Returns false if it does not hold after `limit`.
   template <class Done>
   bool run_until(Done&& done, Duration limit = std::chrono::seconds(10)) {
     const Time end = now + limit;

@@ -15,7 +15,7 @@ class AddressesTest : public BothWays {
     if (!local()) a.adapter.engine.ports()[0]->neighbours->add_address({address(9), 24, true});
   }
 
-  /// The table of `a`, whose first entry is what its queue pairs get.
+  /// Sets the address table of `a`. Queue pairs get its first entry.
   void set_table(const std::vector<Gid>& now, const std::vector<Gid>& former) {
     const std::optional<PortId> port = local() ? std::nullopt : std::optional(PortId(0));
     std::vector<Tenant::Address> addresses, before;

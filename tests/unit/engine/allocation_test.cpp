@@ -1,6 +1,5 @@
-// Poll steps take no memory from the heap: once each mechanism has been used, a step neither
-// allocates by operator new nor by malloc, which that calls. Of its own binary, as it replaces
-// malloc.
+// Poll steps allocate no heap memory: after the first use of each mechanism, a step calls neither
+// operator new nor malloc. This test is a binary of its own because it replaces malloc.
 #include <execinfo.h>
 #include <unistd.h>
 
@@ -263,7 +262,7 @@ TEST_P(Steps, OfSharedReceiveQueues) {
   });
 }
 
-/// Neighbours that nobody has asked for, from the first on.
+/// Sends to neighbours that are not resolved yet. Already the first datagram allocates nothing.
 TEST_P(Steps, OfDatagramsToNobody) {
   pair.qa = &pair.a->make_qp(*pair.ca, *pair.ca, {.type = QpType::kUd});
   bring_up_datagram(*pair.a, *pair.qa, 1);

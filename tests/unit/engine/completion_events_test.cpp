@@ -227,7 +227,7 @@ TEST_F(EventParts, AProgramWithMuchUnderWayIsToldOfManyAtOnce) {
   EXPECT_EQ(told(), 1u) << "nobody competes";
 }
 
-/// Whatever list it stands in, a queue that goes leaves nothing behind.
+/// A queue that is removed leaves nothing in any of the lists that it can be in.
 TEST_F(EventParts, QueueGoesInEveryState) {
   EventNotifier notifier(sink, cpu.classes());  // without its thread: what it has stays there
   completions.notify_by(&notifier);

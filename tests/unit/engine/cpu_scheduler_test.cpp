@@ -195,7 +195,7 @@ TEST_F(MeasuredTurns, TheTimeOfAPieceOfWorkIsDividedByWhatItCountsAs) {
 TEST_F(MeasuredTurns, WhatIsDoneForAnotherInATurnIsItsOwn) {
   QueuePair &qp = make(0), &waits = make(1);
   cpu.make_ready(waits);
-  cpu.make_ready(qp);  // who comes is the first
+  cpu.make_ready(qp);  // the newly ready queue pair is served first
   ASSERT_TRUE(cpu.begin());
   cpu.add(4000 - kRunCost);
   cpu.charge(sessions[1], 1000);
@@ -212,7 +212,7 @@ TEST_F(MeasuredTurns, WorkForTheSameClassIsMeasuredTogether) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(cpu.begin());
     time += 3000;
-    cpu.finished(qp, true);  // nobody else waits
+    cpu.finished(qp, true);  // no other queue pair waits
   }
   EXPECT_EQ(time_of(0), 0u);
   cpu.begin_work(QosClassId(1));
@@ -277,7 +277,7 @@ TEST_F(MeasuredTurns, WhatComesOfTurnsThatWentFirstDefersNone) {
   std::map<const QueuePair*, std::uint64_t> times{{&make(0), 5000}, {&make(1), 5000}};
   for (const auto& qp : pairs) cpu.make_ready(*qp);
   for (int i = 0; i < 2000; ++i) {
-    cpu.charge_first(tenants[0], QosClassId(0), 100);
+    cpu.charge(tenants[0], QosClassId(0), 100, true);
     time += 20000;
     cpu.end_work();
     serve_by_time(2, times);

@@ -209,7 +209,8 @@ TEST_F(DatagramControlTest, AnswersWithWhatHasComeSinceTheFirstQuestion) {
   EXPECT_EQ(first->mark, 9u);
   EXPECT_TRUE(first->counts);
   EXPECT_EQ(first->packets, 0u);
-  // Also those that nobody gets; not those of others, of another class, and to the daemon.
+  // The answer also counts datagrams to an unknown queue pair. It does not count those of another
+  // sender, of another traffic class, or to the daemon.
   for (const Qpn number : {to.qp.qpn, Qpn(0x777777)}) arrive(datagram_to(number, kQkey), payload);
   arrive(datagram_to(to.qp.qpn, kQkey), payload, {.source = address(77)});
   arrive(datagram_to(to.qp.qpn, kQkey), payload, {.traffic_class = 0x20});
@@ -222,7 +223,7 @@ TEST_F(DatagramControlTest, AnswersWithWhatHasComeSinceTheFirstQuestion) {
   EXPECT_EQ(second->bytes, 200u);
 }
 
-/// Or whoever asks in the place of a peer would keep that from its answers.
+/// Otherwise a host that forges a peer's address could use up the answers of that peer.
 TEST_F(DatagramControlTest, EachQuestionHasAnAnswer) {
   for (std::uint64_t id = 1; id < 10; ++id) EXPECT_TRUE(ask(id, kFar)) << id;
 }
@@ -235,7 +236,8 @@ TEST_F(DatagramControlTest, NobodyIsAskedWhenTheLastAskerHasGone) {
   EXPECT_FALSE(datagram_control.is_asked());
 }
 
-/// Those who ask now keep their places, whoever else comes; who asks no more makes room.
+/// Hosts that still send probes keep their entries while others arrive. A host that stops sending
+/// them loses its entry.
 TEST_F(DatagramControlTest, AddressesThatAreMadeUpTakeNoPlacesAway) {
   const auto first = ask(1, kFar);
   ASSERT_TRUE(first);

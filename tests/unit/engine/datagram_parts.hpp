@@ -73,13 +73,13 @@ class DatagramParts : public QpParts {
       demux.receive(binding, frame);
     });
   }
-  /// Everybody who has work has turns, and packets go.
+  /// Serves all queue pairs that have work, and sends their packets.
   void run() {
     execution.start_commands();
     for (int i = 0; i < 10 && driver.run_ready() != 0; ++i) execution.start_commands();
     packets.finish_batch();
   }
-  /// What has arrived at the far host.
+  /// Returns the headers of the packet that has arrived at the far host.
   wire::Headers next_sent() {
     const auto sent = far.receive();
     EXPECT_EQ(sent.size(), 1u);

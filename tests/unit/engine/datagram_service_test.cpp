@@ -117,7 +117,7 @@ TEST_P(Services, WhatNobodyRegisteredForIsDiscarded) {
 TEST_P(Services, ResponsesAreAnothersThanRequests) {
   Datagram response = datagram(1);
   response.payload[kMethodOffset] = std::byte{0x81};
-  ASSERT_TRUE(sender().send(response));  // nobody's
+  ASSERT_TRUE(sender().send(response));  // no client is registered for it
   pair.run_for(std::chrono::milliseconds(100));
   ASSERT_TRUE(receiver().pool().register_client(
       client_key(tenant_b().id, class_selector(kClass, true)), "responses"));
@@ -159,7 +159,7 @@ TEST_P(Services, AnotherQueuePairHasClientsByTheNumberThatDatagramsBeginWith) {
   out.peer = kProgramQueuePair.qpn;
   out.qkey = kProgramQueuePair.qkey;
   out.length = 9;
-  for (const std::uint8_t last : {4, 9, 5}) {  // to one, to nobody, to the other
+  for (const std::uint8_t last : {4, 9, 5}) {  // to one, to no client, to the other
     const bool four = last == 4;
     out.payload[0] = std::byte{four};
     out.payload[1] = std::byte{static_cast<std::uint8_t>(four ? 2 : 0)};
@@ -221,7 +221,7 @@ TEST_P(Services, AWrongKeyOrLengthIsNotTaken) {
   EXPECT_EQ(receiver().counters().bad_length.value(), 1u);
 }
 
-/// What cannot be reached keeps nobody else's datagrams waiting.
+/// Datagrams to an unreachable neighbour do not delay datagrams to other hosts.
 TEST_P(Services, AnUnknownNeighbourHoldsUpNobody) {
   for (unsigned i = 0; i < 200; ++i) ASSERT_TRUE(sender().send(datagram(1, 77)));
   ASSERT_TRUE(sender().send(datagram(2)));
@@ -250,7 +250,7 @@ TEST_P(Services, AStormOfOneClassTakesNoMoreBuffersThanItsOwn) {
   EXPECT_TRUE(came);
 }
 
-/// Tenants whose programs send to who is not there, on a network with room for many.
+/// Tenants send to hosts that do not exist, on a network with a large address range.
 class MadeUpNeighbours : public Services {
  protected:
   MadeUpNeighbours() { neighbours().add_address({address(1), 8, true}); }

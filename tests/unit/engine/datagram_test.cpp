@@ -140,7 +140,7 @@ TEST_P(Ud, ANewAddressHandleIsNoneOfBefore) {
 }
 
 TEST_P(Ud, DrainsInSqd) {
-  // Nobody answers for this address on the wire: the datagram waits for a while.
+  // On the wire no host has this address: the datagram waits for a while.
   Work work = datagram(8);
   work.address_handle = a.make_ah(address(9));
   for (int i = 0; i < 3; ++i) a.post(*qa, work);

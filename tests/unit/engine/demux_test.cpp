@@ -1,4 +1,4 @@
-// Packets that have come: whose they are, without an engine.
+// Assigns received packets to queue pairs and services. These tests need no engine.
 #include "daemon/engine/demux.hpp"
 
 #include "tests/unit/engine/datagram_parts.hpp"

@@ -16,7 +16,7 @@ class DispatchTest : public Parts {
     ASSERT_EQ(scheduler.ring(schedule::QpSlot(qp.qp.slot), sequence_end),
               schedule::RingVerdict::kAccepted);
   }
-  /// All PCBs that are not dedicated are somebody's.
+  /// Allocates all PCBs that are not dedicated.
   std::vector<PcbId> use_up() {
     std::vector<PcbId> taken;
     while (const auto pcb = pcbs.allocate(tenant.qos_class)) taken.push_back(*pcb);

@@ -32,7 +32,7 @@ class FarEnd {
   }
 
   PortBinding& binding() { return *binding_; }
-  /// What has come, without address resolution: those questions are answered.
+  /// Returns the received frames. Answers address resolution requests instead of returning them.
   std::vector<Bytes> receive() {
     neighbour::Neighbours neighbours({.mac = port_->mac()},
                                      [this](std::span<const std::byte> answer) { put(answer); });

@@ -199,7 +199,7 @@ struct Side {
 };
 class InjectedPackets : public testing::TestWithParam<Side> {
  protected:
-  /// Of what a sends to b, at either end.
+  /// Injects a fault into packets from a to b, at the end that the parameter selects.
   const Fault& inject(Faulty& test, FaultTerms terms) {
     terms.direction = GetParam().sent ? FaultDirection::kSent : FaultDirection::kReceived;
     terms.port = PortId(0);

@@ -61,7 +61,7 @@ class Flood : public ::testing::TestWithParam<int> {
     std::uint32_t posted = 0, done = 0;
   };
 
-  /// Doorbells that say nothing new, as many as fit.
+  /// Rings doorbells that announce no new commands, as many as fit.
   void ring_all() {
     for (Flooder& f : flooders)
       while (f.process->header().doorbell_producer - f.process->header().doorbell_consumer <
@@ -95,7 +95,8 @@ class Flood : public ::testing::TestWithParam<int> {
   Buffer* to = nullptr;
 };
 
-// A step takes in a portion, the last of which may run over, and who posts little is the first.
+// A step collects one portion; its last doorbell may exceed the limit. The process that posts least
+// is served first.
 TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
   constexpr std::uint32_t kMost = (kSparse.ingress + kCommandCost) / kDoorbellCost;
   for (int round = 0; round < 100; ++round) {
@@ -105,15 +106,15 @@ TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
     pair.step();
     ASSERT_TRUE(a.vcb_free(0)) << round;
     ASSERT_TRUE(pair.run_until([&] { return pair.ca->poll().has_value(); }));
-    if (round >= 10) {  // that there is competition is known by then
+    if (round >= 10) {  // the engine has detected competition by then
       ASSERT_LE(doorbells_taken() - before, kMost) << round;
     }
   }
 }
 
-// A command waits for the rest of the piece under way when it comes, for the portions taken in,
-// brought back and fetched in one step, each running over by one, and for the piece whose turn it
-// was.
+// A command waits for the rest of the piece that is being processed when it arrives. It also waits
+// for the portions that one step collects, brings back and fetches, each exceeded by at most one
+// entry. Last it waits for the piece that had the next turn.
 TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
   constexpr std::uint64_t kMessage = 2048;  ///< more than the steps of a message count
   constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunCost;
@@ -162,8 +163,8 @@ class BesideLargeWrites {
   std::uint32_t posted_ = 0, done_ = 0;
 };
 
-// Doorbells that come to nothing are work too. Beside a tenant that always has some, they are taken
-// in as far as the share of who rings them goes.
+// Doorbells without new commands are work too. Beside a tenant that always has work, the engine
+// processes them only within the share of the tenant that rings them.
 TEST_P(Flood, OfDoorbellsIsPaidForByWhoRings) {
   EXPECT_NEAR(BesideLargeWrites(*pair.b).work_of(c, pair, [&] { ring_all(); }), 1, 0.01);
 }

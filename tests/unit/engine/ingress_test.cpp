@@ -166,7 +166,7 @@ TEST_F(IngressTest, ACommandThatWaitsForARateBecomesADoorbell) {
       1u);
 }
 
-// Of a tenant's: what the first leaves of the burst is all that comes in.
+// The rate limit of a tenant: the engine collects only as many commands as the burst allows.
 TEST_F(IngressTest, VcbsStayWhereTheyAreWhenTheRateOfTheTenantIsUsedUp) {
   rates.set(tenant.rate, {.messages_per_second = 1000, .burst_messages = 2});
   for (std::uint32_t i = 0; i < 4; ++i) hand_over(i, command(i));

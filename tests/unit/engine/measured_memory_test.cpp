@@ -1,4 +1,4 @@
-// What is a wait for a process's memory, and what is work.
+// MeasuredMemory reports waits for a process's memory, but not processor time.
 #include "daemon/engine/measured_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kAccess = std::chrono::milliseconds(2);
 
-/// Memory that takes its time.
+/// Memory with slow accesses: they sleep, or use processor time.
 class Slow final : public memory::ProcessMemory {
  public:
   Verdict read(std::span<iovec>, std::span<iovec>) override {

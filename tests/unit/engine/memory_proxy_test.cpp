@@ -145,7 +145,7 @@ TEST(MemoryProxy, WhatItClosesKeepsItsTenantAlone) {
   std::uint64_t word = 0;
   std::uint64_t there = 7;
   ASSERT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk);
-  // A process has sent something else, whose close waits, and goes.
+  // A process sends a descriptor with a close that blocks, and ends.
   control::Lingering lingering(1000);
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);

@@ -1,4 +1,5 @@
-// Steps of queue pairs whose memory a process reaches: the engine goes on meanwhile.
+// Steps of queue pairs that reach their memory through the memory proxy. The engine goes on while
+// the proxy makes an access.
 #include "daemon/engine/memory_waits.hpp"
 
 #include <gtest/gtest.h>
@@ -296,8 +297,8 @@ TEST_P(ReachedMemory, Read) {
   EXPECT_EQ(proxy.waited, Duration::zero());
 }
 
-/// What the peer sends goes into memory that is reached by a process, and what comes back is from
-/// there, by a send and by a read.
+/// The peer's memory is reached through the proxy: sends arrive in it, and it is the source of
+/// sends and reads in the other direction.
 TEST_P(ReachedMemory, SendsBothWays) {
   Buffer& back = a.make_buffer(kBytes);
   for (unsigned round = 0; round < 5; ++round) {

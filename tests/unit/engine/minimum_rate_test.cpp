@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kMinimumBuffer = 64 << 10;
 constexpr std::uint64_t kMinimum = 500'000'000;  ///< bytes a second; a copy takes 1/8 ns for each
 
-/// Queue pairs whose send queues are never empty.
+/// Queue pairs that always have commands in their send queues.
 class Load {
  public:
   Load(Process& near, Process& far, int queue_pairs, std::uint32_t size)

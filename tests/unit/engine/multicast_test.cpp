@@ -1,4 +1,4 @@
-// Multicast groups: who gets a copy of a datagram, and who is or stays a member.
+// Multicast groups: which queue pairs get a copy of a datagram, and which are members.
 #include "abi/control.hpp"
 #include "tests/unit/engine/pair.hpp"
 
@@ -193,7 +193,7 @@ TEST(MulticastBounds, GroupsOfAQueuePairAndMembersOfATenant) {
   EXPECT_TRUE(members.back()->attach());
 }
 
-/// Two ports of one adapter on the same network: nobody is left out, nobody gets two copies.
+/// Two ports of one adapter on the same network: each member gets exactly one copy.
 TEST(MulticastPorts, OneCopyForEach) {
   World world;
   auto [left, right] = port::MemoryPort::make_pair();

@@ -1,5 +1,4 @@
-// Null regions: what is read from them is zeros, what is written to them is dropped, and no peer
-// reaches them.
+// Null regions: reads return zeros, writes are dropped, and peers cannot reach them.
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {

@@ -101,7 +101,7 @@ TEST_P(Order, DoorbellOverManyCommands) {
 
 INSTANTIATE_TEST_SUITE_P(Engine, Order, ::testing::Values(Way::kLocal, Way::kWire), way_name);
 
-/// No PCB is to be had: the commands take the way of doorbells, and nobody notices (A5).
+/// All PCBs are in use: commands take the doorbell path, without a visible difference (A5).
 class SendQueueMode : public Order {
  protected:
   SendQueueMode() : Order({.pcbs = 1, .shared = false}) {}

@@ -1,5 +1,5 @@
-// Doorbells beyond what the daemon keeps: they wait in the memory of their processes, nothing is
-// lost or comes out of order, and only who floods has to wait (mechanisms B3 to B5).
+// Doorbells that exceed the daemon's queue wait in the memory of their processes. None is lost or
+// reordered, and only the tenant that floods waits (mechanisms B3 to B5).
 #include <map>
 #include <random>
 #include <set>
@@ -20,7 +20,7 @@ EngineLimits few_places(std::uint32_t places = 4) {
   return limits;
 }
 
-/// A process whose queue pairs are connected to those of another.
+/// A process with queue pairs connected to those of another process.
 class Overflow : public BothWays {
  protected:
   static constexpr std::uint32_t kPairs = 16;
@@ -158,7 +158,8 @@ TEST_P(Overflow, AtRandomByBothWays) {
   pair.expect_idle();
 }
 
-/// One tenant floods doorbells it cannot get rid of; another one's are served as ever.
+/// One tenant floods doorbells that cannot be served. The engine serves those of another tenant
+/// without delay.
 TEST_P(Overflow, AFloodFillsItsOwnOverflowAlone) {
   Process c(a.adapter, a.adapter.add_tenant("c", address(3)));
   TestCq& cc = c.make_cq();
@@ -180,7 +181,7 @@ TEST_P(Overflow, AFloodFillsItsOwnOverflowAlone) {
   c.end();
 }
 
-/// A tenant that comes when others have the dedicated PCBs gets its part as these come back.
+/// A new tenant gets its part of the dedicated PCBs when the other tenants return theirs.
 TEST_P(Overflow, ANewTenantGetsItsPartOfTheDedicatedPcbs) {
   jam();
   Process c(a.adapter, a.adapter.add_tenant("c", address(3)));
@@ -234,7 +235,8 @@ TEST_P(Overflow, SessionEndsWithDoorbellsOutside) {
   EXPECT_EQ(scheduler().linked(), 0u);
 }
 
-/// What a process writes over its own doorbells costs it those queue pairs and nobody anything.
+/// A process overwrites its own doorbells. Those queue pairs go to the error state; all others are
+/// unaffected.
 TEST_P(Overflow, ScribbledDoorbells) {
   std::mt19937 random(11);
   jam();
@@ -276,7 +278,7 @@ class DedicatedOverflow : public Overflow {
 };
 
 TEST_P(DedicatedOverflow, DoorbellsOfATenantWithoutDedicatedPcbsGoOutside) {
-  for (TestQp* qp : far) b.reset(*qp);  // nobody acknowledges
+  for (TestQp* qp : far) b.reset(*qp);  // the peer acknowledges nothing
   jam();
   EXPECT_EQ(scheduler().linked(a.tenant.qos_class), 0u);
   EXPECT_FALSE(scheduler().has_work());

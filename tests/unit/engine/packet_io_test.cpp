@@ -361,7 +361,7 @@ TEST_F(Packets, ReachTellsWhetherDatagramsCanGo) {
   EXPECT_EQ(packets.reach_of(path), Reach::kReady) << "inside this daemon";
 }
 
-/// The ECN bits are the adapter's to set (RFC 3168), where who sends reacts.
+/// The adapter sets the ECN bits (RFC 3168), but only where the sender reacts to congestion.
 TEST_F(Packets, AreEcnCapableWhereTheSenderReacts) {
   learn();
   const auto codepoint = [&] {
@@ -382,7 +382,7 @@ TEST_F(Packets, AreEcnCapableWhereTheSenderReacts) {
 TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
   learn();
   parameters.mode = CongestionMode::kOn;
-  parameters.min_time_between_cnps = 50;
+  parameters.fixed.min_time_between_cnps = 50;
   qp.state = QpState::kRts;
   const auto bytes = packet();
   wire::ParsedFrame marked;
@@ -401,7 +401,7 @@ TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
   EXPECT_EQ(tenant.counters.congestion.marked_packets.value(), 4u);
 }
 
-/// Anybody can send datagrams, from as many addresses as they like.
+/// Any host can send datagrams, from any number of forged addresses.
 TEST_F(Packets, MarkedDatagramsOfStrangersMakeNoNeighbours) {
   parameters.mode = CongestionMode::kOn;
   qp.type = QpType::kUd;

@@ -1,5 +1,5 @@
-// Two processes of two tenants, in one adapter or in two joined by a link: what holds for one must
-// hold for the other.
+// Two processes of two tenants, in one adapter or in two adapters joined by a link. The same tests
+// must pass in both cases.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class Pair : public World {
     for (const auto& adapter : adapters) adapter->expect_idle();
   }
 
-  /// A connected pair of queue pairs.
+  /// Makes and connects a pair of queue pairs.
   void connect_pair(const Connection& connection = {}, const QpOptions& options = {}) {
     qa = &a->make_qp(*ca, *ca, options);
     QpOptions far = options;
@@ -58,7 +58,7 @@ class Pair : public World {
     EXPECT_TRUE(got) << "no completion";
     return got ? got->status : static_cast<abi::CompletionStatus>(255);
   }
-  /// Nothing is held by commands any more; to be called when all have completed.
+  /// Expects that commands hold nothing any more. Call it when all commands have completed.
   void expect_idle() {
     for (const auto& adapter : adapters) adapter->expect_idle();
     for (Process* process : {a.get(), b.get()})

@@ -1,5 +1,5 @@
-// The parts of an engine through which commands come, without an engine: one process of one tenant
-// with a queue pair of which nothing is executed.
+// The parts of an engine that collect commands, without an engine. One process of one tenant has a
+// queue pair; its commands are not executed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class Parts : public ::testing::Test {
       qos_class = owner.qos_class;
     }
   };
-  /// Of 400 turns of equal cost that two queue pairs compete for, how many the second has.
+  /// Runs 400 turns of equal cost of two competing queue pairs. Returns how many the second gets.
   int turns_of_second(QueuePair& first, QueuePair& second) {
     cpu.make_ready(first);
     cpu.make_ready(second);

@@ -1,4 +1,4 @@
-// Which packets are taken from whom, and what is said of those that are not.
+// Authentication: which packets the engine accepts from which peers, and how it reports the others.
 #include "daemon/engine/peer_authentication.hpp"
 
 #include <gtest/gtest.h>

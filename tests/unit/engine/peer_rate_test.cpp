@@ -1,5 +1,5 @@
-// What peers send to a tenant with a rate of that, and read from it: no more than it says, nothing
-// is lost, and nobody else notices.
+// Rate limits on the data that peers send to a tenant and read from it. Peers stay within the
+// limit, reliable connections lose nothing, and other tenants are unaffected.
 #include <map>
 
 #include "tests/unit/engine/pair.hpp"
@@ -104,7 +104,7 @@ TEST_P(PeerRate, WhatItReadsAndSendsItselfIsNotLimited) {
     }
 }
 
-/// Refused in their middle, too, sends arrive whole and in order.
+/// Sends arrive whole and in order, even if the engine refuses some of their packets.
 TEST_P(PeerRate, SendsArriveWholeAndInOrder) {
   limit(gates.inbound, {.bytes_per_second = 1'000'000, .burst_bytes = 2500});
   std::vector<Buffer*> sent, received;
@@ -267,7 +267,8 @@ class ReadRate : public PeerRate {
       if (more) read(*readers_[got->qpn]);
     }
   }
-  /// Does what is served, after a burst, keep to `rate` bytes a second, and is none of it in vain?
+  /// Expects that, after a burst, the engine serves `rate` bytes a second, and that at most 2 % of
+  /// the served bytes are not used.
   void expect_rate(double rate) {
     go_on(std::chrono::milliseconds(500), true);
     const std::uint64_t before = gates.served.bytes.value();

@@ -25,13 +25,13 @@ class PeerRatesTest : public Parts {
     for (PeerGate* gate : {&inbound, &served}) peer_rates.forget(*gate);
   }
 
-  /// Slots whose turns have come.
+  /// Returns the slots that may go on now.
   std::vector<std::uint32_t> released() {
     std::vector<std::uint32_t> out;
     peer_rates.release([&](std::uint32_t slot) { out.push_back(slot); });
     return out;
   }
-  /// As an engine does it: time passes until the next is due.
+  /// Advances the clock to the next release, and releases, as an engine does.
   std::vector<std::uint32_t> pass() {
     clock.now = std::max(clock.now, peer_rates.next_release());
     return released();
@@ -222,7 +222,7 @@ TEST_F(PeerRatesTest, WithoutTheLimitAllGoOn) {
   EXPECT_FALSE(peer_rates.holds_response(qp.qp));
 }
 
-/// The tenant that is limited goes: those who send to it are not left waiting.
+/// When the limited tenant is removed, the queue pairs that send to it wake.
 TEST_F(PeerRatesTest, WhoWaitsForAGateThatGoesIsWoken) {
   peer_rates.set(inbound, {.messages_per_second = 1, .burst_messages = 1});
   peer_rates.begins(sender.qp, qp.qp, false, 1);

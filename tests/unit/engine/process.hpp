@@ -1,5 +1,5 @@
 // Plays a tenant process: posts into the shared memory exactly as abi/session.hpp and abi/rings.hpp
-// say, and polls completions from it. The control layer's part, making the objects, is played too.
+// say, and polls completions from it. It also makes the objects, as the control layer does.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace softhca::engine {
 
-/// Zeroed, aligned as ring memory is.
+/// Zeroed memory with the alignment of ring memory.
 class RingMemory {
  public:
   explicit RingMemory(std::size_t bytes) : lines_(bytes / sizeof(Line) + 1) {}
@@ -93,7 +93,7 @@ struct TestSrq {
   ReceivePoster ring;
 };
 
-/// Bytes of a tenant, registered.
+/// A registered buffer of a tenant.
 struct Buffer {
   std::vector<std::uint64_t> words;
   std::uint32_t key = 0;
@@ -105,7 +105,7 @@ struct Buffer {
     return {addr() + offset, static_cast<std::uint32_t>(bytes), key};
   }
   abi::ScatterGather all() { return part(0, size); }
-  /// Registers it; `key` is the region's then.
+  /// Registers the buffer and sets `key` to the key of the region.
   void enter(memory::KeyTable& keys, TenantId tenant, memory::PdId pd, std::uint32_t access);
   void fill(unsigned seed) {
     for (std::size_t i = 0; i < size; ++i)
@@ -168,20 +168,21 @@ class Process {
   static constexpr std::uint32_t kVcbs = 4;
 
   Process(Adapter& adapter, Tenant& tenant, std::uint32_t vcbs = kVcbs);
-  /// `level`: of the tenant; null: it is of none.
+  /// `level` is a level of the tenant, or null if the process belongs to none.
   Process(Adapter& adapter, Tenant& tenant, std::uint32_t vcbs, Level* level);
   ~Process() { end(); }
-  /// The session ends, as when the process is killed.
+  /// Ends the session, as when the process is killed.
   void end();
 
   TestCq& make_cq(std::uint32_t entries = 64, int channel = -1);
   TestSrq& make_srq(std::uint32_t entries = 16, std::uint32_t max_sge = 4, XrcDomainId domain = {},
                     TestCq* cq = nullptr);
-  /// One of XRC.
+  /// Makes a shared receive queue of an XRC domain.
   TestSrq& make_srq(XrcDomainId domain, TestCq& cq) { return make_srq(16, 4, domain, &cq); }
   TestQp& make_qp(TestCq& send, TestCq& receive, const QpOptions& options = {});
   void destroy(TestQp& qp);
-  /// To RESET, as a process does it: commands go on to be counted, receives start anew.
+  /// Moves the queue pair to RESET, as a process does. Command numbers continue; receives start
+  /// anew.
   void reset(TestQp& qp);
   void destroy(TestSrq& srq);
   void remove(TestSrq& srq);
@@ -241,15 +242,15 @@ struct Connection {
   std::uint32_t access = Process::kFull;
 };
 
-/// Brings `qp` to RTS (or only to RTR), its peer named by number and address.
+/// Brings `qp` to RTS (or only to RTR). Number and address name its peer.
 void bring_up(Process& process, TestQp& qp, Qpn peer, const Gid& peer_gid,
               const Connection& connection = {}, bool to_send = true);
-/// Both ends to RTS.
+/// Brings both ends to RTS.
 void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& connection = {});
-/// A UD queue pair to RTS.
+/// Brings a UD queue pair to RTS.
 void bring_up_datagram(Process& process, TestQp& qp, std::uint32_t qkey);
 
-/// As a reload sets the policy of a tenant's shared receive queues.
+/// Sets the policy of a tenant's shared receive queues, as a reload does.
 void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy, const SrqRules& rules = {});
 
 Gid address(std::uint32_t host);  ///< 10.0.0.host

@@ -1,16 +1,19 @@
-// All states that two queue pairs with send queues of two commands can bring an engine to, breadth
-// first, with an ordinary PCB and one or two dedicated ones, one place for doorbells and one
-// execution credit for each TVL: from each, the commands of a queue pair that may proceed all
-// complete, whatever keeps the other one, and when that may proceed, too, all do, in order and
-// once, and nothing is held.
+// Visits, breadth first, all engine states that two queue pairs with send queues of two commands
+// can reach. The engine has an ordinary PCB, one or two dedicated PCBs, one place for doorbells and
+// one execution credit for each TVL.
 //
-// With one dedicated PCB a queue pair may have commands on the wire in all PCBs there are. Then the
-// other one goes on when these are acknowledged or their peer counts as silent; else at once.
+// From each state, all commands of a queue pair that may proceed complete, even if the other queue
+// pair is blocked. When that one may proceed too, all commands complete once and in order, and
+// nothing stays in use.
 //
-// The engine is the real one, with all its parts. Since it cannot be copied, a state is the way to
-// it: each is gone again from the idle engine, to which the check brings it back. Two states are
-// the same when the engine shows no difference: what its lists, counts, transports, timers and the
-// memory of the process say, and whose turn comes next.
+// With one dedicated PCB, a queue pair may have commands on the wire in all PCBs. Then the other
+// one proceeds when these are acknowledged or their peer counts as silent; else it proceeds at
+// once.
+//
+// The engine is the real one, with all its parts. It cannot be copied, so a state is stored as the
+// actions that lead to it. They are repeated from the idle engine, to which each check returns. Two
+// states are equal if the engine shows no difference: in its lists, counts, transports and timers,
+// in the memory of the process, and in the queue pair that has the next turn.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -28,7 +31,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint32_t kRing = 2;
-/// Longer than a queue pair waits before it is set aside, or looks for a receive at each step.
+/// Longer than a queue pair waits before it is parked, and longer than it polls for a receive in
+/// each step.
 constexpr Duration kLong = microseconds(60);
 
 /// What a queue pair sends, and what that may wait for.
@@ -74,12 +78,12 @@ class World {
     come_to_rest();
   }
 
-  /// Of each queue pair: a command by either way, a receive, into SQD and back. Of all: a step, a
-  /// step after a long time, a step of the other host.
+  /// Actions for each queue pair: a command by VCB or by doorbell, a receive, and the change to SQD
+  /// and back. Common actions: a step, a step after a long time, and a step of the other host.
   static constexpr unsigned kOfQueuePair = 4;
   unsigned actions() const { return kOfQueuePair * static_cast<unsigned>(ends_.size()) + 3; }
 
-  /// False: not possible here.
+  /// Returns false if the action is not possible in this state.
   bool act(unsigned action) {
     const auto all = kOfQueuePair * static_cast<unsigned>(ends_.size());
     if (action < all) return act(ends_[action / kOfQueuePair], action % kOfQueuePair);
@@ -88,8 +92,8 @@ class World {
     return true;
   }
 
-  /// Of one that has all it needs, while the others may lack everything. False: its commands wait
-  /// for ever.
+  /// True if all commands of a queue pair that has all it needs complete, while the others may lack
+  /// everything. False if its commands wait for ever.
   bool completes(std::size_t which) {
     End& end = ends_[which];
     const auto done = [&] { return end.posted == end.done; };
@@ -113,7 +117,7 @@ class World {
     pair_.expect_idle();
     EXPECT_EQ(a().tenant.counters.set_aside_queue_pairs.value(), 0u);
     EXPECT_EQ(a().tenant.counters.stalled_queue_pairs.value(), 0u);
-    pair_.now += seconds(2);  // what is known of neighbours and loads is forgotten
+    pair_.now += seconds(2);  // entries for neighbours and loads expire
     for (int i = 0; i < 3; ++i) step_all(kLong);
   }
 

@@ -33,7 +33,7 @@ class Proxy {
 
  public:
   explicit Proxy(const AccessBounds& bounds = {}) : Proxy(nullptr, nullptr, bounds) {}
-  /// Of an engine's tenant.
+  /// Uses the counters and waits of an engine's tenant.
   Proxy(MemoryCounters* of, MemoryWaits* in, const AccessBounds& bounds = {})
       : counters(of != nullptr ? *of : own_counters_), waits(in != nullptr ? *in : *own_waits_) {
     auto made =

@@ -1,4 +1,5 @@
-// What is remembered of queue pairs that had trouble, and that nothing is of those that had none.
+// The event history of queue pairs: errors are recorded, and queue pairs without errors take no
+// entry.
 #include "daemon/engine/qp_history.hpp"
 
 #include <regex>
@@ -140,7 +141,7 @@ TEST_F(History, EachQueuePairHasAPlaceAndGivesItBack) {
   }
 }
 
-/// What is counted, and whether it is trouble.
+/// Every count increases its counter. Counts of normal operation add no event to the history.
 TEST_F(History, WhatGoesWellIsNoEvent) {
   using transport::Count;
   const std::set<Count> no_events = {Count::kRetransmittedPackets,  // its cause is one

@@ -1,4 +1,5 @@
-// Tenants, levels, TVLs and queue pairs with a rate: they keep to it, and nobody else notices.
+// Rate limits of tenants, levels, TVLs and queue pairs: they hold, and other tenants are
+// unaffected.
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {

@@ -1,4 +1,4 @@
-// Sessions that end, shared receive queues, events nobody reads.
+// Sessions that end, shared receive queues, and events that no process reads.
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {

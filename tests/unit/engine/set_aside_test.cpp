@@ -1,5 +1,5 @@
-// Queue pairs whose next command cannot be sent yet, though their peers are ready: what is on the
-// wire stays there, and the rest holds nothing that others need.
+// Parked queue pairs: their peers are ready, but the next command cannot be sent yet. Commands on
+// the wire stay there, and the others hold nothing that other queue pairs need.
 #include <algorithm>
 
 #include "tests/unit/engine/pair.hpp"
@@ -158,7 +158,8 @@ TEST_F(Aside, NobodyWaitsForReadsThatWaitForEachOther) {
   for (std::uint32_t i = 0; i < kRing; ++i) EXPECT_EQ(near->words[i], i + 1);
 }
 
-/// What goes on in time is left alone: giving back and fetching again would cost more.
+/// After a short wait the engine does not park the queue pair: giving commands back and fetching
+/// them again would cost more.
 TEST_F(Aside, AShortWaitIsWaited) {
   meet();
   TestQp& qp = make();
@@ -204,7 +205,8 @@ TEST_F(Aside, WhatIsSetAsideCanBeResetOrFlushed) {
   expect_done(reset, 0);
 }
 
-/// What has begun is complete before it has drained, also what was set aside.
+/// The queue pair drains only after all commands that have begun complete, also those of a parked
+/// queue pair.
 TEST_F(Aside, WhatIsSetAsideGoesOnWhileDraining) {
   meet();
   TestQp& qp = make();

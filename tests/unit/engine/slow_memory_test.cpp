@@ -1,4 +1,5 @@
-// A tenant whose memory the engine has waited for too long: its messages wait, and nobody else's.
+// Memory of a tenant is so slow that the engine has waited too long for it. The messages of that
+// tenant wait; those of other tenants do not.
 #include "daemon/engine/slow_memory.hpp"
 
 #include "tests/unit/engine/pair.hpp"
@@ -23,14 +24,14 @@ class SlowMemoryTest : public BothWays {
   }
   ~SlowMemoryTest() { pair.expect_idle(); }
 
-  /// The engine of the tenant has waited for its memory.
+  /// Reports to the tenant's engine a wait of `time` for the memory of the process.
   static void wait_for(Process& process, Duration time) {
     process.adapter.engine.slow_memory().waited(process.tenant, time);
   }
   Work work(abi::Opcode opcode) {
     return {.opcode = opcode, .sge = {from->all()}, .remote_addr = to->addr(), .rkey = to->key};
   }
-  /// How long the message takes, which succeeds.
+  /// Returns how long the message takes. Expects that it succeeds.
   Duration take(abi::Opcode opcode) {
     const Time began = pair.now;
     a.post(*pair.qa, work(opcode));
@@ -38,7 +39,7 @@ class SlowMemoryTest : public BothWays {
     return pair.now - began;
   }
 
-  /// 60 ms, of which 20 are borne, are a hundredth of 4 s.
+  /// Expects a delay of about 4 s: 60 ms of waiting, less the tolerated 20 ms, are 1 % of that.
   void expect_waits_for(Process& slow) {
     for (const abi::Opcode opcode : kBoth) {
       wait_for(slow, milliseconds(60));

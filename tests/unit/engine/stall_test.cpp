@@ -1,4 +1,4 @@
-// Queue pairs whose peers are not ready: they hold nothing that others need, and lose nothing.
+// Queue pairs with peers that are not ready: they hold nothing that others need, and lose nothing.
 #include <algorithm>
 #include <map>
 
@@ -126,7 +126,7 @@ TEST_P(Stall, AStalledQueuePairHoldsNothing) {
   expect_landed();
 }
 
-/// What stands behind the refused message happens once, and after it.
+/// Commands after the refused message are executed once, and after it.
 TEST_P(Stall, EverythingBehindItHappensOnce) {
   const Ends ends = make();
   Buffer& counter = b.make_buffer(8);
@@ -282,7 +282,8 @@ TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
   EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, ends.near->qp.user_handle), 1u);
 }
 
-/// What goes back pays for what it is when it comes again.
+/// The rate limit charges a message once, although the engine gives its command back and fetches it
+/// again.
 TEST_P(Stall, ARateIsChargedForWhatGoes) {
   a.adapter.engine.rates().set(a.tenant.rate,
                                {.messages_per_second = 1000, .burst_messages = 2 * kRing});

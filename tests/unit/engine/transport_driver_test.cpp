@@ -179,7 +179,8 @@ TEST_F(Driver, PacketsArePaidForAlsoWhenTheyComeTooEarly) {
   EXPECT_EQ(tenant.counters.wire.rx_packets.value(), 1u);
 }
 
-/// A process whose commands wait does not have to wait for all turns of others.
+/// The engine collects waiting commands of a process before all queue pairs of others have had
+/// their turns.
 TEST_F(Driver, TurnsEndWhenCommandsOfOthersWait) {
   RingMemory other_memory{abi::session_bytes(0)};
   shm::SessionView::format(other_memory.base(), 0);

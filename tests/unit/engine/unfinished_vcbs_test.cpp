@@ -50,7 +50,7 @@ TEST_F(UnfinishedVcbsTest, ThenEverLater) {
   EXPECT_LT(late.size(), 24u);
   for (std::size_t i = 2; i < late.size(); ++i) {
     EXPECT_GE(late[i] - late[i - 1], late[i - 1] - late[i - 2]);
-    // Who finishes one waits no longer than it has taken, but for a scan.
+    // A process that finishes a VCB waits no longer than it took to write it, plus one scan.
     EXPECT_LE(late[i] - late[i - 1],
               std::min<Duration>(late[i - 1] + microseconds(1),
                                  UnfinishedVcbs::kLastRest + nanoseconds(100)));

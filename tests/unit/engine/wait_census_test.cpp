@@ -307,7 +307,7 @@ TEST(WaitCensusOfLevels, CountsByLevel) {
   process.end();
 }
 
-/// Tenant `a` has lent its PCBs, and somebody else holds all there are.
+/// Tenant `a` has lent its PCBs, and tenant `b` holds all of them.
 class LentGuarantee : public ::testing::Test {
  protected:
   static EngineLimits few_dedicated() {

@@ -1,4 +1,4 @@
-// The thread of an engine: who asks something of it does not wait for the end of a sleep.
+// The thread of an engine: a request from another thread does not wait for the end of a sleep.
 #include "daemon/engine/worker.hpp"
 
 #include <linux/filter.h>
@@ -33,8 +33,9 @@ bool eventually(F&& holds) {
   return false;
 }
 
-/// A sleep of the engine takes no time, and an event that nobody would have told it of is counted.
-/// When armed, a request is made while the engine looks for wake-ups without sleeping.
+/// Replaces the engine's sleep by a call that returns at once. `overslept` counts the sleeps that
+/// begin without a wake-up while a request waits. When armed, a request is made while the engine
+/// polls for wake-ups without sleeping.
 class WorkerTest : public ::testing::Test {
  protected:
   long wait(int epoll, std::span<epoll_event> events, Duration timeout) {
@@ -86,8 +87,8 @@ TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
   EXPECT_EQ(overslept, 0u);
 }
 
-/// From now on there is no epoll_pwait2(2) for this thread, as on kernels before Linux 5.11. False:
-/// it cannot be forbidden here.
+/// Forbids epoll_pwait2(2) to this thread, as on kernels before Linux 5.11. Returns false if it
+/// cannot be forbidden here.
 bool forbid_nanoseconds() {
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),

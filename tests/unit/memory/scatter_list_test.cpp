@@ -213,7 +213,7 @@ TEST_F(ScatterListTest, CopyBetweenListsOfDifferentShapes) {
 TEST_F(ScatterListTest, WhichSideFailedIsTold) {
   Region* there = process_region();
   Region* shared = shared_region();
-  Region* beyond = region({kBytes + 4096});  // whose last page is not mapped
+  Region* beyond = region({kBytes + 4096});  // its last page is not mapped
   const auto to_blame = [](Region* to, std::uint64_t to_offset, Region* from,
                            std::uint64_t from_offset) {
     const ScatterEntry dst{to, 0, to->length()};

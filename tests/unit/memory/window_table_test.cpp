@@ -52,7 +52,7 @@ TEST_F(WindowTest, KeysAreTheirOwnInTheLowBits) {
     EXPECT_EQ(windows_.lookup(key)->key, key);
     EXPECT_EQ(windows_.lookup(key ^ 0x55), nullptr);
     EXPECT_EQ(windows_.find(key ^ 0x55)->key, key);
-    // The place of another window, whose random bits may be the same.
+    // The slot of another window. The random bits of its key may be the same.
     EXPECT_NE(windows_.find(key ^ 0x100), windows_.lookup(key));
     EXPECT_EQ(windows_.find(key ^ 0x1000000), nullptr);
   }
@@ -69,7 +69,7 @@ TEST_F(WindowTest, KeysAreTheirOwnInTheLowBits) {
     ASSERT_EQ(windows_.lookup(kWindowKeyBit | key * 0x101), nullptr);
 }
 
-/// Or a bind that was posted before its window was deallocated would be one of the next.
+/// Otherwise a bind that was posted before its window was deallocated would bind the next window.
 TEST_F(WindowTest, KeysDoNotComeBackAtOnce) {
   WindowTable one(1);
   std::uint32_t before = (*one.insert(kPd, true))->key;
@@ -119,7 +119,7 @@ TEST_F(WindowTest, WhatCannotBeBound) {
     std::uint32_t region;
     std::uint64_t addr, length;
     std::uint32_t access;
-  } refused[] = {{key ^ 0x10000000, 0x1000, 1, 0},                    // nobody's
+  } refused[] = {{key ^ 0x10000000, 0x1000, 1, 0},                    // an unknown key
                  {before, 0x1000, 1, 0},                              // a window
                  {key, 0xfff, 2, 0},                                  // before it
                  {key, 0x10ff, 2, 0},                                 // beyond it

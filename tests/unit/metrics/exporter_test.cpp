@@ -44,7 +44,7 @@ struct Loopback {
   socklen_t length;
 };
 
-/// A port of this machine that nobody listens on at the moment; 0: it has no such addresses.
+/// Returns a TCP port without a listener at the moment, or 0 if the host has no such addresses.
 std::uint16_t free_port(int family) {
   UniqueFd fd(::socket(family, SOCK_STREAM, 0));
   Loopback address(family, 0);

@@ -19,7 +19,7 @@
 #include "tests/unit/port/frames.hpp"
 #include "tests/unit/port/namespace.hpp"
 
-// In a child there is no test to fail: a check that fails ends the body with its text.
+// A child process cannot fail the test, so a failed check ends the body with its text.
 #define REQUIRE(what)                                                                      \
   do {                                                                                     \
     if (!(what)) return std::string(__FILE__ ":") + std::to_string(__LINE__) + ": " #what; \
@@ -31,7 +31,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using PortPtr = std::unique_ptr<Port>;
 
-/// Starts DPDK and opens the devices; the ports are empty when one fails, `why` says why.
+/// Starts DPDK and opens the devices. Returns no ports if one of them fails; `why` says why.
 std::vector<PortPtr> open_all(const std::vector<std::string>& devices, std::string& why) {
   std::vector<PortPtr> ports;
   auto eal = start_eal({.memory_mib = 128, .log = [](std::string_view) {}});
@@ -197,7 +197,7 @@ class AfPacket : public testing::Test {
     if (!kernel_takes_packet_options())
       GTEST_SKIP() << "options of packet sockets do not reach the kernel";
   }
-  /// Runs `body` with a port on either end of a veth pair whose MTU is 9000.
+  /// Runs `body` with a port on each end of a veth pair with an MTU of 9000.
   static std::string on_veth(const std::function<std::string(Port&, Port&)>& body) {
     return run_in_child([&]() -> std::string {
       if (!enter_new_namespace()) return kUnprivileged;

@@ -317,7 +317,7 @@ class Trains : public PacketPorts {
     }
   }
 
-  /// Passes on to a port that somebody else owns.
+  /// Forwards to a port that it does not own.
   struct Through final : Port {
     explicit Through(Port& to) : port(to) {}
     std::size_t receive(std::span<Frame> out) override { return port.receive(out); }

@@ -90,7 +90,7 @@ Bytes head_of(const Port& port, const Gid& from, const Gid& to, const Marks& mar
   return head;
 }
 
-/// The packet with such a head whose identification is `index`, and with so many bytes behind it.
+/// Returns a packet with this head, the identification `index` and `bytes` bytes after the head.
 Bytes packet(Bytes head, std::size_t bytes, std::size_t index = 0) {
   make_packet_head(head, kNetwork, index, bytes);
   for (std::size_t i = 0; i < bytes; ++i) head.push_back(std::byte(i * 7 + index));
@@ -370,8 +370,8 @@ TEST_F(UdpPorts, CountWhatIsTooLongForALinkAndGoOnWithTrains) {
   });
 }
 
-/// Sends the address of `packet`'s sender `count` times what a router says whose link carries 1400
-/// bytes: a packet like this one was too long.
+/// Sends `count` ICMP messages to the sender of `packet`. Each comes from a router with a link MTU
+/// of 1400 bytes, and says that such a packet was too long.
 void say_too_long(const Bytes& packet, std::size_t count) {
   Bytes icmp(8);
   icmp[0] = std::byte{3};  // destination unreachable,
@@ -390,7 +390,8 @@ void say_too_long(const Bytes& packet, std::size_t count) {
               static_cast<ssize_t>(icmp.size()));
 }
 
-/// More of it than one flush looks at: neither what is sent then is lost, nor do trains end.
+/// Sends more ICMP messages than one flush reads. No packet sent afterwards may be lost, and the
+/// port must still send trains.
 TEST_F(UdpPorts, GoOnWithTrainsWhateverIcmpTells) {
   on_loopback([] {
     const auto a = open(kA), b = open(kB);
@@ -572,7 +573,7 @@ TEST_F(UdpPortsOfHosts, SpeakToPacketSockets) {
       std::memcpy(frame.data() + 6, b->mac().bytes.data(), 6);
       return frame;
     };
-    // The source port is no socket's: any will do.
+    // No socket has this source port; any port works.
     Bytes head = head_of(*a, kFar, kNear, {.traffic_class = 0x02, .hop_limit = 9});
     store_be<std::uint16_t>(&head[head.size() - 8], 0xc123);
     ASSERT_TRUE(send_bytes(*b, from_b(packet(head, 64))));

@@ -59,7 +59,7 @@ class OnDemand : public DeviceTest {
   char* memory_ = nullptr;
 };
 
-/// A session whose process the daemon does not reach.
+/// A session in which the daemon cannot reach the memory of the process.
 class WithoutProcessMemory : public OnDemand {
  protected:
   void SetUp() override {
@@ -208,7 +208,7 @@ TEST_F(OnDemand, BadAdviceIsRefused) {
   EXPECT_EQ(ibv_advise_mr(other, kPrefetch, 0, ranges, 1), EPERM);
   EXPECT_EQ(ibv_advise_mr(pd_, kPrefetch, 0, ranges, 2), ENOENT);
   EXPECT_EQ(ibv_dealloc_pd(other), 0);
-  // Memory that cannot be had is told of where the call waits for it.
+  // Missing memory is an error only if the call waits for the pages.
   ::munmap(memory_, kPage);
   if (kernel_takes_advice()) {
     EXPECT_EQ(advise(mr, kPrefetch, 0, 1), EFAULT);

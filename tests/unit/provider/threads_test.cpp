@@ -61,8 +61,8 @@ TEST_F(Threads, MakeTheFirstQueuesOfAContext) {
   }
 }
 
-/// A queue whose ring the process cannot map is not left to the daemon; and once there is room,
-/// memory that is announced again is mapped.
+/// If the process cannot map the ring of a queue, the provider destroys the queue in the daemon.
+/// Once there is room, the provider maps memory that the daemon announces again.
 TEST_F(Threads, AQueueThatCannotBeMappedIsGivenBack) {
   {
     const NoRoomFor segment(FakeSession::kSegmentBytes);

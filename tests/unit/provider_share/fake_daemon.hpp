@@ -76,14 +76,14 @@ class FakeDaemon {
   int join_error = 0;
   unsigned joins = 0;
 
-  /// As the daemon does when memory is registered: no holes in it from now on, no new mapping that
-  /// can write.
+  /// Seals the memory, as the daemon does at registration: no holes from now on, and no new
+  /// writable mapping.
   void seal() {
     for (const auto& [handle, memory] : memories_)
       ::fcntl(memory.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
   }
 
-  /// Of the memory in which the extent lies.
+  /// Returns the inode number of the memory that contains the extent.
   std::uint64_t inode_of(const abi::MrExtent& extent) const {
     return inode_of(memories_.at(extent.handle).fd);
   }

@@ -1,4 +1,4 @@
-// What becomes shared, that its content stays, and that what is shared already is found again.
+// The registry shares memory without changing its content, and finds memory that it already shares.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

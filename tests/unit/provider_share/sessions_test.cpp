@@ -78,7 +78,7 @@ TEST_F(Sessions, MemoryInUseIsNotExchangedWhenTheSessionThatMadeItEnds) {
   EXPECT_EQ(others_.all()[0].handle, handle) << "else the region before would see other bytes";
   memory_.base()[7] = 42;
   EXPECT_TRUE(second_.sees(theirs_, memory_));
-  // A third finds it by way of the second, who has it now.
+  // A third session finds the memory through the second, which holds it now.
   ExtentList more;
   ASSERT_EQ(prepare(third_, more), "S");
   EXPECT_EQ(third_.daemon.joins, 1u);

@@ -11,7 +11,7 @@
 namespace softhca::provider {
 namespace {
 
-/// Makes the whole range private and anonymous again, between rounds, when nobody writes.
+/// Makes the whole range private and anonymous again. Called between rounds, when no thread writes.
 void make_anonymous(char* base, std::size_t bytes) {
   std::vector<char> content(base, base + bytes);
   ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -1,6 +1,6 @@
-// Every state that lending can bring a small pool into, with a tenant of two levels and one of
-// none, by breadth-first search: what the pool counts is counted from the beginning each time, and
-// without changes of guarantees no guarantee in force is ever without what it is made of.
+// Searches, breadth first, every state that lending can bring a small pool into. One tenant has two
+// levels, another has none. Each state's counts are compared with a recount. Unless guarantees
+// change, the pool must always have the units for every guarantee in force.
 #include <gtest/gtest.h>
 
 #include <array>

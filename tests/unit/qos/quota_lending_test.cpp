@@ -106,8 +106,8 @@ TEST(Lending, WhatIsBorrowedComesBackBeforeAnybodyBorrowsAgain) {
   EXPECT_EQ(lender.quota.recalls.value(), 1u);
 }
 
-// What would go wrong if a recall were the guarantee in force at once: the lender would take what
-// the borrower has not given back from the one who never lent.
+// A recall must not put the guarantee in force at once. Otherwise the lender would take units that
+// the borrower has not returned yet from a holder that never lent.
 TEST(Lending, ARecallTakesNothingFromOtherGuarantees) {
   Adjusted a(10);
   Holder lender;

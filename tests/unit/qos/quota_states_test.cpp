@@ -83,7 +83,7 @@ void expect_consistent(const State& s) {
   }
   for (const Quota& level : s.levels) {
     ASSERT_LE(level.draining.value(), level.shared_in_use());
-    // The guarantee: unless one is still filling, who is below its own gets one.
+    // Unless a guarantee is still filling, a level below its guarantee gets a unit.
     if (s.pool.overdrawn() == 0 && level.below_guarantee()) {
       ASSERT_GT(s.pool.free(), 0u);
     }

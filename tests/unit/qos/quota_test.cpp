@@ -57,8 +57,8 @@ TEST(Quota, RefusesAGuaranteeBeyondWhatIsUnallocated) {
   EXPECT_EQ(pool.unallocated(), 0u);
 }
 
-// What is in use is not taken away: the holder gets what others give back, before they can have it
-// again.
+// The pool does not take units in use away. The holder of the guarantee gets the units that others
+// return, before the others can take them again.
 TEST(Quota, AGuaranteeOfWhatIsInUseFillsAsThatIsGivenBack) {
   QuotaPool pool(4);
   Quota a;
@@ -219,7 +219,7 @@ TEST(Quota, AnySequenceKeepsGuaranteesAndTotals) {
   }
 }
 
-/// What is read of a pool of 8 is at most 8, whatever its owner does meanwhile.
+/// A reader of a pool of 8 sees at most 8, whatever the owner thread does meanwhile.
 TEST(Quota, FiguresDoNotWrapForAReaderOnAnotherThread) {
   constexpr std::uint32_t kTotal = 8;
   constexpr int kLooks = 500'000;

@@ -1,5 +1,5 @@
-// Random draws, completions, posts, departures and changes, beside a naive account of who holds
-// what that looks at everything each time.
+// Random draws, completions, posts, departures and changes, compared with a naive model that
+// recounts the buffers of every queue pair each time.
 #include <deque>
 #include <map>
 #include <random>
@@ -54,7 +54,7 @@ class Model {
     ASSERT_LE(desk_.provisioner.accounts_in_use(), kBuffers);
   }
 
-  /// All is given back, and after a while nothing is assigned to anybody but the last one.
+  /// Gives all buffers back. After a while, only the queue pair that drew last has an assignment.
   void drain() {
     for (std::size_t qp = 0; qp < kQueuePairs; ++qp) {
       complete(qp);

@@ -237,7 +237,8 @@ TEST(Provisioner, ManyMoreQueuePairsThanBuffers) {
   EXPECT_EQ(desk.provisioner.accounts_in_use(), 4u);
 }
 
-/// Members that had an account in the one before have none here, and take nobody else's.
+/// Members that had an account in the previous provisioner have none in the next one, and do not
+/// take the account of another member.
 TEST(Provisioner, SuccessorBeginsAnew) {
   Desk desk(limited(2));
   EXPECT_EQ(desk.messages(0, 5), 2u);

@@ -1,4 +1,5 @@
-// One check for the program's limit, the operator's watermark and the peak; who draws most.
+// One check covers the program's limit, the operator's watermark and the peak. Also tests the list
+// of the queue pairs that draw most.
 #include "daemon/receive/queue_level.hpp"
 
 #include <gtest/gtest.h>

@@ -76,6 +76,33 @@ TEST(InterfaceAddress, WithoutPrefixLengthIsAHost) {
   EXPECT_EQ(parse_interface_address("fe80::1")->prefix, 128);
 }
 
+TEST(Address, Range_HasAllFromFirstToLast) {
+  const auto texts = [](std::string_view range) {
+    std::vector<std::string> out;
+    for (const Gid& gid : parse_addresses(range)) out.push_back(to_string(gid));
+    return out;
+  };
+  EXPECT_EQ(texts("10.0.0.1"), std::vector<std::string>{"10.0.0.1"});
+  EXPECT_EQ(texts("10.0.0.7-10.0.0.7"), std::vector<std::string>{"10.0.0.7"});
+  EXPECT_EQ(texts("10.0.0.254-10.0.1.1"),
+            (std::vector<std::string>{"10.0.0.254", "10.0.0.255", "10.0.1.0", "10.0.1.1"}));
+  EXPECT_EQ(texts("fd00::ffff-fd00::1:1"),
+            (std::vector<std::string>{"fd00::ffff", "fd00::1:0", "fd00::1:1"}));
+  EXPECT_EQ(parse_addresses("10.0.0.0-10.0.3.255").size(), kMostOfRange);
+  EXPECT_EQ(parse_interface_addresses("10.0.0.1-10.0.0.3/24").back(),
+            (InterfaceAddress{*parse_address("10.0.0.3"), 24}));
+}
+
+TEST(Address, WhatIsNoRange_IsEmpty) {
+  for (const char* text :
+       {"", "-", "10.0.0.1-", "-10.0.0.1", "10.0.0.2-10.0.0.1", "10.0.0.1-fd00::1", "10.0.0.1-9",
+        "10.0.0.0-10.0.4.0", "::-ffff::", "223.255.255.255-224.0.0.1", "10.0.0.1-10.0.0.2-10.0.0.3",
+        "0.0.0.0-0.0.0.1", "fd00::-fdff::"})
+    EXPECT_TRUE(parse_addresses(text).empty()) << text;
+  EXPECT_TRUE(parse_interface_addresses("10.0.0.1-10.0.0.3/33").empty());
+  EXPECT_TRUE(parse_interface_addresses("10.0.0.1/24-10.0.0.3/24").empty());
+}
+
 TEST(InterfaceAddress, RefusesBadPrefixLengths) {
   for (const char* text : {"10.0.0.1/33", "10.0.0.1/", "10.0.0.1/-1", "10.0.0.1/8x", "fe80::1/129",
                            "10.0.0.1/256", "10.0.0.1/8/8", "/8"})

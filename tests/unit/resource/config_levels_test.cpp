@@ -1,4 +1,5 @@
-// [[tenant.level]]: what is read, and what is refused with its line and key.
+// [[tenant.level]]: the values that the configuration reads, and the errors, each with its line and
+// key.
 #include <gtest/gtest.h>
 
 #include "daemon/resource/config.hpp"

@@ -13,13 +13,14 @@
 namespace softhca::resource {
 namespace {
 
-std::string sample_path() {
-  return std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/config/softhca.toml";
+/// In the folder config.
+std::string path_of(const char* file) {
+  return std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/config/" + file;
 }
 
 std::string read_sample() {
   std::ostringstream text;
-  text << std::ifstream(sample_path()).rdbuf();
+  text << std::ifstream(path_of("softhca-full.toml")).rdbuf();
   return text.str();
 }
 
@@ -44,10 +45,12 @@ Config parsed(const std::string& text) {
   return {};
 }
 
-TEST(Config, SampleEqualsTheBuiltInDefaults) {
-  const auto config = load_config(sample_path());
-  ASSERT_TRUE(config) << config.error().message;
-  EXPECT_TRUE(*config == default_config());
+TEST(Config, InstalledFileAndFullSample_EqualTheBuiltInDefaults) {
+  for (const char* file : {"softhca.toml", "softhca-full.toml"}) {
+    const auto config = load_config(path_of(file));
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_TRUE(*config == default_config()) << file;
+  }
 }
 
 TEST(Config, APortWithASocketHasItsAddressAndAllOfTheFamilyAsNeighbours) {
@@ -120,6 +123,26 @@ TEST(Config, LimitsThatATenantDoesNotGiveAreAnEqualShare) {
   EXPECT_EQ(second[Kind::kQueuePairs], 50u);
   EXPECT_EQ(second[Kind::kRegisteredBytes], 2500u);
   EXPECT_EQ(second[Kind::kSessions], config.pools.sessions / 2);
+}
+
+TEST(Config, SizeOrRateWithAUnit_IsInBytes) {
+  const Config config = parsed(
+      "[pools]\nregistered_bytes = \"2G\"\n[[tenant]]\nname = \"t\"\n"
+      "addresses = [\"198.18.0.1\"]\nregistered_bytes = \"100M\"\n"
+      "rate = { bytes_per_second = \"10Gbit\", burst_bytes = \"64K\" }\n");
+  EXPECT_EQ(config.pools.registered_bytes, std::uint64_t{2} << 30);
+  EXPECT_EQ(config.tenants[0].rates.sent.bytes_per_second, 1'250'000'000u);
+  EXPECT_EQ(config.tenants[0].rates.sent.burst_bytes, 65536u);
+}
+
+TEST(Config, RangeOfAddresses_IsAListOfThem) {
+  const Config config = parsed(
+      "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1-10.0.0.3/24\"]\n"
+      "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.1-10.0.0.2\", \"10.0.0.3\"]\n");
+  EXPECT_EQ(config.ports.at(0).addresses.size(), 3u);
+  EXPECT_EQ(config.tenants.at(0).addresses,
+            (std::vector<Gid>{*parse_address("10.0.0.1"), *parse_address("10.0.0.2"),
+                              *parse_address("10.0.0.3")}));
 }
 
 TEST(Config, TemplatesAreReadAsTenantsAreAndAreNone) {

@@ -6,8 +6,10 @@
 namespace softhca::resource {
 namespace {
 
-/// Of 100 VCBs, 80 PCBs and 50 and 60 credits `sea` has 40, 30 and 2 x 10 each, of which `high` has
-/// 10, 20 and the first TVL, of weight 3; `sky` has 20, 10 and 1 x 5 each.
+/// The pools have 100 VCBs, 80 PCBs, 50 execution credits and 60 completion credits. `sea` has 40
+/// VCBs, 30 PCBs and two TVLs with 10 credits of each kind. Its level `high` has 10 VCBs, 20 PCBs
+/// and the first TVL, of weight 3. `sky` has 20 VCBs, 10 PCBs and one TVL with 5 credits of each
+/// kind.
 Config shared_out() {
   Config config;
   config.pools.vcbs = 100;

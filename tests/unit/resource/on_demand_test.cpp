@@ -12,7 +12,8 @@ using Cause = AllocationRefusal::Cause;
 
 Gid address(const char* text) { return *parse_address(text); }
 
-/// Of 100 PCBs `base` has 40; tenants of template `small` have 30 and one of two addresses.
+/// The pool has 100 PCBs; `base` has 40. Each tenant of template `small` has 30 PCBs and one of two
+/// addresses.
 Config with_template() {
   Config config;
   config.daemon.runtime_dir = "/run/softhca";

@@ -6,7 +6,8 @@
 namespace softhca::resource {
 namespace {
 
-/// Of 100 PCBs `sea` and `sky` have 40 each; of those of `sea` `high` and `low` have 10 each.
+/// The pool has 100 PCBs; `sea` and `sky` have 40 each. The levels `high` and `low` of `sea` have
+/// 10 each.
 Config under() {
   Config config;
   config.pools.pcbs = 104;

@@ -289,7 +289,8 @@ TEST(OwnDivision, RemovedLevelsCountUntilTheirProgramsEnd) {
   EXPECT_TRUE(with_division(tenant.in_force, tenant.given(), two, held));
 }
 
-/// What is said of TVLs that a level gives up is forgotten, so that the rest goes on to fit.
+/// When a level gives up TVLs, the changes made to those TVLs are dropped. The remaining changes
+/// stay valid.
 TEST(OwnDivision, WhatIsSaidOfTvlsGoesWithThem) {
   Divider tenant(whole());
   AllocationChange second = amount("day", Allocation::kExecutionCredits, 5);

@@ -39,7 +39,7 @@ class KeyFile : public testing::Test {
   static std::string error_of(const Expected<std::vector<PeerSecret>>& keys) {
     return keys ? "accepted" : keys.error().message;
   }
-  /// Of a configuration in a file, as the daemon reads it.
+  /// Loads a configuration from a file, as the daemon does.
   Expected<Config> load(const std::string& peers) {
     return load_config(write("softhca.toml", kTenantOfPeers + peers));
   }

@@ -59,10 +59,10 @@ const Edit kEdits[] = {
     {[](Config& c) { c.pools.sessions = 9; }, "pools: sessions 1024 -> 9", true},
     {[](Config& c) { c.congestion.mode = CongestionMode::kOn; },
      "congestion: mode \"notify\" -> \"on\"", true},
-    {[](Config& c) { c.congestion.rpg_ai_rate = 7; }, "congestion: rpg_ai_rate 5 -> 7", true},
+    {[](Config& c) { c.congestion.rpg_min_rate = 7; }, "congestion: rpg_min_rate 1 -> 7", true},
     {[](Config& c) { c.congestion.cnp_dscp = 7; }, "congestion: cnp_dscp 48 -> 7", true},
-    {[](Config& c) { c.congestion.clamp_tgt_rate = false; },
-     "congestion: clamp_tgt_rate true -> false", true},
+    {[](Config& c) { c.congestion.datagrams = false; }, "congestion: datagrams true -> false",
+     true},
     {[](Config& c) { c.device.name = "rdma0"; },
      "device: name \"softhca0\" -> \"rdma0\" (running programs have been told of the device; "
      "restart the daemon for it)",

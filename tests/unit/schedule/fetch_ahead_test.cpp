@@ -1,5 +1,5 @@
-// Who waits for room in a kick list has a turn when there is room, first come first served, and as
-// many as there is room for.
+// A queue pair that waits for room in a kick list gets a turn when there is room, first come first
+// served. As many are woken as there is room for.
 #include "daemon/schedule/fetch_ahead.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ class FetchAheadTest : public testing::Test {
   void start(TvlId tvl, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) ahead.left(tvl);
   }
-  /// The slots whose wait ends, each of which may fetch `each` commands.
+  /// Wakes the queue pairs for which there is room, and returns their slots. Each may fetch `each`
+  /// commands.
   std::vector<std::uint32_t> wake(std::uint32_t each = 16) {
     std::vector<std::uint32_t> slots;
     ahead.wake([&](QpSlot slot) {
@@ -118,8 +119,8 @@ TEST_F(FetchAheadTest, WhoFindsAListFullOfOtherThingsTriesAgain) {
   }
 }
 
-/// Whatever those that are woken do with their turns, and whoever goes meanwhile: each that waits
-/// has its turn after no more steps than queue pairs.
+/// Each waiting queue pair gets its turn within a bounded number of steps, whatever the woken ones
+/// do with their turns and whichever ones are closed.
 TEST_F(FetchAheadTest, NobodyWaitsForEver) {
   std::mt19937 random(1);
   std::uint32_t inside[2] = {};

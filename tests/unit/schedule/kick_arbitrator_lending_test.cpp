@@ -1,4 +1,4 @@
-// TVLs whose credits are lent while they are idle (mechanism A10).
+// TVLs lend their credits while they are idle (mechanism A10).
 #include <gtest/gtest.h>
 
 #include <random>

@@ -269,8 +269,8 @@ TvlTerms guarantees(std::uint32_t execution, std::uint32_t completion, bool may_
           .may_share = may_share};
 }
 
-// Guarantees given while their credits are in use: the lane gets the next ones that come back,
-// before those who share.
+// A guarantee is given while its credits are in use. The lane gets the next credits that come back,
+// before the lanes that share.
 TEST(KickArbitrator, ALaneWhoseGuaranteeIsStillFillingStartsAsCreditsComeBack) {
   Bench bench(3, 9);
   const TvlId a = bench.add(1, 0, 0);

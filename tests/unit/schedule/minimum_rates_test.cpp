@@ -206,7 +206,7 @@ TEST_F(MinimumRatesTest, WhatIsTooMuchIsShortInProportion) {
   EXPECT_NEAR(part_of(kOfB) / part_of(kOfA), 2, 0.1);
 }
 
-/// After a rest a class is owed no more than a burst, and others wait no longer than for that.
+/// After an idle time a class is owed at most a burst. Others wait no longer than that takes.
 TEST_F(MinimumRatesTest, ARestIsWorthABurst) {
   minimums.set(kTenantOfA, part(0.5));
   queue.set_tenant_weight(kTenantOfB, 1000);
@@ -215,13 +215,13 @@ TEST_F(MinimumRatesTest, ARestIsWorthABurst) {
   add(0, kOfA);
   std::uint64_t in_a_row = 0;
   for (turn(); last == 0; turn()) in_a_row += kPieceOfTurn;
-  // While it has the burst, half as much as that comes due.
+  // While it sends, half of what it sends comes due anew: it sends twice the burst.
   EXPECT_GE(in_a_row, 2 * kBurstOfAll - 2 * kPieceOfTurn);
   EXPECT_LE(in_a_row, 2 * kBurstOfAll + 2 * kPieceOfTurn);
 }
 
-/// A tenant whose commands wait for their peers most of the time, and may then all be sent, has
-/// what was due meanwhile.
+/// The commands of a tenant wait for their peers most of the time, and may then all be sent. The
+/// tenant gets what came due meanwhile.
 TEST_F(MinimumRatesTest, AWaitForPeersIsNoRest) {
   minimums.set(kTenantOfA, part(0.2));
   queue.set_tenant_weight(kTenantOfB, 1000);
@@ -238,7 +238,7 @@ TEST_F(MinimumRatesTest, AWaitForPeersIsNoRest) {
   EXPECT_NEAR(part_of(kOfA) / std::chrono::duration<double>(now - begin).count(), 0.2, 0.005);
 }
 
-/// When its last command is over it rests.
+/// A tenant is idle when its last command has ended.
 TEST_F(MinimumRatesTest, ARestBeginsWithTheEndOfTheLastCommand) {
   minimums.set(kTenantOfA, part(0.5));
   queue.set_tenant_weight(kTenantOfB, 1000);
@@ -368,14 +368,14 @@ TEST_F(MinimumRatesTest, WhatCameToNothingIsForgiven) {
   queue.set_tenant_weight(kTenantOfB, 1000);
   queue.charge(kOfA, 1u << 30);  // by its weight it has no turn in this test
   queue.push(1, kOfB);
-  run(std::chrono::milliseconds(100));
+  run(std::chrono::milliseconds(400));
   forget_moved();
   run(kRun);
   EXPECT_NEAR(part_of(kOfA), 0.5, 0.01);
 }
 
-/// Against a model: whatever the weights, the minimums and who has work for how long, everybody
-/// with work has its minimum where these fit, and the engine never rests while there is work.
+/// Compares with a model, with random weights, minimums and loads. Each tenant with work gets its
+/// minimum where the minimums fit. The engine is never idle while there is work.
 TEST_F(MinimumRatesTest, HoldsForRandomLoads) {
   std::mt19937_64 random(7);
   const auto below = [&](std::uint64_t n) { return random() % n; };

@@ -23,7 +23,7 @@ class MinimumTurns : public ::testing::Test {
   void promise(std::uint64_t bytes_per_second) {
     minimums.set(kTenantBehind, {bytes_per_second, 1});
   }
-  /// The tenant has had what is due for a second.
+  /// Gives the tenant what comes due in a second.
   void keep() { minimums.turn_over(kBehind, TvlId(0), 0, 1'000'000, 1, {.tenant = true}); }
 
   MinimumRates minimums{2, 2, 4, 8};
@@ -79,10 +79,10 @@ TEST_F(MinimumStarts, WhoIsBehindStartsFirst) {
     finish(light);
   }
   keep();
-  EXPECT_LE(starts_of_light(30), 1);  // one of a thousand, and one turn as it comes anew
+  EXPECT_LE(starts_of_light(30), 1);  // one of a thousand, and one turn as a newcomer
 }
 
-/// The credits that come back go to who is behind, though others have waited longer for them.
+/// Credits that come back go to the tenant that is behind, although others have waited longer.
 TEST_F(MinimumStarts, CreditsThatComeBackAreItsFirst) {
   promise(1'000'000);
   kick(heavy, 10);
@@ -113,7 +113,7 @@ TEST_F(MinimumStarts, AListThatEmptiesAndACommandTakenOut) {
   EXPECT_FALSE(arbitrator.next());
 }
 
-/// Whose work comes to nothing starts in its turn.
+/// A tenant that spends its minimum on work that moves no bytes starts in its normal turn.
 TEST_F(MinimumStarts, NotForWhatComesToNothing) {
   promise(1'000'000);
   minimums.worked(kBehind, 2 << 20);

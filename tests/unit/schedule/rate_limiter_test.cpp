@@ -95,7 +95,7 @@ TEST(RateLimiter, AChangedRateKeepsTheDebt) {
   EXPECT_LE(limiter.ready_at(), kStart);
 }
 
-/// A rate set by mistake holds nobody back once it is put right.
+/// A rate that was too low by mistake delays no traffic once the operator has corrected it.
 TEST(RateLimiter, ADebtOfASmallRateIsPaidAtALargerOne) {
   RateLimiter limiter;
   limiter.set({.per_second = 1, .burst = 1}, {}, kStart);

@@ -319,10 +319,10 @@ TEST_F(RunQueueTest, AClassMayComeToAnotherTenant) {
               2.0, 0.01);
 }
 
-/// Work of random cost that comes and goes, of classes of random weights. Whenever two competitors
-/// (tenants, or classes of one) have had work all the time, they have got the same for their
-/// weights but for the largest costs of each, which is the bound of start-time fair queuing, and
-/// for what one that comes may be ahead by.
+/// Work of random cost that comes and goes, of classes with random weights. Two competitors are two
+/// tenants, or two classes of one tenant. If both have had work all the time, their service divided
+/// by weight must be equal within a bound. The bound is that of start-time fair queuing, the
+/// largest cost of each, plus the lead that a newcomer may have.
 class RunQueueModel {
  public:
   explicit RunQueueModel(unsigned seed) : random_(seed) {

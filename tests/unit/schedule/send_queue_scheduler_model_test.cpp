@@ -1,7 +1,7 @@
-// Processes post commands at random by VCB and doorbell; kick lists of two TVLs start them at
-// random; doorbells overflow and come back, queue pairs close and open. Every command must start
-// exactly once and in sequence (B3), every doorbell is in exactly one of its two places (B4), and
-// whoever may go on does, however many others may not.
+// Processes post commands at random by VCB and doorbell, and kick lists of two TVLs start them at
+// random. Doorbells overflow and come back, and queue pairs close and open. Every command must
+// start exactly once and in sequence (B3). Every doorbell must be in exactly one of its two places
+// (B4). Every queue pair that may go on must do so, however many others may not.
 #include <gtest/gtest.h>
 
 #include <algorithm>

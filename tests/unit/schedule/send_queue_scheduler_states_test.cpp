@@ -109,7 +109,7 @@ class State {
       put(scheduler_.pending(QpSlot(i)));
       put(scheduler_.overflowed(QpSlot(i)));
       put(qp.blocked);
-      // What has started already is stale, however old.
+      // A VCB kick of a command that has started is stale, whatever its age.
       for (const std::uint32_t v : qp.unseen) put(v < qp.started ? 9 : v - qp.started);
       out.push_back(';');
     }
@@ -207,7 +207,8 @@ class State {
     return true;
   }
 
-  /// Of one that finds a PCB that goes with this list only.
+  /// Gives the next queue pair a turn with a PCB that goes with this list only. False if none has a
+  /// turn.
   bool turn(KickedIn list) {
     const auto turn = scheduler_.next();
     if (!turn) return false;

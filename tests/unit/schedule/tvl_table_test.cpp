@@ -140,7 +140,7 @@ TEST(TvlTable, DedicatedLanesBringTheirOwnCredits) {
   EXPECT_EQ(table.completion_pool().total(), 16u);
 }
 
-/// The pool follows; nobody else's guarantee does.
+/// The size of the pool follows the change. The guarantees of other TVLs do not change.
 TEST(TvlTable, DedicatedCreditsChangeWhileTheyAreUsed) {
   TvlTable table(config());
   TvlTerms dedicated = lane(0, 5, 7);

@@ -23,7 +23,7 @@ class SessionViewTest : public ::testing::Test {
   abi::VcbPage& page(std::uint32_t vcb) {
     return area_.at<abi::VcbPage>(abi::kVcbOffset + vcb * abi::kPageBytes);
   }
-  /// A command in VCB `vcb` whose payload bytes count up.
+  /// Writes a command to VCB `vcb`, with payload bytes that count up.
   void write_command(std::uint32_t vcb, std::uint16_t payload_bytes, std::uint8_t flags) {
     abi::CommandHeader command{};
     command.flags = flags;

@@ -39,12 +39,12 @@ class DatagramFlowTest : public testing::Test {
     now += takes;
     return flow.answer(id, receipt, rules, now);
   }
-  /// Asks in vain.
+  /// Sends a probe that gets no answer.
   void lose_question() {
     now += milliseconds(300);
     flow.asked(now);
   }
-  /// An interval: 100 datagrams in 1 ms, then a question.
+  /// Runs an interval: 100 datagrams in 1 ms, then a probe.
   void interval(unsigned lost = 0, Duration takes = microseconds(50)) {
     send(100, lost);
     ASSERT_TRUE(ask(takes));

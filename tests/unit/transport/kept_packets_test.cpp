@@ -1,4 +1,4 @@
-// What is kept of what came before its turn, and when it is given up.
+// Which out-of-order packets are buffered, and when they are dropped.
 #include "daemon/transport/kept_packets.hpp"
 
 #include <gtest/gtest.h>

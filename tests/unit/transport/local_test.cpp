@@ -254,8 +254,9 @@ TEST_F(LocalTest, RetriesOfAReceiverNotReadyEnd) {
   expect_count(Count::kRnrNakReceived, 2);
 }
 
-/// An engine that is busy, or lacks the processor, may come to it only then: it would hold its PCBs
-/// for ever, and with enough of its kind nobody else had any.
+/// A busy engine, or one without the processor, may serve the queue pair only after the wait has
+/// ended. Without the sleep, the queue pair would hold its PCBs for ever, and enough such queue
+/// pairs would leave no PCB for others.
 TEST_F(LocalTest, ItSleepsEvenWhenEachTurnComesAfterTheRnrWait) {
   attributes.rnr_retry = 7;
   begin();

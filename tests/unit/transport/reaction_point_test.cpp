@@ -18,17 +18,17 @@ constexpr double kMega = 1e6;
 /// The parameters of the paper: g = 1/256, F = 5, alpha every 55 us, increase every 55 us.
 CongestionParameters published() {
   CongestionParameters p;
-  p.initial_alpha_value = 1023;
-  p.dce_tcp_g = 1020;
-  p.dce_tcp_rtt = 55;
-  p.rate_reduce_monitor_period = 50;
-  p.clamp_tgt_rate = true;
-  p.rpg_min_dec_fac = 1;
+  p.fixed.initial_alpha_value = 1023;
+  p.fixed.dce_tcp_g = 1020;
+  p.fixed.dce_tcp_rtt = 55;
+  p.fixed.rate_reduce_monitor_period = 50;
+  p.fixed.clamp_tgt_rate = true;
+  p.fixed.rpg_min_dec_fac = 1;
   p.rpg_time_reset = 55;
-  p.rpg_byte_reset = 10'000'000;
-  p.rpg_threshold = 5;
-  p.rpg_ai_rate = 40;
-  p.rpg_hai_rate = 400;
+  p.fixed.rpg_byte_reset = 10'000'000;
+  p.fixed.rpg_threshold = 5;
+  p.fixed.rpg_ai_rate = 40;
+  p.fixed.rpg_hai_rate = 400;
   p.rpg_max_rate = 40000;
   return p;
 }
@@ -74,7 +74,7 @@ TEST_F(ReactionPointTest, FirstNotificationSetsTheRateThatIsGivenForIt) {
 // Equation 1: alpha = (1 - g) alpha + g with a notification, equation 2: alpha = (1 - g) alpha
 // without.
 TEST_F(ReactionPointTest, AlphaFollowsTheNotifications) {
-  p.initial_alpha_value = 512;
+  p.fixed.initial_alpha_value = 512;
   p.rpg_time_reset = 1'000'000;
   notify();
   const double g = 1 / 256.0;
@@ -100,7 +100,7 @@ TEST_F(ReactionPointTest, AlphaFollowsTheNotifications) {
 
 // Equation 1: the target becomes the rate, the rate loses alpha / 2.
 TEST_F(ReactionPointTest, DecreaseDependsOnAlpha) {
-  p.initial_alpha_value = 256;
+  p.fixed.initial_alpha_value = 256;
   p.rpg_time_reset = 1'000'000;
   notify();
   EXPECT_DOUBLE_EQ(rate(), 40000 * (1 - 0.125));
@@ -126,17 +126,17 @@ TEST_F(ReactionPointTest, DecreasesOnceInAMonitoredPeriod) {
 }
 
 TEST_F(ReactionPointTest, GdDividesTheDecrease) {
-  p.rpg_gd = 12;
+  p.fixed.rpg_gd = 12;
   notify();
   EXPECT_DOUBLE_EQ(rate(), 40000 * (1 - 1023 / 4096.0));
 }
 
 TEST_F(ReactionPointTest, DecreasesNoFurtherThanToTheLeastFactorAndRate) {
-  p.rpg_min_dec_fac = 90;
+  p.fixed.rpg_min_dec_fac = 90;
   notify();
   EXPECT_DOUBLE_EQ(rate(), 36000);
   p.rpg_min_rate = 35000;
-  p.rpg_min_dec_fac = 1;
+  p.fixed.rpg_min_dec_fac = 1;
   pass(microseconds(50));
   notify();
   EXPECT_DOUBLE_EQ(rate(), 35000);
@@ -150,7 +150,7 @@ TEST_F(ReactionPointTest, FastRecoveryHalvesTheDistance) {
   notify();
   double expected = rate();
   EXPECT_DOUBLE_EQ(target(), 20000);
-  for (unsigned i = 0; i < p.rpg_threshold; ++i) {
+  for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) {
     step();
     expected = (expected + 20000) / 2;
     EXPECT_DOUBLE_EQ(rate(), expected) << i;
@@ -162,7 +162,7 @@ TEST_F(ReactionPointTest, FastRecoveryHalvesTheDistance) {
 TEST_F(ReactionPointTest, AdditiveIncreaseByTimeAlone) {
   p.rate_to_set_on_first_cnp = 20000;
   notify();
-  for (unsigned i = 0; i < p.rpg_threshold; ++i) step();
+  for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) step();
   double expected = rate();
   for (unsigned i = 1; i <= 10; ++i) {
     step();
@@ -176,7 +176,7 @@ TEST_F(ReactionPointTest, BytesSentAreStepsToo) {
   p.rate_to_set_on_first_cnp = 20000;
   p.rpg_time_reset = 1'000'000;
   notify();
-  for (unsigned i = 0; i < p.rpg_threshold; ++i) send(10'000'000);
+  for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) send(10'000'000);
   EXPECT_DOUBLE_EQ(target(), 20000);
   send(9'999'999);
   EXPECT_DOUBLE_EQ(target(), 20000);
@@ -188,8 +188,8 @@ TEST_F(ReactionPointTest, BytesSentAreStepsToo) {
 TEST_F(ReactionPointTest, HyperIncreaseWhenBothKindsOfStepsGoOn) {
   p.rate_to_set_on_first_cnp = 10000;
   notify();
-  for (unsigned i = 0; i < p.rpg_threshold; ++i) send(10'000'000);
-  for (unsigned i = 0; i < p.rpg_threshold; ++i) step();
+  for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) send(10'000'000);
+  for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) step();
   EXPECT_DOUBLE_EQ(target(), 10000);
   step();
   EXPECT_DOUBLE_EQ(target(), 10040) << "steps by bytes have not gone on";
@@ -214,7 +214,7 @@ TEST_F(ReactionPointTest, DecreaseStartsTheStepsAnew) {
 }
 
 TEST_F(ReactionPointTest, TargetFollowsARateThatHasRisen) {
-  p.clamp_tgt_rate = false;
+  p.fixed.clamp_tgt_rate = false;
   notify();
   pass(microseconds(50));
   notify();
@@ -223,7 +223,7 @@ TEST_F(ReactionPointTest, TargetFollowsARateThatHasRisen) {
   const double risen = rate();
   notify();
   EXPECT_DOUBLE_EQ(target(), risen);
-  p.clamp_tgt_rate_after_time_inc = false;
+  p.fixed.clamp_tgt_rate_after_time_inc = false;
   step();
   notify();
   EXPECT_DOUBLE_EQ(target(), risen) << "by time alone, and that does not count";
@@ -243,7 +243,7 @@ TEST_F(ReactionPointTest, RecoversAndIsNotLimitedAnyMore) {
 
 TEST_F(ReactionPointTest, LongSilenceIsMadeUpForInPortions) {
   p.rpg_time_reset = 1;
-  p.rpg_ai_rate = 1;
+  p.fixed.rpg_ai_rate = 1;
   p.rate_to_set_on_first_cnp = 10000;
   notify();
   pass(seconds(3600));

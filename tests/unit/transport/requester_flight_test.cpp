@@ -1,4 +1,4 @@
-// How much a requester has under way, and how patient it is (pace.hpp).
+// The requester's congestion window and timeouts (pace.hpp).
 #include "tests/unit/transport/script.hpp"
 
 namespace softhca::transport {
@@ -16,7 +16,7 @@ TEST_F(RequesterTest, RetriesEarlyOnceTheRoundTripIsKnown) {
   pass(milliseconds(1));
   expect_sent({"SEND_ONLY 1 [0,1) ?"});
   pass(milliseconds(1));
-  expect_nothing_sent();  // twice as patient
+  expect_nothing_sent();  // the timeout has doubled
   pass(milliseconds(1));
   expect_sent({"SEND_ONLY 1 [0,1) ?"});
   expect_count(Count::kEarlyRetries, 2);

@@ -24,7 +24,7 @@ TEST_F(RequesterTest, GhostAcknowledgementsAreIgnored) {
   feed_read(Opcode::kRcReadResponseOnly, 0, 1);
   expect_count(Count::kGhostAck, 4);
   expect_done({});
-  feed_ack(0);  // a duplicate of the newest is no ghost
+  feed_ack(0);  // a duplicate of the newest does not count as a ghost
   expect_count(Count::kGhostAck, 4);
   expect_events({});
 }
@@ -285,7 +285,8 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   expect_done({"3 rnr-retry-exceeded"});
 }
 
-/// A peer that says nothing is waited for without requests. Retries are as ever.
+/// The requester withdraws its requests while it waits for a silent peer. The retries stay the
+/// same.
 TEST_F(RequesterTest, RequestsToASilentPeerAreWithdrawnBetweenRetries) {
   post_and_run(RequestKind::kSend, 1);
   post_and_run(RequestKind::kWrite, 300);
@@ -419,7 +420,8 @@ TEST_F(RequesterTest, APeerThatSaysThatItIsThereWakesWhoAwaitsItsResponse) {
   expect_done({"1 ok"});
 }
 
-/// A write whose packets are always lost ends as ever, whatever the peer repeats.
+/// If all packets of a write are lost, the write fails after its retries. Repeated acknowledgements
+/// of an earlier request do not prolong it.
 TEST_F(RequesterTest, WhatIsSaidAgainIsNoAnswerToAWrite) {
   post_and_run(RequestKind::kSend, 1);
   feed_ack(0);
@@ -431,7 +433,7 @@ TEST_F(RequesterTest, WhatIsSaidAgainIsNoAnswerToAWrite) {
   expect_done({"0 ok", "1 retry-exceeded"});
 }
 
-/// Nothing reaches it: no retry has to tell.
+/// Without a path to the peer, the requester counts it as silent without a retry.
 TEST_F(RequesterTest, WhoCannotBeReachedIsSilentAtOnce) {
   EXPECT_FALSE(requester.rest_if_silent(true)) << "nothing was sent";
   post_and_run(RequestKind::kSend, 1);
@@ -517,7 +519,8 @@ TEST_F(RequesterTest, AMessageThatIsHalfSentIsFinished) {
   EXPECT_EQ(requester.position().psn, Psn(3));
 }
 
-/// The peer has taken all but the last packet. It is no progress that these are known.
+/// The peer has taken all but the last packet. A repeated acknowledgement of these packets does not
+/// count as progress.
 TEST_F(RequesterTest, AWithdrawnWriteWithImmediateGoesOnWithItsLastPacket) {
   attributes.rnr_retry = 2;
   start_at(0);

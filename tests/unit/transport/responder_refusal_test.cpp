@@ -197,7 +197,7 @@ TEST_F(ResponderTest, WhatComesTooFastIsPutOffAndComesAgain) {
 }
 
 TEST_F(ResponderTest, WhatIsRefusedForAnotherReasonIsNotCharged) {
-  feed(Opcode::kRcSendOnly, 0, 10);  // there is no receive
+  feed(Opcode::kRcSendOnly, 0, 10);  // no receive is posted
   expect_count(Count::kRateNakSent, 0);
   run();
   expect_count(Count::kRnrNakSent, 1);
@@ -237,8 +237,8 @@ TEST_F(ResponderTest, ResponsesWaitForTheirRateAndNothingOvertakesThem) {
   EXPECT_EQ(env.served, (Lines{"256 begin", "256", "88"}));
 }
 
-/// So that its peer does not take it for gone: what is done is acknowledged again, never a read
-/// whose response may be lost.
+/// The responder acknowledges executed requests again, so that its peer does not infer that it is
+/// gone. It never acknowledges a read in this way, since the response may be lost.
 TEST_F(ResponderTest, WhoAsksAgainForAReadThatWaitsIsHeard) {
   feed(Opcode::kRcWriteOnly, 0, 1, 1);
   expect_answer({"ACK 0 msn 1"});

@@ -216,7 +216,7 @@ TEST_F(SelectiveRequester, GoesBackForAPeerThatDiscards) {
   feed_ack(0);  // no more, though more was sent
   expect_resent({write(1), write(2), write(3)});
   feed_nak(1, wire::kSyndromeSequence);
-  expect_resent({write(1)});  // it may have been luck
+  expect_resent({write(1)});  // one instance may be chance
   feed_nak(2, wire::kSyndromeSequence);
   expect_resent({write(2), write(3)});
   feed_ack(3);
@@ -226,7 +226,7 @@ TEST_F(SelectiveRequester, GoesBackForAPeerThatDiscards) {
   feed_ack(4);
   expect_resent({write(5), write(6)});
   feed_nak(5, wire::kSyndromeSequence);
-  expect_resent({write(5), write(6)});  // three times: that is how it is
+  expect_resent({write(5), write(6)});  // three times: the peer does discard
 }
 
 TEST_F(SelectiveRequester, GoesBackAtOnceWhereItDoesNotRepeatSelectively) {

@@ -196,7 +196,7 @@ TEST(Captures, ArpAndSolicitationsAreReadAndRebuilt) {
     if (const auto m = parse_neighbour(frame)) {
       ++solicitations;
       EXPECT_FALSE(m->is_advertisement);
-      EXPECT_TRUE(m->source.is_zero());  // a node checks that nobody has its address
+      EXPECT_TRUE(m->source.is_zero());  // a node checks that its address is unused
       EXPECT_EQ(m->destination, solicited_node_group(m->target));
       EXPECT_FALSE(m->link);
     }

@@ -59,7 +59,7 @@ void check(const std::vector<Row<Message>>& rows) {
     const Mad encoded = encode_cm(message, 0);
     EXPECT_TRUE(
         std::equal(mad.begin() + kMadHeaderBytes, mad.end(), encoded.begin() + kMadHeaderBytes));
-    // Wider than the field on the wire: what is read back is what fits.
+    // The member may be wider than the field on the wire. Decoding returns the bits that fit.
     EXPECT_EQ(encode_cm(decode_cm<Message>(mad), 0), encoded);
     EXPECT_EQ(decode_cm<Message>(encoded), decode_cm<Message>(mad));
     EXPECT_NE(decode_cm<Message>(mad), zero<Message>());

@@ -37,7 +37,7 @@ TEST(DatagramProbe, AnAnswerWithAStatusCountsNothing) {
   EXPECT_EQ(busy->packets, 0u);
 }
 
-/// Of another class, version, method, attribute or length.
+/// Decoding refuses a MAD of another class, version, method, attribute or length.
 TEST(DatagramProbe, OthersAreNone) {
   const Mad question = encode(DatagramQuestion{.id = 7});
   for (const std::size_t at : {0u, 1u, 3u, 16u, 17u}) {

@@ -169,7 +169,7 @@ Fate look_at(const Bytes& frame, PacketKey& key) {
   return check_tag(parsed, key) ? Fate::kTaken : Fate::kWrongTag;
 }
 
-/// The checksum of the IPv4 header says nothing to an attacker, who makes it anew.
+/// Recomputes the checksum of the IPv4 header, as an attacker can.
 void correct_checksum(Bytes& frame) {
   if (frame[12] != std::byte{0x08}) return;
   store_be(&frame[24], std::uint16_t{0});
@@ -177,8 +177,8 @@ void correct_checksum(Bytes& frame) {
   std::memcpy(&frame[24], &sum, sizeof sum);
 }
 
-/// Each bit of a packet that is turned is noticed, but for those that routers may change or that
-/// nobody looks at.
+/// Every flipped bit of a packet is detected, except bits that routers may change and bits that the
+/// receiver does not read.
 TEST(PacketTag, NoBitThatMattersCanBeTurned) {
   const auto key = key_of(secret(1));
   for (FramePath path : {test::ipv4_path(), test::ipv6_path()}) {

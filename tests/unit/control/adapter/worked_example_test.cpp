@@ -1,6 +1,6 @@
-// The worked example of two-level allocation (mechanism A13), through the configuration of the
-// system test, in virtual time: while ocean and weather/other flood, some of it with commands whose
-// receivers are never ready, weather/alerts has its guarantee.
+// The worked example of two-level allocation (mechanism A13), with the configuration of the system
+// test, in virtual time. ocean and weather/other flood; some of their commands go to receivers that
+// are never ready. weather/alerts still gets its guarantee.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct Sender {
   std::unique_ptr<Process> process, sink;
   engine::TestCq* cq;
   engine::Buffer* far;
-  engine::Buffer *large = nullptr, *far_large = nullptr;  ///< of who holds what it has for long
+  engine::Buffer *large = nullptr, *far_large = nullptr;  ///< for long_write()
   std::vector<TestQp*> qps;
   std::uint32_t vcbs;
   std::vector<std::uint32_t> under_way = {};  ///< by queue pair
@@ -188,7 +188,7 @@ TEST(WorkedExampleInVirtualTime, AlertsHasItsGuaranteeWhileTheOthersFlood) {
   const engine::Level& alerts = example.level("weather", "alerts");
   EXPECT_EQ(example.group(alerts).refused.value(), 0u) << "alerts found no PCB";
   EXPECT_EQ(alerts.counters.send_queue_mode.value(), 0u);
-  // Many at once: how many of those that are there a step takes in depends on who else is there.
+  // Only half: how many of the waiting commands a step collects depends on the other levels.
   EXPECT_GE(example.group(alerts).pcbs.high_water.value(), kAlertsPcbs / 2);
   // The others are at their limits.
   for (const auto& [tenant, level] :

@@ -26,7 +26,7 @@ class ReloadChangeTest : public ::testing::Test {
   ReloadChangeTest() {
     for (const auto& tenant : daemon.adapter.tenants) allotments.adopt(*tenant);
     EXPECT_TRUE(server.open());
-    // One without an interface of the kernel, whose addresses need no guard.
+    // A port without a kernel interface: its addresses need no guard.
     daemon.adapter.config.ports.push_back({.name = "p", .addresses = {{address(1), 24}}});
   }
 

@@ -345,14 +345,15 @@ TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
   EXPECT_EQ(daemon.general_services->view().parameters.buffers, before.general_services.buffers);
   expect_in_force();
 
-  wanted.tenants.pop_back();  // whose clients go with it
+  wanted.tenants.pop_back();  // its clients end with it
   wanted.general_services.buffers = 2 * 16;
   ASSERT_TRUE(reloader.put_into_force(wanted));
   EXPECT_EQ(daemon.general_services->view().parameters.buffers, 32u);
   expect_in_force();
 }
 
-// More buffers than there can be: reading a file would refuse it, so no check is left that does.
+// More buffers than the maximum. Reading a file refuses such a value; put_into_force() does not
+// check it again.
 TEST_F(ReloadTest, SaysWhichSectionStaysAsItWas) {
   Config wanted = daemon.adapter.config;
   const auto before = wanted.shared_datagrams;

@@ -1,7 +1,7 @@
-// Any sequence of commands, buffers, reloads and processes that come and go, in virtual time on one
-// engine: no buffer and no command is in two places, the sums of every pool add up, guarantees
-// hold, and each queue pair's commands complete once and in order, whichever way they came and
-// whatever was changed meanwhile.
+// Random sequences of commands, buffers, reloads and of processes that start and end, in virtual
+// time on one engine. No buffer and no command is in two places, the sums of every pool add up, and
+// guarantees hold. Each queue pair's commands complete once and in order, whether they came by VCB
+// or by doorbell and whatever a reload changed meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -431,7 +431,7 @@ class ReloadTraffic {
     ASSERT_EQ(queued, lists);
   }
 
-  /// Sums of PCBs, and guarantees: who is below its own gets one.
+  /// Checks the sums of PCBs, and that each group below its guarantee gets a PCB.
   void check_groups() {
     std::map<std::uint16_t, std::uint32_t> held, dedicated, of_tenant;
     std::uint32_t in_use = 0;

@@ -341,7 +341,7 @@ TEST_F(ServerTest, AnEventChannelOfALevelThatIsNotThere) {
   EXPECT_EQ(open_channel(connected("a"), "nonsense"), EINVAL);
 }
 
-/// In a folder where anybody may make others, as in /tmp.
+/// A runtime directory within a folder in which every user may create folders, such as /tmp.
 class RuntimeDirectory : public ::testing::Test {
  protected:
   RuntimeDirectory() { ::chmod(folder.path().c_str(), 01777); }

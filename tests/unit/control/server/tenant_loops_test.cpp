@@ -12,7 +12,7 @@
 namespace softhca::control {
 namespace {
 
-/// Each descriptor is ready all the time; what is done in its turns is written down.
+/// Each descriptor is ready all the time. `turns` records the order in which the loops serve them.
 class TenantLoopsTest : public testing::Test {
  protected:
   struct Busy {

@@ -276,7 +276,7 @@ class SlowTenant : public DatagramClientTest {
   SlowTenant()
       : DatagramClientTest(config_with([](resource::Config& config) {
           config.general_services.send_rate = 1;
-          config.general_services.send_burst = 10;
+          config.general_services.fixed.send_burst = 10;
         })) {}
 };
 
@@ -298,9 +298,9 @@ class QuickWatch : public DatagramClientTest {
   QuickWatch()
       : DatagramClientTest(config_with([](resource::Config& config) {
           config.general_services.buffers_per_client = 2;
-          config.general_services.window_ms = 10;
-          config.general_services.probation_ms = 0;
-          config.general_services.raise_after = 1;
+          config.general_services.fixed.window_ms = 10;
+          config.general_services.fixed.probation_ms = 0;
+          config.general_services.fixed.raise_after = 1;
           config.general_services.send_rate = 0;
         })) {}
 };

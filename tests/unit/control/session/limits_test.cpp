@@ -247,7 +247,7 @@ TEST_F(LimitsTest, OfQueueMemoryHoldForResizedSharedReceiveQueues) {
   EXPECT_EQ(mine.in_use(Kind::kQueueBytes) - before, small);
 }
 
-/// And what is kept for the pieces of a region, as long as there are any.
+/// The table of a region's pieces counts as queue memory until the region has a single piece.
 TEST_F(LimitsTest, OfQueueMemoryCountThePiecesOfRegions) {
   const std::uint32_t pd = client.make(Operation::kAllocPd);
   constexpr std::uint64_t kAt = std::uint64_t{1} << 40;

@@ -1,4 +1,4 @@
-// Members of multicast groups: who may become one.
+// Members of multicast groups: which queue pairs may become members, and when they leave.
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {

@@ -9,7 +9,7 @@
 namespace softhca::control {
 namespace {
 
-/// Of so many, some ten pairs would have the same number by chance.
+/// Random numbers for this many domains would contain about ten pairs of equal numbers.
 TEST(PdNumbers, NoneIsGivenWhileItIsInUse) {
   PdNumbers numbers;
   std::deque<Pd> domains;

@@ -1,5 +1,5 @@
-// A tenant that a reload has removed, whose programs still run: whatever they ask for has the
-// answer that it had before, until the last of them ends.
+// A tenant that a reload has removed while its programs still run. Their requests get the same
+// replies as before, until the last of the programs ends.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -114,6 +114,10 @@ TEST_F(SessionTest, MemoryThatTheProcessHasSealedItselfIsNotWaitedFor) {
   EXPECT_FALSE(client.session().is_waiting());
   EXPECT_EQ(client.session().object_counts().protection_domains, 1u);
   held.set_value();
+  // What it was charged for its descriptor ends when that is closed.
+  pollfd closed{daemon.adapter.blocking_calls.fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&closed, 1, 60'000), 1);
+  daemon.adapter.blocking_calls.finish();
 }
 
 /// What waits for its seal waits alone, and ends with its process.
@@ -155,7 +159,7 @@ TEST_F(SessionTest, ARequestWaitsUntilItsMemoryIsSealed) {
   EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), Session::kDescriptors);
 }
 
-/// Its process can map it no more, and says so by destroying what is in it.
+/// The process cannot map the segment. It reports this by destroying the object in it.
 TEST_F(SessionTest, ASegmentThatCouldNotBeMappedIsGivenUp) {
   ASSERT_EQ(client.greet(), 0);
   const abi::CreateCqRequest request{1, 100, abi::kNoHandle};

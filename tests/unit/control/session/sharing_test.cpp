@@ -1,5 +1,5 @@
-// Sessions that have protection domains and regions in common: who may join, how long objects live,
-// and what a process that means no good is told. And regions of addresses, paged on demand.
+// Sessions that share protection domains and regions: which processes may join, how long objects
+// live, and which replies a hostile process gets. Also regions with on-demand paging.
 #include <sys/mman.h>
 
 #include "tests/unit/control/client.hpp"
@@ -192,8 +192,8 @@ TEST_F(SharingTest, WhatTheDeadLeaveBehindIsLimited) {
   }
 }
 
-/// Which of the processes does it decides whose memory it is: here, one whose memory is out of
-/// reach may not name addresses of another's.
+/// A region belongs to the memory of the process that last changed its translation. A process with
+/// memory out of the daemon's reach may not name addresses in the memory of another process.
 TEST_F(SharingTest, ARegionThatMovesIsOfTheProcessThatMovesIt) {
   const std::uint32_t pd = first.make(Operation::kAllocPd);
   const abi::RegisterMrReply mr = make_mr(first, pd);
@@ -279,7 +279,7 @@ TEST_F(OnDemandTest, BytesAreCountedAnewWhenARegionChanges) {
   EXPECT_EQ(daemon.adapter.tenants[0]->counters.memory.registered_bytes.value(), 0u);
 }
 
-/// What is mapped there when it is used, not when it was registered.
+/// An access reaches the pages that are mapped at the time of the access, not of the registration.
 TEST_F(OnDemandTest, FollowsTheAddressSpace) {
   abi::RegisterMrReply mr{};
   ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | kLocalWrite), &mr), 0);

@@ -120,7 +120,7 @@ TEST_F(SrqResizeTest, RefusesSizesThatCannotBe) {
   for (std::uint32_t i = 0; i < 5; ++i) post(i);
   EXPECT_EQ(resize(4), EINVAL) << "more is posted";
   EXPECT_EQ(resize(0), EINVAL);
-  EXPECT_EQ(resize(daemon.config.device.max_srq_wr + 1), EINVAL);
+  EXPECT_EQ(resize(resource::DeviceConfig::kMaxSrqWr + 1), EINVAL);
   EXPECT_EQ(resize(~0u), EINVAL);
   EXPECT_EQ(resize(1u << 31), EINVAL);
   const abi::ResizeSrqRequest other{srq.handle + 1, 20, 0, 0};

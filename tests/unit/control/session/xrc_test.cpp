@@ -1,5 +1,5 @@
-// Domains and targets of extended reliable connected service: who shares them, and what a process
-// that means no good is told.
+// Domains and targets of the extended reliable connected (XRC) service: which processes share them,
+// and which replies a hostile process gets.
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
@@ -73,7 +73,7 @@ TEST_F(XrcTest, DomainOfAFileIsMadeAndSharedAsAsked) {
   EXPECT_EQ(open(second, 6, 0, handle), EAGAIN);
   EXPECT_EQ(open(stranger, 5, 0, handle), EAGAIN) << "of another tenant";
   EXPECT_EQ(open(client, 5, 8, handle), EINVAL) << "a flag that nobody knows";
-  // It ends with the last who has it open.
+  // The domain ends when the last process closes it.
   EXPECT_EQ(end(client, Operation::kCloseXrcDomain, 0), 0);
   EXPECT_EQ(end(client, Operation::kCloseXrcDomain, 0), EINVAL);
   EXPECT_EQ(open(client, 5, 0, handle), 0);

@@ -41,7 +41,7 @@ bool eventually(const std::function<bool()>& condition) {
   return condition();
 }
 
-/// A socket whose close takes until `what` ends, to be closed by them.
+/// Gives `calls` a socket to close. The close blocks until `what` ends.
 void close_in_vain(BlockingCalls& calls, const std::string& owner, Lingering& what) {
   Pair pair;
   const std::array<std::byte, 1> record{};
@@ -116,7 +116,7 @@ TEST(BlockingCalls, WhatFollowsACallIsDoneByWhoFinishes) {
   EXPECT_EQ(::poll(&look, 1, 0), 0) << "nothing is left to do";
 }
 
-/// Of a tenant that goes: what follows may not touch it any more.
+/// When a tenant is removed, continuations of its calls may not touch it any more.
 TEST(BlockingCalls, WhatFollowsIsForgottenWithItsOwner) {
   BlockingCalls calls;
   const auto held = std::make_shared<int>();

@@ -120,7 +120,7 @@ TEST_F(Listening, OthersMayComeWithoutTheRightToGiveAway) {
     const auto socket = listen_at(path, permissions);
     char byte = socket ? 'y' : 'n';
     if (::write(ready[1], &byte, 1) != 1 || ::read(end[0], &byte, 1) != 1) ::_exit(1);
-    // Changed while it is there: nobody but the daemon.
+    // Changed while the socket exists: only the daemon may connect.
     byte = set_permissions(path, {.owner = "", .group = "", .mode = 0600}) ? 'y' : 'n';
     if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
     ::_exit(::read(end[0], &byte, 1) == 1 ? 0 : 1);

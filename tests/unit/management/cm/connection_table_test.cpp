@@ -1,4 +1,4 @@
-// Connections by the ways in which they are looked for, and who makes them.
+// The connection table: lookups by each key, and limits on half-open connections of each peer.
 #include <arpa/inet.h>
 
 #include "tests/unit/management/cm/parts.hpp"

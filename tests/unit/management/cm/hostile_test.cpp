@@ -216,7 +216,7 @@ TEST(Hostile, NeverMoreThanOneAnswerToAMessage) {
   }
 }
 
-/// A user who does things within the calls.
+/// A user that calls the connection manager from within its callbacks.
 class Busy final : public Environment, public User {
  public:
   void send(const Path&, const wire::Mad&) override {}

@@ -1,4 +1,5 @@
-// One manager with its surroundings written down: what it sent, what it told its user, as text.
+// One connection manager, with a record of the messages that it sends and of the events that it
+// reports to its user, as text.
 #pragma once
 
 #include <string>

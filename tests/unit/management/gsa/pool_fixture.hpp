@@ -1,4 +1,4 @@
-// A receive pool played by hand: datagrams that come in, clients that give buffers back.
+// A receive pool driven by hand: tests deliver datagrams, and return buffers of clients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace softhca::management::gsa {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Nobody is held to a rate.
+/// Returns parameters without rate limits for sources.
 inline Parameters unlimited(std::uint32_t buffers) {
   Parameters parameters;
   parameters.buffers = buffers;
@@ -54,7 +54,7 @@ struct PoolFixture {
     }
     return admission.cause;
   }
-  /// How many of `n` datagrams got a buffer.
+  /// Sends `n` datagrams. Returns how many got a buffer.
   std::uint32_t flood(std::uint64_t key, std::uint32_t from, std::uint32_t n) {
     std::uint32_t given = 0;
     for (std::uint32_t i = 0; i < n; ++i) given += send(key, from) == Discard::kNone ? 1 : 0;
@@ -77,7 +77,7 @@ struct PoolFixture {
     pool.watch_traffic(now);
   }
 
-  /// None: no client of this key is registered.
+  /// Returns nothing if no client with this key is registered.
   std::optional<ClientId> find(std::uint64_t key) const {
     for (const ClientView& client : pool.clients())
       if (client.key == ClientKey(key)) return client.id;

@@ -1,6 +1,6 @@
-// Random clients, datagrams, returns and reloads, beside a naive account of who holds what. One
-// client does nothing but take what it asked for: whatever the others do, it never loses a
-// datagram.
+// Random clients, datagrams, returns and reloads, checked against a simple model of the buffers
+// that each client holds. One quiet client uses only the buffers that it asked for. It never loses
+// a datagram, whatever the others do.
 #include <random>
 #include <set>
 

@@ -294,7 +294,7 @@ TEST_F(Admitted, APeerThatOnlySendsRequestsKeepsNobodyOut) {
   EXPECT_EQ(far.refused[Refusal::kAdmission], 0);
   for (int i = 0; i < 3; ++i) {
     taken.push_back(server.expect(EventType::kConnectRequest).id);
-    EXPECT_EQ(server.accept(taken.back()), 0);  // which nobody confirms
+    EXPECT_EQ(server.accept(taken.back()), 0);  // the client does not confirm it
   }
   world.run();
   establish(world, other, server, to);

@@ -30,7 +30,7 @@ struct Lifecycle : WithPeer {
   int listen(const Identifier& of) {
     return listeners.listen(command(channel, rdma_ucm_listen{.id = of.number.value, .backlog = 4}));
   }
-  /// A request of a peer whose event waits for the listener's program.
+  /// Makes a peer's connection request. Its event waits until the listener's program fetches it.
   Identifier& make_request(Identifier& listener) {
     Identifier& request = identifiers.make();
     request.space = listener.space;

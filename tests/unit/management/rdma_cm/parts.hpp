@@ -1,6 +1,5 @@
-// The parts of a service of rdma_cm, for tests of one of them without the service: an environment
-// that writes down what it is told, the tables that parts share, and commands as processes write
-// them.
+// Fixtures for tests of single parts of the rdma_cm service: an environment that records its calls,
+// the tables that parts share, and commands in the format that processes write.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,7 +47,7 @@ class RecordingEnvironment final : public Environment {
   Qpn foreign{0xffffff};  ///< a queue pair of another user
   std::uint32_t next_random = 1;
   unsigned sent = 0;
-  std::vector<wire::Mad> mads;  ///< sent, and not delivered
+  std::vector<wire::Mad> mads;  ///< sent, but not delivered
   std::vector<ChannelId> signalled;
   std::vector<LocalAddress> own{{kOwn, 1}, {kOwnToo, 2}};
   std::vector<std::pair<Gid, Gid>> asked;

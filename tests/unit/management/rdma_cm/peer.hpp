@@ -1,5 +1,5 @@
-// A connection manager of ours and one of a peer, who exchange their messages: for tests of what
-// stands on connections, without a service.
+// Our connection manager and one of a peer, which exchange messages. Tests of the parts that use
+// connections need no service.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace softhca::management::rdma_cm {
 
-/// Takes every request, and writes down what happens.
+/// Takes every request, and records the events.
 struct RecordingUser final : cm::User {
   cm::Answer on_request(const cm::Request& request) override {
     taken = request.id;

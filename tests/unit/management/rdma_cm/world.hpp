@@ -1,5 +1,5 @@
-// Hosts with a service of rdma_cm each, on one network in virtual time, and programs that speak to
-// them as librdmacm does.
+// Hosts on one network in virtual time, each with an rdma_cm service, and programs that use these
+// services as librdmacm does.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ SocketAddress address(const std::string& text, std::uint16_t port = 0);
 
 class Host;
 
-/// The network. What is sent arrives when run() is called, in order.
+/// The network. run() delivers packets in the order in which they were sent.
 class World {
  public:
   struct Packet {
@@ -35,7 +35,7 @@ class World {
     wire::Mad mad;
   };
 
-  /// Delivers everything, and what comes of it.
+  /// Delivers all packets, including those sent in response.
   void run();
   /// Lets time pass, timers and packets included.
   void advance(Duration duration);
@@ -71,11 +71,11 @@ class Host final : public Environment {
   World& world;
   std::uint64_t guid = 0;
   std::vector<LocalAddress> own;
-  /// Neighbours answer at once; else they are asked about and answer(), or not.
+  /// True if resolve() reports its result at once; else the test reports it, or does not.
   bool neighbours_answer = true;
   std::vector<ResolveCookie> asked;
   Qpn foreign{0xffffff};        ///< a queue pair of another user
-  std::uint32_t qpns = 0x1000;  ///< given to those who name none
+  std::uint32_t qpns = 0x1000;  ///< for connections that name none
   std::map<ChannelId, int> signals;
   std::map<Refusal, int> refused;
   std::map<wire::CmRejectReason, int> rejects_sent, rejects_received;
@@ -86,8 +86,8 @@ class Host final : public Environment {
   std::mt19937 random_;
 };
 
-/// A process with one event channel. Every command checks that the channel's signal stands exactly
-/// while events are queued.
+/// A process with one event channel. Every command checks that the channel is signalled if and only
+/// if events are queued.
 class Program {
  public:
   static constexpr std::uint64_t kCreatedUid = 1000;   ///< of create()
@@ -137,9 +137,9 @@ class Program {
   /// Takes `id` over from another channel: -errno, or events reported.
   int migrate(Program& from, std::uint32_t id);
 
-  /// None: EAGAIN.
+  /// Returns nothing if the command fails with EAGAIN.
   std::optional<rdma_ucm_event_resp> get_event();
-  /// Takes one and expects it to be of this type, with this status.
+  /// Fetches an event. Expects that it has this type and status.
   rdma_ucm_event_resp expect(EventType type, int status = 0);
   void expect_none() { EXPECT_FALSE(get_event()); }
 
