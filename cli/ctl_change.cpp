@@ -19,6 +19,8 @@ bool read_number(std::string_view text, std::uint64_t& out) {
 
 std::uint64_t number_of(std::string_view text, std::string_view word) {
   const auto value = abi::parse_quantity(text);
+  if (value && text.ends_with("bit") && word.find("bytes") == std::string_view::npos)
+    usage(std::string(word) + ": only bytes and bytes a second have units of bits");
   if (!value) usage(std::string(word) + ": the value is a number, as 300, 64K or 10Gbit");
   return *value;
 }

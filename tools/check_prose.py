@@ -34,9 +34,9 @@ RULES = {
 # Violations that are still there, by rule. Lower a number when the check says so; never raise one.
 DEBT = {
     "question": 7,
-    "person": 106,
+    "person": 101,
     "of": 2,
-    "what-is": 13,
+    "what-is": 12,
     "is-no": 41,
     "word": 7,
     "long": 14,

@@ -34,7 +34,7 @@ struct ListenAddress {
 
 /// Parses "10.0.0.1" or "fe80::1". Nothing: it is neither.
 std::optional<Gid> parse_address(std::string_view text);
-inline constexpr std::size_t kMostOfRange = 1024;  ///< addresses
+inline constexpr std::size_t kMostOfRange = 256;  ///< addresses
 /// Parses "10.0.0.1", or "10.0.0.1-10.0.0.9": all host addresses from the first to the last. Empty:
 /// it is neither, or more than kMostOfRange.
 std::vector<Gid> parse_addresses(std::string_view text);

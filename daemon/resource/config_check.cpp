@@ -19,11 +19,7 @@ unsigned line_of(const Value& table, std::string_view key) {
 bool in_subnet(const Gid& gid, const InterfaceAddress& subnet) {
   if (gid.is_ipv4() != subnet.gid.is_ipv4()) return false;
   const unsigned bits = subnet.prefix + (gid.is_ipv4() ? 96 : 0);
-  for (unsigned i = 0; i < bits; ++i) {
-    const unsigned mask = 0x80u >> (i % 8);
-    if ((gid.bytes[i / 8] & mask) != (subnet.gid.bytes[i / 8] & mask)) return false;
-  }
-  return true;
+  return bits_in_common(gid, subnet.gid) >= bits;
 }
 
 class Checker {
@@ -33,15 +29,17 @@ class Checker {
 
   void run() {
     check_port_names();
-    check_port_addresses();
     check_gateways();
     check_tenant_count();
     check_tenant_names();
-    check_tenant_addresses();
     check_pools();
     check_hard_caps();
     check_minimums();
-    check_templates();
+    if (check_address_count()) {
+      check_port_addresses();
+      check_tenant_addresses();
+      check_templates();
+    }
     check_general_services();
   }
 
@@ -76,6 +74,20 @@ class Checker {
     refuse_twice("name", &PortConfig::name);
     refuse_twice("interface", &PortConfig::interface);
     refuse_twice("device", &PortConfig::device);
+  }
+
+  /// The checks of addresses compare each with each other.
+  bool check_address_count() {
+    constexpr std::size_t kMost = 8192;
+    std::size_t count = 0;
+    for (const PortConfig& port : config_.ports) count += port.addresses.size();
+    for (const auto* tenants : {&config_.tenants, &config_.templates})
+      for (const TenantConfig& tenant : *tenants) count += tenant.addresses.size();
+    if (count <= kMost) return true;
+    problems_.add(1, "addresses",
+                  "are " + std::to_string(count) + " in all, at most " + std::to_string(kMost) +
+                      " are possible");
+    return false;
   }
 
   void check_port_addresses() {

@@ -8,6 +8,62 @@
 namespace softhca::resource {
 namespace {
 
+// Keys of earlier versions whose defaults are fixed now.
+constexpr std::string_view kRemoved[] = {
+    "congestion.min_time_between_cnps",
+    "congestion.initial_alpha_value",
+    "congestion.dce_tcp_g",
+    "congestion.dce_tcp_rtt",
+    "congestion.rate_reduce_monitor_period",
+    "congestion.rpg_gd",
+    "congestion.rpg_min_dec_fac",
+    "congestion.clamp_tgt_rate",
+    "congestion.clamp_tgt_rate_after_time_inc",
+    "congestion.rpg_byte_reset",
+    "congestion.rpg_threshold",
+    "congestion.rpg_ai_rate",
+    "congestion.rpg_hai_rate",
+    "reliability.initial_flight",
+    "reliability.flight_steps",
+    "reliability.borne_losses",
+    "reliability.queued_packets",
+    "device.vendor_id",
+    "device.part_id",
+    "device.hardware_version",
+    "device.firmware",
+    "device.max_sge",
+    "device.max_inline",
+    "device.max_srq_wr",
+    "device.max_rd_atomic",
+    "device.completion_vectors",
+    "general_services.source_part",
+    "general_services.source_rate",
+    "general_services.source_burst",
+    "general_services.new_sources_part",
+    "general_services.new_sources_rate",
+    "general_services.new_sources_burst",
+    "general_services.probation_ms",
+    "general_services.forget_after_ms",
+    "general_services.window_ms",
+    "general_services.raise_after",
+    "general_services.lower_after",
+    "general_services.raise_most",
+    "general_services.send_burst",
+    "shared_datagrams.source_part",
+    "shared_datagrams.source_rate",
+    "shared_datagrams.source_burst",
+    "shared_datagrams.new_sources_part",
+    "shared_datagrams.new_sources_rate",
+    "shared_datagrams.new_sources_burst",
+    "shared_datagrams.probation_ms",
+    "shared_datagrams.forget_after_ms",
+    "shared_datagrams.window_ms",
+    "shared_datagrams.raise_after",
+    "shared_datagrams.lower_after",
+    "shared_datagrams.raise_most",
+    "shared_datagrams.send_burst",
+};
+
 std::string plain(double value) {
   std::string text = std::to_string(value);
   text.erase(text.find_last_not_of('0') + 1);
@@ -152,6 +208,11 @@ std::vector<const Value*> Reader::strings(std::string_view key) {
 void Reader::finish() {
   for (const auto& [key, value] : table_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    if (std::ranges::find(kRemoved, path_of(key)) != std::end(kRemoved)) {
+      problems_.add(value.line, path_of(key),
+                    "was removed: its former default is fixed now; delete the line");
+      continue;
+    }
     std::string known;
     for (const std::string_view name : asked_) (known += known.empty() ? "" : ", ") += name;
     problems_.add(value.line, path_of(key), "is not a known key; known here: " + known);

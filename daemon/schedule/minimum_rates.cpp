@@ -60,6 +60,13 @@ void MinimumRates::set_queue_pair(std::uint32_t slot, const Rate& rate) {
   change(queue_pairs_[slot], rate);
 }
 
+void MinimumRates::forget(QosClassId qos_class) {
+  QosClass& it = classes_[qos_class.value];
+  change(it.rate, {});
+  join(it, kNoTenant);
+  find_rated();
+}
+
 void MinimumRates::forget(TenantId tenant) {
   change(tenants_[tenant.value].rate, {});
   tenants_[tenant.value].first_cost = 0;

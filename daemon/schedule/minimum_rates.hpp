@@ -34,6 +34,8 @@ class MinimumRates {
   void set_queue_pair(std::uint32_t slot, const Rate& rate);
   /// Removes the minimums of the tenant and of its classes, since it is about to be removed.
   void forget(TenantId tenant);
+  /// Takes a removed class from its tenant.
+  void forget(QosClassId qos_class);
 
   const MinimumRate& of(TenantId tenant) const { return tenants_[tenant.value].rate; }
   const MinimumRate& of(QosClassId qos_class) const { return classes_[qos_class.value].rate; }

@@ -63,7 +63,6 @@ std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, engine::Level&
   engine.rates().forget(level.rate);
   engine.peer_rates().forget(level.peer_rates.inbound);
   engine.peer_rates().forget(level.peer_rates.served);
-  engine.cpu().minimums().set(level.qos_class, tenant.id, {});
   const auto at = std::find_if(tenant.levels.begin(), tenant.levels.end(),
                                [&](const auto& there) { return there.get() == &level; });
   std::unique_ptr<engine::Level> taken = std::move(*at);
@@ -171,6 +170,9 @@ Outcome Allotments::make(AllotmentChange& change) {
 
 /// Makes the part of a change that cannot fail.
 void Allotments::settle(AllotmentChange& change) {
+  // Before those of new levels are set, which may have the same numbers.
+  for (const auto& [tenant, level] : released_levels_)
+    engine_.cpu().minimums().forget(level->qos_class);
   for (const auto* rows : {&change.there, &change.added})
     for (const auto& [tenant, to] : *rows)
       for (const auto& level : tenant->levels) {

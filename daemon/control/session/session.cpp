@@ -98,7 +98,8 @@ void Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>>
   sealing_ = std::make_shared<Sealing>(Sealing{.fds = std::move(fds), .outcome = {}});
   const auto call = [sealing = sealing_, helpers = context_.helpers()] {
     for (const UniqueFd& fd : sealing->fds)
-      if (sealing->outcome) sealing->outcome = control::seal(helpers, fd.get());
+      if (sealing->outcome && !SealedMemory::has_sealed_holes(fd.get()))
+        sealing->outcome = control::seal(helpers, fd.get());
     sealing->fds.clear();
   };
   const auto then = [this, sealing = std::weak_ptr(sealing_), accounts = std::move(accounts)] {
@@ -121,6 +122,7 @@ void Session::close_sealed(std::vector<UniqueFd>& fds,
   const auto sealed = std::make_shared<std::vector<UniqueFd>>(std::make_move_iterator(first_sealed),
                                                               std::make_move_iterator(fds.end()));
   fds.erase(first_sealed, fds.end());
+  closing_ = sealed;
   context_.make_blocking_call([sealed] { sealed->clear(); }, [accounts] {});
 }
 
@@ -129,7 +131,9 @@ void Session::close_sealed(std::vector<UniqueFd>& fds,
 bool Session::seal_mapped() {
   std::vector<UniqueFd> fds = rings_.to_seal();
   if (UniqueFd own = attachment_.to_seal()) fds.push_back(std::move(own));
-  close_sealed(fds, {descriptors_});
+  if (fds.empty()) return false;
+  // The session waits for the last ones to be closed: more are not charged for.
+  if (closing_.expired()) close_sealed(fds, {descriptors_});
   if (fds.empty()) return false;
   seal(std::move(fds), {descriptors_});
   return true;

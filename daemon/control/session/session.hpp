@@ -162,6 +162,7 @@ class Session final : private resource::IdleHolder {
   std::string refusal_;
   std::vector<std::byte> unfinished_;  ///< the request that it continues; empty: none
   std::shared_ptr<Sealing> sealing_;   ///< the session continues after it; null: none
+  std::weak_ptr<void> closing_;        ///< sealed descriptors that another thread closes
   std::function<void()> ready_;
 
   // The engine drops these in the opposite order, from queue pairs to regions, and at last the

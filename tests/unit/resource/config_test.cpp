@@ -135,6 +135,18 @@ TEST(Config, SizeOrRateWithAUnit_IsInBytes) {
   EXPECT_EQ(config.tenants[0].rates.sent.burst_bytes, 65536u);
 }
 
+TEST(Config, MoreAddressesThanCanBeCompared_AreRefused) {
+  std::string text;
+  for (int port = 0; port < 33; ++port) {
+    const std::string number = std::to_string(port), net = "10.0." + number;
+    text += "[[port]]\nname = \"p" + number + "\"\ninterface = \"eth" + number +
+            "\"\naddresses = [\"" + net + ".0-" + net + ".255/24\"]\n";
+  }
+  const auto config = parse_config(text + kTenant, "test.toml");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, testing::HasSubstr("8449 in all, at most 8192"));
+}
+
 TEST(Config, RangeOfAddresses_IsAListOfThem) {
   const Config config = parsed(
       "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1-10.0.0.3/24\"]\n"

@@ -405,6 +405,19 @@ TEST_F(MinimumRatesTest, HoldsForRandomLoads) {
   }
 }
 
+TEST_F(MinimumRatesTest, RemovedClass_LeavesItsNumberToAnotherTenant) {
+  minimums.set(kLevelOne, kTenantOfC, part(0.5));
+  EXPECT_TRUE(minimums.covers(kLevelOne));
+  minimums.forget(kLevelOne);
+  EXPECT_FALSE(minimums.any());
+  EXPECT_FALSE(minimums.behind(kLevelOne));
+  minimums.set(kLevelOne, kTenantOfA, {});
+  minimums.set(kTenantOfA, part(0.5));
+  now += std::chrono::milliseconds(1);
+  minimums.begin_step(now);
+  EXPECT_TRUE(minimums.behind(kLevelOne)) << "it is of the other tenant now";
+}
+
 TEST_F(MinimumRatesTest, ATenantThatGoesLeavesNothing) {
   minimums.set(kTenantOfC, part(0.5));
   minimums.set(kLevelOne, kTenantOfC, part(0.25));
