@@ -8,7 +8,7 @@
 namespace softhca::resource {
 namespace {
 
-// Keys of earlier versions whose defaults are fixed now.
+// Keys of earlier versions. Their defaults are fixed now.
 constexpr std::string_view kRemoved[] = {
     "congestion.min_time_between_cnps",
     "congestion.initial_alpha_value",
