@@ -34,9 +34,9 @@ RULES = {
 # Violations that are still there, by rule. Lower a number when the check says so; never raise one.
 DEBT = {
     "question": 7,
-    "person": 101,
+    "person": 100,
     "of": 2,
-    "what-is": 12,
+    "what-is": 11,
     "is-no": 41,
     "word": 7,
     "long": 14,

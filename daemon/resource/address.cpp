@@ -67,12 +67,12 @@ std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
 
 std::vector<InterfaceAddress> parse_interface_addresses(std::string_view text) {
   const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::vector<Gid> gids = parse_addresses(text.substr(0, slash));
+  if (gids.empty()) return {};
+  const auto first = parse_interface_address(to_string(gids.front()).append(text.substr(slash)));
+  if (!first) return {};
   std::vector<InterfaceAddress> addresses;
-  for (const Gid& gid : parse_addresses(text.substr(0, slash))) {
-    const auto address = parse_interface_address(to_string(gid).append(text.substr(slash)));
-    if (!address) return {};
-    addresses.push_back(*address);
-  }
+  for (const Gid& gid : gids) addresses.push_back({gid, first->prefix});
   return addresses;
 }
 

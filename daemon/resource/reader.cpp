@@ -49,19 +49,6 @@ constexpr std::string_view kRemoved[] = {
     "general_services.lower_after",
     "general_services.raise_most",
     "general_services.send_burst",
-    "shared_datagrams.source_part",
-    "shared_datagrams.source_rate",
-    "shared_datagrams.source_burst",
-    "shared_datagrams.new_sources_part",
-    "shared_datagrams.new_sources_rate",
-    "shared_datagrams.new_sources_burst",
-    "shared_datagrams.probation_ms",
-    "shared_datagrams.forget_after_ms",
-    "shared_datagrams.window_ms",
-    "shared_datagrams.raise_after",
-    "shared_datagrams.lower_after",
-    "shared_datagrams.raise_most",
-    "shared_datagrams.send_burst",
 };
 
 std::string plain(double value) {
@@ -208,7 +195,9 @@ std::vector<const Value*> Reader::strings(std::string_view key) {
 void Reader::finish() {
   for (const auto& [key, value] : table_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    if (std::ranges::find(kRemoved, path_of(key)) != std::end(kRemoved)) {
+    // Both tables have the same keys.
+    const std::string table = path_ == "shared_datagrams" ? "general_services" : path_;
+    if (std::ranges::find(kRemoved, table + '.' + key) != std::end(kRemoved)) {
       problems_.add(value.line, path_of(key),
                     "was removed: its former default is fixed now; delete the line");
       continue;

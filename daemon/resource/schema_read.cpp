@@ -76,17 +76,20 @@ void read_host_address(Reader& reader, const Key& key, void* section) {
                                   "address of a host, without prefix length");
 }
 
+/// Returns the error for a text that is neither an address nor a range. The caller adds examples.
+std::string not_of_hosts(const std::string& text) {
+  return '"' + text + "\" is not the address of a host, nor a range of up to " +
+         std::to_string(kMostOfRange) + " of them; write ";
+}
+
 void read_subnets(Reader& reader, const Key& key, void* section, Problems& problems) {
   auto& addresses = *static_cast<std::vector<InterfaceAddress>*>(key.at.reach(section));
   for (const Value* text : reader.strings(key.name)) {
     const auto given = parse_interface_addresses(*text->string());
     if (given.empty())
       problems.add(text->line, reader.path_of(key.name),
-                   "\"" + *text->string() +
-                       "\" is not the address of a host, nor a range of up to " +
-                       std::to_string(kMostOfRange) +
-                       " of them; write \"10.0.0.1/24\", \"fe80::1/64\" or "
-                       "\"10.0.0.1-10.0.0.9/24\"");
+                   not_of_hosts(*text->string()) +
+                       "\"10.0.0.1/24\", \"fe80::1/64\" or \"10.0.0.1-10.0.0.9/24\"");
     else if (text->string()->find('/') == std::string::npos)
       problems.add(text->line, reader.path_of(key.name),
                    "\"" + *text->string() + "\" lacks the prefix length of its subnet; write \"" +
@@ -116,11 +119,9 @@ void read_addresses(Reader& reader, const Key& key, void* section, Problems& pro
     addresses.insert(addresses.end(), given.begin(), given.end());
     if (given.empty())
       problems.add(text->line, reader.path_of(key.name),
-                   "\"" + *text->string() +
-                       "\" is not the address of a host, nor a range of up to " +
-                       std::to_string(kMostOfRange) +
-                       " of them; write \"10.0.0.1\", \"fe80::1\" or \"10.0.0.1-10.0.0.9\", "
-                       "without prefix length");
+                   not_of_hosts(*text->string()) +
+                       "\"10.0.0.1\", \"fe80::1\" or \"10.0.0.1-10.0.0.9\", without prefix "
+                       "length");
   }
 }
 

@@ -11,15 +11,13 @@ namespace {
 constexpr const char* kReferenceHead =
     "Every key of the configuration file, made from the tables in `daemon/resource/sections_*.cpp` "
     "by `tools/generate-configuration`. [softhca-full.toml](../config/softhca-full.toml) is a file "
-    "with all "
-    "of them. A change takes [a reload](reload.md), while programs run, or a restart of the "
-    "daemon: "
-    "a reload that would change such a key is refused. Those with `set` can also be changed with "
-    "`softhcactl set`, until the next reload. Amounts of bytes and of bytes a second are numbers, "
-    "or "
-    "texts with a unit: `\"64K\"`, `\"100M\"`, `\"2G\"`, `\"1T\"` (powers of 1024), `\"10Gbit\"` "
-    "(k, M, G, T: "
-    "powers of 1000). A range of addresses is its first and last: `\"10.0.0.1-10.0.0.9\"`.";
+    "with all of them. A change takes [a reload](reload.md), while programs run, or a restart of "
+    "the daemon: a reload that would change such a key is refused. Those with `set` can also be "
+    "changed with `softhcactl set`, until the next reload. Amounts of bytes and of bytes a second "
+    "are numbers, or texts with a unit: `\"64K\"`, `\"100M\"`, `\"2G\"`, `\"1T\"` (powers of "
+    "1024), "
+    "`\"10Gbit\"` (k, M, G, T: powers of 1000). A range of addresses is its first and last: "
+    "`\"10.0.0.1-10.0.0.9\"`.";
 
 /// Returns the text with markup characters escaped.
 std::string plain(const std::string& text) {
