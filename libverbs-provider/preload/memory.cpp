@@ -3,10 +3,12 @@
 // the provider compensates for it by its hooks (libverbs-provider/share/hooks.hpp).
 //
 // Also calls that transfer data to or from memory. In a process without privileges they fail with
-// EFAULT while the provider has taken pages away to share them, so this library repeats them.
+// EFAULT, or end early, while the provider has taken pages away to share them. This library repeats
+// or continues them.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -114,22 +116,69 @@ extern "C" void* softhca_mremap(void* addr, std::size_t old_length, std::size_t 
 
 namespace {
 
-/// Repeats `transfer` while it fails because pages were away. A repeated call loses no data of a
-/// file, a pipe or a stream. From an eventfd, a timerfd or a datagram socket, the kernel removes
-/// the record before it finds that memory is missing, so that record is lost.
+/// What is left of a transfer after `done` bytes: the rest of the buffer in which these end, or all
+/// buffers from there on.
+struct Rest {
+  Rest(const iovec* all, int number, std::size_t done) : parts(all), count(number) {
+    if (done == 0) return;  // the kernel may still refuse the list
+    for (; count > 0 && done >= parts->iov_len; --count) done -= parts++->iov_len;
+    if (done == 0) return;
+    cut = {static_cast<char*>(parts->iov_base) + done, parts->iov_len - done};
+    parts = &cut;
+    count = 1;
+  }
+  Rest(const Rest&) = delete;
+  Rest& operator=(const Rest&) = delete;
+
+  const iovec* parts;
+  int count;
+  iovec cut{};
+};
+
+std::size_t bytes_of(const iovec* parts, int count) {
+  std::size_t sum = 0;
+  for (int i = 0; i < count; ++i) sum += parts[i].iov_len;
+  return sum;
+}
+
+/// True if programs rely on whole transfers, as they do with files.
+bool transfers_whole(int fd) {
+  struct stat file;
+  return ::fstat(fd, &file) == 0 && (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode));
+}
+
+/// Repeats `transfer` while it fails because pages were away, and continues it in a file if it
+/// ended early for that reason. A repeated call loses no data of a file, a pipe or a stream. From
+/// an eventfd, a timerfd or a datagram socket, the kernel removes the record before it finds that
+/// memory is missing, so that record is lost.
 template <class Transfer>
-ssize_t with_pages(Transfer transfer) {
+ssize_t with_pages(int fd, const iovec* all, int count, Transfer transfer) {
   const MemoryHooks* with = memory_hooks();
-  if (with == nullptr) return transfer();
+  if (with == nullptr) return transfer(Rest(all, count, 0), 0);
+  std::size_t done = 0;
+  bool whole = false;
   while (true) {
     const std::uint32_t before = with->moves();
-    const ssize_t result = transfer();
-    if (result >= 0 || errno != EFAULT) return result;
-    std::uint32_t now = with->moves();
-    for (; now % 2 != 0; now = with->moves()) ::sched_yield();
-    errno = EFAULT;
-    if (now == before) return result;
+    const ssize_t result = transfer(Rest(all, count, done), static_cast<off_t>(done));
+    const bool away = before % 2 != 0 || with->moves() != before;
+    if (result < 0 && errno == EFAULT && away) {
+      while (with->moves() % 2 != 0) ::sched_yield();
+      errno = EFAULT;
+      continue;
+    }
+    if (result <= 0) return done != 0 ? static_cast<ssize_t>(done) : result;
+    done += static_cast<std::size_t>(result);
+    whole = whole || (away && transfers_whole(fd));
+    if (!whole || done == bytes_of(all, count)) return static_cast<ssize_t>(done);
   }
+}
+
+template <class Transfer>
+ssize_t with_pages(int fd, const void* data, std::size_t bytes, Transfer transfer) {
+  const iovec all{const_cast<void*>(data), bytes};
+  return with_pages(fd, &all, 1, [&](const Rest& rest, off_t done) {
+    return transfer(rest.parts->iov_base, rest.parts->iov_len, done);
+  });
 }
 
 }  // namespace
@@ -138,28 +187,40 @@ ssize_t with_pages(Transfer transfer) {
   extern "C" SOFTHCA_INTERPOSE ssize_t softhca_##name parameters asm(#name); \
   extern "C" ssize_t softhca_##name parameters {                             \
     static constinit softhca::preload::Next<ssize_t parameters> next{#name}; \
-    return with_pages([&] { return next.get()(__VA_ARGS__); });              \
+    return __VA_ARGS__;                                                      \
   }
 
-TRANSFER_FUNCTION(read, (int fd, void* to, std::size_t bytes), fd, to, bytes)
-TRANSFER_FUNCTION(__read_chk, (int fd, void* to, std::size_t bytes, std::size_t room), fd, to,
-                  bytes, room)
-TRANSFER_FUNCTION(pread, (int fd, void* to, std::size_t bytes, off_t at), fd, to, bytes, at)
-TRANSFER_FUNCTION(pread64, (int fd, void* to, std::size_t bytes, off64_t at), fd, to, bytes, at)
-TRANSFER_FUNCTION(__pread_chk, (int fd, void* to, std::size_t bytes, off_t at, std::size_t room),
-                  fd, to, bytes, at, room)
-TRANSFER_FUNCTION(__pread64_chk,
-                  (int fd, void* to, std::size_t bytes, off64_t at, std::size_t room), fd, to,
-                  bytes, at, room)
-TRANSFER_FUNCTION(readv, (int fd, const iovec* to, int count), fd, to, count)
-TRANSFER_FUNCTION(preadv, (int fd, const iovec* to, int count, off_t at), fd, to, count, at)
-TRANSFER_FUNCTION(preadv64, (int fd, const iovec* to, int count, off64_t at), fd, to, count, at)
-TRANSFER_FUNCTION(write, (int fd, const void* from, std::size_t bytes), fd, from, bytes)
-TRANSFER_FUNCTION(pwrite, (int fd, const void* from, std::size_t bytes, off_t at), fd, from, bytes,
-                  at)
-TRANSFER_FUNCTION(pwrite64, (int fd, const void* from, std::size_t bytes, off64_t at), fd, from,
-                  bytes, at)
-TRANSFER_FUNCTION(writev, (int fd, const iovec* from, int count), fd, from, count)
-TRANSFER_FUNCTION(pwritev, (int fd, const iovec* from, int count, off_t at), fd, from, count, at)
-TRANSFER_FUNCTION(pwritev64, (int fd, const iovec* from, int count, off64_t at), fd, from, count,
-                  at)
+/// A function with one buffer. Arguments for the rest of it: `part`, `length`, and `done`, the
+/// bytes transferred before.
+#define TRANSFER_BUFFER(name, parameters, ...)                                                    \
+  TRANSFER_FUNCTION(name, parameters,                                                             \
+                    with_pages(fd, data, bytes,                                                   \
+                               [&](void* part, std::size_t length, [[maybe_unused]] off_t done) { \
+                                 return next.get()(fd, part, length __VA_OPT__(, ) __VA_ARGS__);  \
+                               }))
+#define TRANSFER_LIST(name, parameters, ...)                                           \
+  TRANSFER_FUNCTION(                                                                   \
+      name, parameters,                                                                \
+      with_pages(fd, list, count, [&](const Rest& rest, [[maybe_unused]] off_t done) { \
+        return next.get()(fd, rest.parts, rest.count __VA_OPT__(, ) __VA_ARGS__);      \
+      }))
+
+TRANSFER_BUFFER(read, (int fd, void* data, std::size_t bytes))
+TRANSFER_BUFFER(__read_chk, (int fd, void* data, std::size_t bytes, std::size_t room),
+                room - static_cast<std::size_t>(done))
+TRANSFER_BUFFER(pread, (int fd, void* data, std::size_t bytes, off_t at), at + done)
+TRANSFER_BUFFER(pread64, (int fd, void* data, std::size_t bytes, off64_t at), at + done)
+TRANSFER_BUFFER(__pread_chk, (int fd, void* data, std::size_t bytes, off_t at, std::size_t room),
+                at + done, room - static_cast<std::size_t>(done))
+TRANSFER_BUFFER(__pread64_chk,
+                (int fd, void* data, std::size_t bytes, off64_t at, std::size_t room), at + done,
+                room - static_cast<std::size_t>(done))
+TRANSFER_LIST(readv, (int fd, const iovec* list, int count))
+TRANSFER_LIST(preadv, (int fd, const iovec* list, int count, off_t at), at + done)
+TRANSFER_LIST(preadv64, (int fd, const iovec* list, int count, off64_t at), at + done)
+TRANSFER_BUFFER(write, (int fd, const void* data, std::size_t bytes))
+TRANSFER_BUFFER(pwrite, (int fd, const void* data, std::size_t bytes, off_t at), at + done)
+TRANSFER_BUFFER(pwrite64, (int fd, const void* data, std::size_t bytes, off64_t at), at + done)
+TRANSFER_LIST(writev, (int fd, const iovec* list, int count))
+TRANSFER_LIST(pwritev, (int fd, const iovec* list, int count, off_t at), at + done)
+TRANSFER_LIST(pwritev64, (int fd, const iovec* list, int count, off64_t at), at + done)

@@ -513,42 +513,88 @@ TEST_F(Preload, InterfacesOfTheTree_StandBehindThoseOfTheKernel) {
   EXPECT_EQ(::open("/sys/class/net/softhca1/mtu", O_RDONLY), -1);
 }
 
-TEST_F(Preload, SystemCallsMeetPagesThatAreAway_AreMadeAgain) {
+/// Calls `transfer` in a second thread while `memory` is registered again and again, as in a
+/// process without privileges. Returns the number of registrations that shared it.
+std::size_t shares_beside(Anonymous& memory, const std::function<void()>& transfer) {
   KernelCalls kernel = KernelCalls::real();
-  kernel.userfaultfd = [](int flags) {  // as for programs without privileges
+  kernel.userfaultfd = [](int flags) {
     return (flags & 1) != 0 ? KernelCalls::real().userfaultfd(flags) : -1;
   };
   FakeDaemon daemon;
   MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kernel);
-  const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
-  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   std::atomic<bool> stop{false};
-  std::atomic<std::size_t> failed{0};
-  Anonymous memory(512);
   std::thread thread([&] {
-    for (std::size_t page = 0; !stop; page = (page + 1) % 512) {
-      char* at = memory.base() + page * kPage;
-      failed += ::read(zeros, at, 8) != 8;
-      failed += ::pread(zeros, at, 8, 0) != 8;
-      failed += ::write(null, at, 8) != 8;
-    }
+    while (!stop) transfer();
   });
-  std::string shapes;
+  std::size_t shared = 0;
   for (int round = 0; round < 200; ++round) {
     ExtentList extents;
-    ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
-    shapes += shape(memory.base(), memory.bytes(), extents);
+    EXPECT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+    shared += shape(memory.base(), memory.bytes(), extents) == "S";
     registry.release(extents.all());
   }
   stop = true;
   thread.join();
-  EXPECT_NE(shapes.find('S'), std::string::npos);
+  return shared;
+}
+
+TEST_F(Preload, SystemCallsThatMeetPagesThatAreAway_AreRepeated) {
+  const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  Anonymous memory(512);
+  std::size_t failed = 0, page = 0;
+  const auto transfer = [&] {
+    char* at = memory.base() + page * kPage;
+    page = (page + 1) % 512;
+    failed += ::read(zeros, at, 8) <= 0;  // a device may read less
+    failed += ::pread(zeros, at, 8, 0) <= 0;
+    failed += ::write(null, at, 8) != 8;
+  };
+  EXPECT_NE(shares_beside(memory, transfer), 0u);
   EXPECT_EQ(failed, 0u);
   errno = 0;
   EXPECT_EQ(::read(zeros, nullptr, 8), -1);
   EXPECT_EQ(errno, EFAULT);
   ::close(zeros);
   ::close(null);
+}
+
+TEST_F(Preload, TransfersOfFilesThatMeetPagesThatAreAway_AreWhole) {
+  constexpr std::size_t kBytes = 64 * kPage;
+  const std::string path = root_ / "file";
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  std::string content(kBytes, '\0');
+  for (std::size_t i = 0; i < kBytes; ++i) content[i] = static_cast<char>(i / 7);
+  ASSERT_EQ(::pwrite(file, content.data(), kBytes, 0), static_cast<ssize_t>(kBytes));
+  Anonymous memory(128);
+  char* const to = memory.base();
+  std::size_t failed = 0;
+  const auto check = [&](ssize_t result) {
+    failed +=
+        result != static_cast<ssize_t>(kBytes) || std::memcmp(to, content.data(), kBytes) != 0;
+    std::memset(to, 0, kBytes);
+  };
+  const auto transfer = [&] {
+    const iovec list[] = {{to, 0}, {to, 5000}, {to + 5000, 0}, {to + 5000, kBytes - 5000}};
+    check(::pread(file, to, kBytes, 0));
+    check(::preadv(file, list, 4, 0));
+    ::lseek(file, 0, SEEK_SET);
+    check(::readv(file, list, 4));
+    ::lseek(file, 0, SEEK_SET);
+    check(::read(file, to, kBytes + kPage));  // the file ends before the buffer
+    std::memcpy(to, content.data(), kBytes);
+    failed += ::ftruncate(file, 0) != 0;
+    failed += ::pwrite(file, to, kBytes, 0) != static_cast<ssize_t>(kBytes);
+    ::lseek(file, 0, SEEK_SET);
+    failed += ::writev(file, list, 4) != static_cast<ssize_t>(kBytes);
+    check(::pread(file, to, kBytes, 0));
+  };
+  EXPECT_NE(shares_beside(memory, transfer), 0u);
+  EXPECT_EQ(failed, 0u);
+  errno = 0;
+  EXPECT_EQ(::readv(file, nullptr, 2), -1);
+  EXPECT_EQ(errno, EFAULT);
+  ::close(file);
 }
 
 TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
