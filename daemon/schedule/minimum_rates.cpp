@@ -117,7 +117,7 @@ void MinimumRates::turn_over(QosClassId id, TvlId tvl, std::uint32_t slot, std::
   }
   qos_class.vain -= std::min(qos_class.vain, kVainOfByte * bytes);
   if (slot < queue_pairs_.size())
-    queue_pairs_[slot].moved(bytes, now_, queue_pairs_[slot].behind(now_));
+    queue_pairs_[slot].moved(bytes, now_, is_behind(queue_pairs_[slot]));
   if (tvls_[tvl.value].qos_class == id.value) tvls_[tvl.value].rate.moved(bytes, now_, first.tvl);
   qos_class.rate.moved(bytes, now_, first.qos_class);
   if (qos_class.tenant == kNoTenant) return;

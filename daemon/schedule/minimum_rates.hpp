@@ -10,6 +10,10 @@
 // rates. So the bytes that a class moves bound how much of such work goes first. Beyond that it
 // goes by its weight, which may mean that it moves nothing for long. So such work is forgiven after
 // a while.
+//
+// Minimums may be more than the engine can do for a while. A holder that is far behind therefore
+// goes first in 15/16 of the time only. Otherwise others would have nothing until their peers, who
+// wait for answers, give up.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +50,10 @@ class MinimumRates {
 
   // --- which are behind
   bool any() const { return given_ != 0; }
-  void begin_step(Time now) { now_ = now - behind_by_; }
+  void begin_step(Time now) {
+    now_ = now - behind_by_;
+    for_others_ = now.time_since_epoch() % (kPartForOthers * kTimeForOthers) < kTimeForOthers;
+  }
   /// To be called when the tenant that is behind for longest has its turn. If it is behind for too
   /// long, there is not enough for all minimums. Their clock is slowed down then, so that they all
   /// fall short in proportion.
@@ -60,15 +67,14 @@ class MinimumRates {
   bool behind(QosClassId qos_class) const {
     const QosClass& it = classes_[qos_class.value];
     return it.tenant != kNoTenant && !comes_to_nothing(qos_class) &&
-           (it.rate.behind(now_) || tenants_[it.tenant].rate.behind(now_));
+           (is_behind(it.rate) || is_behind(tenants_[it.tenant].rate));
   }
   /// The same for a TVL of the class.
   bool behind(TvlId tvl, QosClassId qos_class) const {
-    return behind(qos_class) ||
-           (tvls_[tvl.value].rate.behind(now_) && !comes_to_nothing(qos_class));
+    return behind(qos_class) || (is_behind(tvls_[tvl.value].rate) && !comes_to_nothing(qos_class));
   }
   bool queue_pair_behind(std::uint32_t slot) const {
-    return slot < queue_pairs_.size() && queue_pairs_[slot].behind(now_);
+    return slot < queue_pairs_.size() && is_behind(queue_pairs_[slot]);
   }
   /// True if there is a minimum for its tenant or for itself.
   bool covers(QosClassId qos_class) const {
@@ -160,6 +166,11 @@ class MinimumRates {
   /// The time in which a unit is forgiven, of all classes of a tenant together: their work that
   /// comes to nothing goes first in 1/128 of the time.
   static constexpr Duration kForgiven{16};
+  /// What others have beside holders that are far behind: this time, once in so many of it.
+  static constexpr Duration kTimeForOthers = std::chrono::milliseconds(1);
+  static constexpr int kPartForOthers = 16;
+  /// A holder is far behind when its next byte has been due for longer than this.
+  static constexpr Duration kFarBehind = std::chrono::milliseconds(10);
   /// Most turns in a poll step in which nothing moves.
   static constexpr std::uint32_t kMostVainTurns = 2;
 
@@ -185,11 +196,14 @@ class MinimumRates {
     std::uint32_t qos_class = kNoClass;
   };
 
+  bool is_behind(const MinimumRate& rate) const {
+    return rate.behind(now_) && !(for_others_ && now_ - rate.due() > kFarBehind);
+  }
   template <class All, class May>
   std::uint32_t first_of(const std::vector<std::uint32_t>& rated, const All& all, May&& may) const {
     std::uint32_t first = 0xffffffff;
     for (const std::uint32_t i : rated)
-      if (all[i].rate.behind(now_) &&
+      if (is_behind(all[i].rate) &&
           (first == 0xffffffff || all[i].rate.due() < all[first].rate.due()) && may(i))
         first = i;
     return first;
@@ -210,6 +224,7 @@ class MinimumRates {
 
   Time now_{};            ///< by the clock of minimums
   Duration behind_by_{};  ///< how late that clock is
+  bool for_others_ = false;
   std::uint32_t given_ = 0;
   std::uint32_t slots_;
   std::vector<Tenant> tenants_;
