@@ -12,21 +12,21 @@
 #include <random>
 #include <string>
 
-#include "daemon/control/adapter/adjuster.hpp"
-#include "daemon/control/adapter/clock.hpp"
-#include "daemon/control/adapter/event_report.hpp"
-#include "daemon/control/adapter/event_sender.hpp"
-#include "daemon/control/adapter/log.hpp"
-#include "daemon/control/adapter/setup.hpp"
-#include "daemon/control/reload/reload.hpp"
-#include "daemon/control/server/server.hpp"
-#include "daemon/control/services/general_services.hpp"
-#include "daemon/control/services/service_places.hpp"
-#include "daemon/control/sockets/descriptors.hpp"
-#include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/configuration/config.hpp"
+#include "daemon/device/adapter/adjuster.hpp"
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/event_report.hpp"
+#include "daemon/device/adapter/event_sender.hpp"
+#include "daemon/device/adapter/log.hpp"
+#include "daemon/device/adapter/setup.hpp"
 #include "daemon/engine/worker.hpp"
-#include "daemon/metrics/exporter.hpp"
-#include "daemon/resource/config.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
+#include "daemon/frontend/unix/sockets/descriptors.hpp"
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/operate/metrics/exporter.hpp"
+#include "daemon/operate/reload/reload.hpp"
+#include "daemon/services/general_services.hpp"
+#include "daemon/services/service_places.hpp"
 
 namespace softhca {
 namespace {
@@ -56,7 +56,7 @@ void block_signals() {
     ::signal(signal, SIG_IGN);
 }
 
-engine::EngineLimits limits_of(const resource::Config& config) {
+engine::EngineLimits limits_of(const configuration::Config& config) {
   engine::EngineLimits limits = control::limits_of(config);
   std::random_device random;
   limits.qpn_seed = std::uint64_t{random()} << 32 | random() | 1;
@@ -103,9 +103,9 @@ class MetricsSocket {
   ~MetricsSocket() {
     if (listener_) ::unlink(path_.c_str());
   }
-  void open(const resource::Config& config) {
+  void open(const configuration::Config& config) {
     path_ = config.daemon.runtime_dir + "/metrics.sock";
-    const resource::SocketConfig& socket = config.admin.socket;
+    const configuration::SocketConfig& socket = config.admin.socket;
     auto opened = control::listen_at(path_, {socket.owner, socket.group, socket.mode}, SOCK_STREAM);
     if (!opened) return spdlog::warn("no socket for metrics: {}", opened.error().message);
     listener_ = std::move(*opened);
@@ -118,9 +118,9 @@ class MetricsSocket {
   UniqueFd listener_;
 };
 
-Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,
-                                                           const MetricsSocket& socket,
-                                                           const metrics::Source& source) {
+Expected<std::unique_ptr<metrics::Exporter>> start_metrics(
+    const configuration::MetricsConfig& config, const MetricsSocket& socket,
+    const metrics::Source& source) {
   auto exporter =
       metrics::Exporter::start(config.address, config.credentials_file, source, socket.share());
   if (exporter || config.chosen) return exporter;
@@ -131,7 +131,7 @@ Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::Metri
 }
 
 /// Opens the metrics endpoint in `exporter`.
-Outcome open_metrics(const resource::Config& config, const metrics::Source& source,
+Outcome open_metrics(const configuration::Config& config, const metrics::Source& source,
                      MetricsSocket& socket, std::unique_ptr<metrics::Exporter>& exporter) {
   socket.open(config);
   auto started = start_metrics(config.metrics, socket, source);
@@ -143,7 +143,7 @@ Outcome open_metrics(const resource::Config& config, const metrics::Source& sour
 /// Returns the function that moves the endpoint. All arguments must outlive it.
 control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
                                   const MetricsSocket& socket, const metrics::Source& source) {
-  return [&](const resource::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
+  return [&](const configuration::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
     if (exporter != nullptr && exporter->address() == to.address) {
       if (const auto readable = metrics::check_credentials(to.credentials_file); !readable)
         return readable.error();
@@ -189,8 +189,14 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
+engine::WorkerOptions worker_options(const configuration::DaemonConfig& config) {
+  return {.adaptive = config.idle == configuration::IdlePolicy::kAdaptive,
+          .park_after = config.park_after,
+          .cpu = config.engine_cpu};
+}
+
 /// Runs the daemon. `layers`: the sources of `config`.
-int serve(const resource::Config& config, const std::string& file, control::Layers layers) {
+int serve(const configuration::Config& config, const std::string& file, control::Layers layers) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
@@ -206,9 +212,7 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
   auto tenants = control::add_tenants(config, engine);
   if (!tenants) return fail(tenants.error(), kExitSetup);
 
-  engine::Worker worker(engine, {.adaptive = config.daemon.idle == resource::IdlePolicy::kAdaptive,
-                                 .park_after = config.daemon.park_after,
-                                 .cpu = config.daemon.engine_cpu});
+  engine::Worker worker(engine, worker_options(config.daemon));
   control::Adapter adapter{.config = config,
                            .engine = engine,
                            .worker = worker,
@@ -266,8 +270,9 @@ int run(int argc, char** argv) {
   }
 
   control::open_log(control::stderr_is_journal(), STDOUT_FILENO);
-  auto config = config_file.empty() ? Expected<resource::Config>(resource::default_config())
-                                    : resource::load_config(config_file);
+  auto config = config_file.empty()
+                    ? Expected<configuration::Config>(configuration::default_config())
+                    : configuration::load_config(config_file);
   if (!config) return fail(config.error(), kExitConfig);
   if (check) {
     std::printf("%s: good\n", config_file.empty() ? "built-in configuration" : config_file.c_str());
@@ -276,7 +281,7 @@ int run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
   block_signals();
   control::Layers layers(*config, config->daemon.state_dir);
-  const resource::Config in_force = layers.over(*config).in_force;
+  const configuration::Config in_force = layers.over(*config).in_force;
   return serve(in_force, config_file, std::move(layers));
 }
 

@@ -5,15 +5,15 @@
 
 #include "abi/control.hpp"
 #include "libverbs-provider/abi34.hpp"
-#include "libverbs-provider/control_channel.hpp"
+#include "libverbs-provider/client_session.hpp"
+#include "libverbs-provider/control/control_channel.hpp"
+#include "libverbs-provider/control/memory_offer.hpp"
+#include "libverbs-provider/control/segments.hpp"
 #include "libverbs-provider/heap.hpp"
-#include "libverbs-provider/interfaces.hpp"
-#include "libverbs-provider/memory_offer.hpp"
-#include "libverbs-provider/memory_region.hpp"
 #include "libverbs-provider/number_table.hpp"
-#include "libverbs-provider/segments.hpp"
-#include "libverbs-provider/session.hpp"
+#include "libverbs-provider/private_interfaces.hpp"
 #include "libverbs-provider/share/share.hpp"
+#include "libverbs-provider/verbs/memory_region.hpp"
 
 namespace softhca::provider {
 
@@ -35,7 +35,7 @@ struct Context {
   LibraryContext library;  ///< first; the library does not know the other members
 
   ControlChannel control;
-  Session session;
+  ClientSession session;
   Segments segments;
   Owned<MemoryRegistry> memory;
   OnDemandRegions on_demand;

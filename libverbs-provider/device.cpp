@@ -11,14 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "libverbs-provider/connection_files.hpp"
+#include "libverbs-provider/connections/connection_files.hpp"
+#include "libverbs-provider/connections/event_files.hpp"
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/control/seal.hpp"
+#include "libverbs-provider/control/tenant_socket.hpp"
 #include "libverbs-provider/device_file.hpp"
-#include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
-#include "libverbs-provider/seal.hpp"
 #include "libverbs-provider/share/proc_file.hpp"
-#include "libverbs-provider/tenant_socket.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -182,7 +182,7 @@ bool is_of_known_size(const Context& context) {
 /// them.
 void construct_parts(Context& context) {
   new (&context.control) ControlChannel;
-  new (&context.session) Session;
+  new (&context.session) ClientSession;
   new (&context.segments) Segments;
   new (&context.memory) Owned<MemoryRegistry>;
   new (&context.on_demand) OnDemandRegions;
@@ -200,7 +200,7 @@ void close(Context& context) {
   context.memory.~unique_ptr();
   context.memory_offer.~MemoryOffer();
   context.segments.~Segments();
-  context.session.~Session();
+  context.session.~ClientSession();
   context.control.~ControlChannel();
   verbs_uninit_context(library_part(context));
   std::free(&context);

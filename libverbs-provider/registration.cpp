@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "libverbs-provider/device.hpp"
-#include "libverbs-provider/interfaces.hpp"
+#include "libverbs-provider/private_interfaces.hpp"
 
 #define WITH_NUMBER(name, number) name##number
 #define NUMBERED(name, number) WITH_NUMBER(name, number)

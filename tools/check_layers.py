@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks that every source file keeps to its layer.
 
-  - A layer includes only the layers named for it below (the table of docs/architecture.md), and
+  - A layer includes only the layers named for it below, and
     names nothing of any other: what comes by a header of a third layer is used all the same.
   - Project headers are included by their path from the root, and exist.
   - Only daemon/port/dpdk names DPDK (rte_).
-  - Only daemon/shm names the structures that lie in tenant memory.
+  - Only daemon/tenant_memory names the structures that lie in tenant memory.
   - Below daemon/engine nothing reads a clock.
   - What the control thread owns of a tenant is not named in daemon/engine.
 
@@ -18,43 +18,60 @@ import re
 import sys
 import tempfile
 
-LOWER = {
-    "abi": set(),
-    "daemon/base": set(),
-    "daemon/wire": {"daemon/base"},
-    "daemon/neighbour": {"daemon/base", "daemon/wire"},
-    "daemon/shm": {"daemon/base", "abi"},
-    "daemon/memory": {"daemon/base"},
-    "daemon/qos": {"daemon/base"},
-    "daemon/collect": {"daemon/base", "daemon/qos", "abi"},
-    "daemon/schedule": {"daemon/base", "daemon/qos", "daemon/collect"},
-    "daemon/transport": {"daemon/base", "daemon/wire"},
-    "daemon/receive": {"daemon/base", "daemon/shm"},
-    "daemon/management": {"daemon/base", "daemon/wire"},
-    "daemon/port": {"daemon/base"},
-    "daemon/resource": {"abi", "daemon/base", "daemon/qos"},
+# Folders below daemon/ that are a layer each, with those that it may include.
+LAYERS = {
+    "base": (),
+    "roce/wire": ("base",),
+    "roce/neighbour": ("base", "roce/wire"),
+    "tenant_memory": ("base", "abi"),
+    "qos/pools": ("base",),
+    "qos/collect": ("base", "qos/pools", "abi"),
+    "qos/schedule": ("base", "qos/pools", "qos/collect"),
+    "roce/transport": ("base", "roce/wire"),
+    "qos/receive": ("base", "tenant_memory"),
+    "qos/gsa": ("base",),
+    "roce/cm": ("base", "roce/wire"),
+    "roce/rdma_cm": ("base", "roce/wire", "roce/cm"),
+    "roce/performance": ("base", "roce/wire"),
+    "port": ("base",),
+    "configuration": ("abi", "base", "roce/wire", "roce/transport", "qos/pools", "qos/schedule",
+                      "qos/receive"),
 }
-ABOVE_ALL = set(LOWER)
-LOWER["daemon/engine"] = set(ABOVE_ALL)
-# Folders of a layer, bottom up: each may include those before it.
-CONTROL = ("sockets", "device", "adapter", "services", "session", "admin", "server", "reload")
-FOLDERS = {"daemon/control": ["daemon/control/" + folder for folder in CONTROL]}
-for folders in FOLDERS.values():
-    for index, folder in enumerate(folders):
-        LOWER[folder] = ABOVE_ALL | {"daemon/engine"} | set(folders[:index])
+# Folders of which each may include those before it, and all layers above.
+ENGINE = ("state", "turns", "addresses", "memory", "events", "receive", "ports", "watch",
+          "commands", "packets", "queue_pairs", "datagrams", "")
+CONTROL = ("frontend/unix/sockets", "frontend/unix/device_tree", "device/adapter", "services",
+           "device/objects", "device/session", "operate/admin", "frontend/unix/server",
+           "operate/reload")
+
+
+def in_daemon(name):
+    return name if name == "abi" else f"daemon/{name}".rstrip("/")
+
+
+LOWER = {in_daemon(name): {in_daemon(lower) for lower in lowers}
+         for name, lowers in LAYERS.items()}
+LOWER["abi"] = set()
+ENGINE_FOLDERS = [in_daemon("engine/" + folder) for folder in ENGINE]
+CONTROL_FOLDERS = [in_daemon(folder) for folder in CONTROL]
+for folder in ENGINE_FOLDERS + CONTROL_FOLDERS:
+    LOWER[folder] = set(LOWER)
 # Those whose figures it shows.
-LOWER["daemon/metrics"] = {"daemon/base", "daemon/qos", "daemon/wire", "daemon/collect",
-                           "daemon/schedule", "daemon/transport", "daemon/port",
-                           "daemon/management", "daemon/resource", "daemon/engine"}
+METRICS = "daemon/operate/metrics"
+LOWER[METRICS] = set(ENGINE_FOLDERS) | {in_daemon(name) for name in LAYERS} - {
+    "daemon/tenant_memory", "daemon/qos/receive", "daemon/roce/neighbour"}
 LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
 LOWER["cli"] = {"abi"}
 
-# Where the namespaces of a layer are named with it. Those of daemon/base and daemon/qos have none.
-NAMESPACES = {layer.split("/")[-1]: layer for layer in (
-    "abi", "daemon/wire", "daemon/neighbour", "daemon/shm", "daemon/memory", "daemon/collect",
-    "daemon/schedule", "daemon/transport", "daemon/receive", "daemon/management", "daemon/port",
-    "daemon/resource", "daemon/engine", "daemon/control", "daemon/metrics")}
+# Namespaces by the folders that they belong to. Those of daemon/base and daemon/qos/pools have none.
+NAMESPACES = {
+    "abi": "abi", "wire": "daemon/roce/wire", "neighbour": "daemon/roce/neighbour",
+    "shm": "daemon/tenant_memory", "memory": "daemon/tenant_memory",
+    "collect": "daemon/qos/collect", "schedule": "daemon/qos/schedule",
+    "transport": "daemon/roce/transport", "receive": "daemon/qos/receive", "port": "daemon/port",
+    "configuration": "daemon/configuration", "engine": "daemon/engine", "metrics": METRICS,
+}
 NAMES = re.compile(r"(?<![\w:])(?:softhca::)?(" + "|".join(NAMESPACES) + r")::(?=\w)")
 
 SOURCES = {".hpp", ".cpp", ".h", ".c"}
@@ -65,20 +82,21 @@ TENANT_MEMORY = re.compile(
     r"(?<!sizeof\(abi::)\b(SessionHeader|VcbPage|ReceiveRingHeader|CompletionRingHeader)\b")
 CLOCK = re.compile(
     r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|high_resolution_clock|__rdtsc)\b")
-# Of a tenant or level, what the control thread owns (daemon/engine/tenant_control.hpp).
-CONTROL = re.compile(r"(\.|->)control(\.|->)")
-MAY_READ_CLOCK = {"daemon/engine", "daemon/metrics", "daemon", *FOLDERS["daemon/control"]}
+# Of a tenant or level, what the control thread owns (daemon/engine/state/tenant_control.hpp).
+OF_CONTROL = re.compile(r"(\.|->)control(\.|->)")
+MAY_READ_CLOCK = {*ENGINE_FOLDERS, *CONTROL_FOLDERS, METRICS, "daemon"}
 
 
 def layer_of(path):
     """The layer of a path relative to the root, or None when it belongs to none."""
-    parts = path.split("/")
-    if parts[0] != "daemon":
-        return parts[0] if parts[0] in LOWER else None
-    if len(parts) == 2:
+    parts = path.split("/")[:-1]
+    if parts == ["daemon"]:
         return "daemon"
-    layer = "/".join(parts[:2])
-    return "/".join(parts[:3]) if layer in FOLDERS and len(parts) > 3 else layer
+    for count in range(len(parts), 0, -1):
+        layer = "/".join(parts[:count])
+        if layer in LOWER and layer != "daemon":
+            return layer
+    return None
 
 
 def code_of(text):
@@ -110,9 +128,9 @@ def check_line(layer, path, line):
     if layer.startswith("daemon"):
         if (found := DPDK.search(line)) and not path.startswith("daemon/port/dpdk/"):
             yield f"names {found.group()}; only daemon/port/dpdk may name DPDK"
-        if (found := TENANT_MEMORY.search(line)) and layer != "daemon/shm":
-            yield f"names {found.group()}; only daemon/shm touches tenant memory"
-        if (found := CONTROL.search(line)) and layer == "daemon/engine":
+        if (found := TENANT_MEMORY.search(line)) and layer != "daemon/tenant_memory":
+            yield f"names {found.group()}; only daemon/tenant_memory touches tenant memory"
+        if (found := OF_CONTROL.search(line)) and layer in ENGINE_FOLDERS:
             yield f"names {found.group()}; that of a tenant is the control thread's"
         if (found := CLOCK.search(line)) and layer not in MAY_READ_CLOCK:
             yield f"reads a clock ({found.group()}); time is a parameter below daemon/engine"
@@ -147,48 +165,52 @@ def self_test():
     """Every rule must refuse what it forbids and let pass what it allows."""
     cases = [
         # path, text, part of the expected complaint (None: clean)
-        ("daemon/wire/a.hpp", '#include "daemon/base/b.hpp"\n', None),
-        ("daemon/wire/a.hpp", '#include "daemon/shm/s.hpp"\n', "may include daemon/base"),
+        ("daemon/roce/wire/a.hpp", '#include "daemon/base/b.hpp"\n', None),
+        ("daemon/roce/wire/a.hpp", '#include "daemon/tenant_memory/s.hpp"\n',
+         "may include daemon/base"),
         ("daemon/base/a.hpp", '#include "abi/x.hpp"\n', "may include nothing"),
-        ("daemon/schedule/a.hpp", '#include "abi/x.hpp"\n', "may include"),
-        ("daemon/metrics/a.cpp", '#include "daemon/shm/s.hpp"\n', "may include"),
-        ("daemon/engine/a.cpp", '#include "daemon/shm/s.hpp"\n', None),
-        ("daemon/engine/a.cpp", '#include "daemon/control/session/c.hpp"\n', "may include"),
-        ("daemon/main.cpp", '#include "daemon/control/session/c.hpp"\n', None),
-        ("daemon/control/admin/a.cpp", '# include "cli/x.hpp"\n', "may include"),
-        ("daemon/control/admin/a.cpp", '#include "daemon/control/session/c.hpp"\n', None),
-        ("daemon/control/sockets/a.cpp", '#include "daemon/control/session/c.hpp"\n',
+        ("daemon/qos/schedule/a.hpp", '#include "abi/x.hpp"\n', "may include"),
+        ("daemon/operate/metrics/a.cpp", '#include "daemon/tenant_memory/s.hpp"\n', "may include"),
+        ("daemon/engine/a.cpp", '#include "daemon/tenant_memory/s.hpp"\n', None),
+        ("daemon/engine/a.cpp", '#include "daemon/device/session/c.hpp"\n', "may include"),
+        ("daemon/engine/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', None),
+        ("daemon/engine/packets/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', None),
+        ("daemon/engine/state/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', "may include"),
+        ("daemon/main.cpp", '#include "daemon/device/session/c.hpp"\n', None),
+        ("daemon/operate/admin/a.cpp", '# include "cli/x.hpp"\n', "may include"),
+        ("daemon/operate/admin/a.cpp", '#include "daemon/device/session/c.hpp"\n', None),
+        ("daemon/frontend/unix/sockets/a.cpp", '#include "daemon/device/session/c.hpp"\n',
          "may include"),
-        ("daemon/control/a.cpp", "int x;\n", "is no layer"),
+        ("daemon/operate/a.cpp", "int x;\n", "is no layer"),
         ("libverbs-provider/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),
         ("libverbs-provider/a.cpp", '#include "abi/x.hpp"\n', None),
         ("cli/a.cpp", '#include "abi/x.hpp"\n', None),
         ("cli/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),
         ("daemon/base/a.cpp", '#include "b.hpp"\n', "which is no file"),
-        ("daemon/base/a.cpp", '// #include "daemon/shm/s.hpp"\n', None),
-        ("daemon/base/a.cpp", '/*\n#include "daemon/shm/s.hpp"\n*/\n', None),
+        ("daemon/base/a.cpp", '// #include "daemon/tenant_memory/s.hpp"\n', None),
+        ("daemon/base/a.cpp", '/*\n#include "daemon/tenant_memory/s.hpp"\n*/\n', None),
         ("daemon/port/a.cpp", "rte_eth_rx_burst();\n", "only daemon/port/dpdk"),
         ("daemon/port/dpdk/a.cpp", "rte_eth_rx_burst();\n", None),
         ("daemon/engine/a.cpp", "#include <rte_mbuf.h>\n", "only daemon/port/dpdk"),
-        ("daemon/engine/a.cpp", "abi::VcbPage* page;\n", "only daemon/shm"),
-        ("daemon/engine/a.cpp", "tenant->control.leaving = true;\n", "control thread's"),
-        ("daemon/control/session/a.cpp", "tenant.control.leaving = true;\n", None),
-        ("daemon/shm/a.cpp", "abi::VcbPage* page;\n", None),
-        ("daemon/control/session/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
-        ("daemon/transport/a.cpp", "std::chrono::steady_clock::now();\n", "reads a clock"),
+        ("daemon/engine/a.cpp", "abi::VcbPage* page;\n", "only daemon/tenant_memory"),
+        ("daemon/engine/turns/a.cpp", "tenant->control.leaving = true;\n", "control thread's"),
+        ("daemon/device/session/a.cpp", "tenant.control.leaving = true;\n", None),
+        ("daemon/tenant_memory/a.cpp", "abi::VcbPage* page;\n", None),
+        ("daemon/device/session/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
+        ("daemon/roce/transport/reliable/a.cpp", "std::chrono::steady_clock::now();\n",
+         "reads a clock"),
         ("daemon/engine/a.cpp", "std::chrono::steady_clock::now();\n", None),
         ("daemon/base/a.cpp", "// not from steady_clock\n", None),
         ("daemon/extra/a.cpp", "int x;\n", "is no layer"),
-        ("daemon/wire/a.cpp", "engine::Tenant* tenant;\n", "is of daemon/engine"),
-        ("daemon/wire/a.cpp", "softhca::engine::Tenant* tenant;\n", "is of daemon/engine"),
-        ("daemon/wire/a.cpp", "std::engine::Tenant* tenant;  // engine::Tenant\n", None),
-        ("daemon/wire/a.cpp", "wire::Psn psn;\n", None),
+        ("daemon/roce/wire/a.cpp", "engine::Tenant* tenant;\n", "is of daemon/engine"),
+        ("daemon/roce/wire/a.cpp", "softhca::engine::Tenant* tenant;\n", "is of daemon/engine"),
+        ("daemon/roce/wire/a.cpp", "std::engine::Tenant* tenant;  // engine::Tenant\n", None),
+        ("daemon/roce/wire/a.cpp", "wire::Psn psn;\n", None),
         ("daemon/engine/a.cpp", "wire::Psn psn;\n", None),
-        ("daemon/control/session/a.cpp", "control::Session* session;\n", None),
         ("libverbs-provider/a.cpp", "abi::Vcb vcb;\n", None),
     ]
-    present = ("daemon/base/b.hpp", "daemon/shm/s.hpp", "daemon/control/session/c.hpp", "abi/x.hpp",
-               "cli/x.hpp")
+    present = ("daemon/base/b.hpp", "daemon/tenant_memory/s.hpp", "daemon/device/session/c.hpp",
+               "daemon/engine/turns/t.hpp", "abi/x.hpp", "cli/x.hpp")
     failures = 0
     for path, text, expected in cases:
         with tempfile.TemporaryDirectory() as name:

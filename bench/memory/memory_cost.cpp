@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "daemon/base/passed_descriptors.hpp"
-#include "daemon/engine/memory_proxy.hpp"
-#include "daemon/engine/memory_proxy_process.hpp"
-#include "daemon/memory/offered_memory.hpp"
+#include "daemon/engine/memory/memory_proxy.hpp"
+#include "daemon/engine/memory/memory_proxy_process.hpp"
+#include "daemon/tenant_memory/offered_memory.hpp"
 
 namespace {
 

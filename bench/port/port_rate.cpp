@@ -20,7 +20,7 @@
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
 #include "daemon/port/packet/packet_port.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "daemon/wire/icrc.hpp"
-#include "daemon/wire/packet_tag.hpp"
+#include "daemon/roce/wire/icrc.hpp"
+#include "daemon/roce/wire/packet_tag.hpp"
 
 namespace {
 

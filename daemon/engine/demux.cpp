@@ -1,6 +1,6 @@
 #include "daemon/engine/demux.hpp"
 
-#include "daemon/engine/peer_address.hpp"
+#include "daemon/engine/addresses/peer_address.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -72,7 +72,7 @@ void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
   transports_.receive(*qp, parsed);
 }
 
-/// Shows the packet to DatagramControl. True if it was meant for that.
+/// Shows the packet to UdCongestion. True if it was meant for that.
 bool Demux::is_datagram_control(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kGeneralServicesQpn)
     return is_of_partition(parsed) && datagrams_.receive(binding, parsed);

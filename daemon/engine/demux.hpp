@@ -1,13 +1,13 @@
 // Finds the queue pair of each received packet, and checks whether the packet may go to it.
 #pragma once
 
-#include "daemon/engine/congestion_control.hpp"
-#include "daemon/engine/datagram_control.hpp"
-#include "daemon/engine/datagram_services.hpp"
-#include "daemon/engine/local_addresses.hpp"
-#include "daemon/engine/multicast.hpp"
-#include "daemon/engine/packet_io.hpp"
-#include "daemon/engine/time_wait.hpp"
+#include "daemon/engine/addresses/local_addresses.hpp"
+#include "daemon/engine/addresses/multicast.hpp"
+#include "daemon/engine/datagrams/shared_qps.hpp"
+#include "daemon/engine/packets/congestion_control.hpp"
+#include "daemon/engine/packets/packet_io.hpp"
+#include "daemon/engine/queue_pairs/ud_congestion.hpp"
+#include "daemon/engine/state/time_wait.hpp"
 #include "daemon/engine/transport_driver.hpp"
 
 namespace softhca::engine {
@@ -16,8 +16,8 @@ class Demux {
  public:
   Demux(const StepClock& clock, const QpTable& queue_pairs, const LocalAddresses& addresses,
         const Multicast& multicast, PacketIo& packets, CongestionControl& congestion,
-        DatagramControl& datagrams, TimeWaitTable& time_wait, TransportDriver& transports,
-        DatagramServices& services)
+        UdCongestion& datagrams, TimeWaitTable& time_wait, TransportDriver& transports,
+        SharedQps& services)
       : clock_(clock),
         queue_pairs_(queue_pairs),
         addresses_(addresses),
@@ -46,10 +46,10 @@ class Demux {
   const Multicast& multicast_;
   PacketIo& packets_;
   CongestionControl& congestion_;
-  DatagramControl& datagrams_;
+  UdCongestion& datagrams_;
   TimeWaitTable& time_wait_;
   TransportDriver& transports_;
-  DatagramServices& services_;
+  SharedQps& services_;
 };
 
 }  // namespace softhca::engine

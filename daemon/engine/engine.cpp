@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/failed_sessions.hpp"
+#include "daemon/engine/receive/failed_sessions.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -84,9 +84,9 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       datagram_services_(clock_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                          queues_.arbitrator, memory_, wire_.packets, addressing_.handles,
                          events_.completion, sessions_, lifecycle_),
-      datagrams_(parts_, addressing_.local, addressing_.handles, addressing_.multicast,
+      ud_sender_(parts_, addressing_.local, addressing_.handles, addressing_.multicast,
                  datagram_services_),
-      transports_(clock_, parts_, ingress_, lifecycle_, stall_, datagrams_),
+      transports_(clock_, parts_, ingress_, lifecycle_, stall_, ud_sender_),
       demux_(clock_, queue_pairs_, addressing_.local, addressing_.multicast, wire_.packets,
              wire_.congestion, wire_.datagrams, lifecycle_.time_wait(), transports_,
              datagram_services_) {

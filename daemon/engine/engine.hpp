@@ -42,42 +42,42 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/base/congestion.hpp"
 #include "daemon/base/time.hpp"
-#include "daemon/collect/pcb_pool.hpp"
-#include "daemon/engine/address_handles.hpp"
-#include "daemon/engine/async_events.hpp"
-#include "daemon/engine/command_execution.hpp"
-#include "daemon/engine/completion_events.hpp"
-#include "daemon/engine/congestion_control.hpp"
-#include "daemon/engine/cpu_scheduler.hpp"
-#include "daemon/engine/datagram_control.hpp"
-#include "daemon/engine/datagram_services.hpp"
-#include "daemon/engine/datagrams.hpp"
+#include "daemon/engine/addresses/address_handles.hpp"
+#include "daemon/engine/addresses/local_addresses.hpp"
+#include "daemon/engine/addresses/multicast.hpp"
+#include "daemon/engine/commands/dispatch.hpp"
+#include "daemon/engine/commands/guarantee_lending.hpp"
+#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/commands/overflow_places.hpp"
+#include "daemon/engine/commands/qp_stall.hpp"
+#include "daemon/engine/commands/rate_control.hpp"
+#include "daemon/engine/commands/session_registry.hpp"
+#include "daemon/engine/commands/tvl_assignment.hpp"
+#include "daemon/engine/commands/wait_census.hpp"
+#include "daemon/engine/datagrams/shared_qps.hpp"
+#include "daemon/engine/datagrams/ud_sender.hpp"
 #include "daemon/engine/demux.hpp"
-#include "daemon/engine/dispatch.hpp"
-#include "daemon/engine/environment.hpp"
-#include "daemon/engine/event_log.hpp"
-#include "daemon/engine/guarantee_lending.hpp"
-#include "daemon/engine/ingress.hpp"
-#include "daemon/engine/local_addresses.hpp"
-#include "daemon/engine/memory_access.hpp"
-#include "daemon/engine/multicast.hpp"
-#include "daemon/engine/overflow_places.hpp"
-#include "daemon/engine/payload_reader.hpp"
-#include "daemon/engine/peer_rates.hpp"
-#include "daemon/engine/qp_lifecycle.hpp"
-#include "daemon/engine/qp_stall.hpp"
-#include "daemon/engine/qp_table.hpp"
-#include "daemon/engine/rate_control.hpp"
-#include "daemon/engine/receive_queues.hpp"
-#include "daemon/engine/session_registry.hpp"
-#include "daemon/engine/slow_memory.hpp"
+#include "daemon/engine/events/async_events.hpp"
+#include "daemon/engine/memory/memory_access.hpp"
+#include "daemon/engine/packets/congestion_control.hpp"
+#include "daemon/engine/queue_pairs/command_execution.hpp"
+#include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
+#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
+#include "daemon/engine/queue_pairs/ud_congestion.hpp"
+#include "daemon/engine/receive/completion_events.hpp"
+#include "daemon/engine/receive/payload_reader.hpp"
+#include "daemon/engine/receive/receive_queues.hpp"
+#include "daemon/engine/state/event_log.hpp"
+#include "daemon/engine/state/qp_table.hpp"
 #include "daemon/engine/transport_driver.hpp"
-#include "daemon/engine/tvl_assignment.hpp"
-#include "daemon/engine/wait_census.hpp"
-#include "daemon/schedule/kick_arbitrator.hpp"
-#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/engine/turns/cpu_scheduler.hpp"
+#include "daemon/engine/turns/peer_rates.hpp"
+#include "daemon/engine/turns/slow_memory.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
+#include "daemon/roce/transport/congestion.hpp"
 
 namespace softhca::engine {
 
@@ -149,7 +149,7 @@ class Engine {
 
   SessionRegistry& sessions() { return sessions_; }
   QpLifecycle& queue_pairs() { return lifecycle_; }
-  DatagramServices& datagram_services() { return datagram_services_; }
+  SharedQps& datagram_services() { return datagram_services_; }
   /// The events that the operator should know of; to be read on the engine's thread.
   const EventLog& event_log() const { return events_.log; }
 
@@ -223,7 +223,7 @@ class Engine {
     Faults faults;
     PacketIo packets;
     CongestionControl congestion;
-    DatagramControl datagrams;
+    UdCongestion datagrams;
   };
 
   StepClock clock_;
@@ -247,8 +247,8 @@ class Engine {
   QpStall stall_;
   QpLifecycle lifecycle_;
   SessionRegistry sessions_;
-  DatagramServices datagram_services_;
-  Datagrams datagrams_;
+  SharedQps datagram_services_;
+  UdSender ud_sender_;
   TransportDriver transports_;
   Demux demux_;
 };

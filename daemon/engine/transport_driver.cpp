@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/engine/captured_link.hpp"
-#include "daemon/engine/costs.hpp"
-#include "daemon/engine/faulty_link.hpp"
-#include "daemon/engine/local_link.hpp"
-#include "daemon/engine/peer_address.hpp"
+#include "daemon/engine/addresses/peer_address.hpp"
+#include "daemon/engine/queue_pairs/captured_link.hpp"
+#include "daemon/engine/queue_pairs/faulty_link.hpp"
+#include "daemon/engine/queue_pairs/local_link.hpp"
+#include "daemon/engine/state/costs.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -113,7 +113,7 @@ bool TransportDriver::transmit(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
   const Budget& budget = parts_.cpu.budget();
   return std::visit(
-      Cases{[&](transport::Ud& ud) { return datagrams_.transmit(qp, ud); },
+      Cases{[&](transport::Ud& ud) { return ud_sender_.transmit(qp, ud); },
             [&](transport::Local& local) {
               if (parts_.captures.on() || parts_.faults.on()) [[unlikely]]
                 return transmit_watched(qp, local, env);

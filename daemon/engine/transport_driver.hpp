@@ -4,22 +4,22 @@
 
 #include <cstddef>
 
-#include "daemon/engine/datagrams.hpp"
-#include "daemon/engine/ingress.hpp"
-#include "daemon/engine/qp_lifecycle.hpp"
+#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/datagrams/ud_sender.hpp"
+#include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 
 namespace softhca::engine {
 
 class TransportDriver {
  public:
   TransportDriver(const StepClock& clock, const TransportParts& parts, Ingress& ingress,
-                  QpLifecycle& lifecycle, QpStall& stall, Datagrams& datagrams)
+                  QpLifecycle& lifecycle, QpStall& stall, UdSender& ud_sender)
       : clock_(clock),
         parts_(parts),
         ingress_(ingress),
         lifecycle_(lifecycle),
         stall_(stall),
-        datagrams_(datagrams) {}
+        ud_sender_(ud_sender) {}
 
   /// Runs queue pairs that have work, up to the budget. Returns their number.
   std::size_t run_ready();
@@ -48,7 +48,7 @@ class TransportDriver {
   Ingress& ingress_;
   QpLifecycle& lifecycle_;
   QpStall& stall_;
-  Datagrams& datagrams_;
+  UdSender& ud_sender_;
 };
 
 }  // namespace softhca::engine

@@ -14,8 +14,8 @@
 #include <cstring>
 
 #include "daemon/base/system_error.hpp"
-#include "daemon/engine/costs.hpp"
-#include "daemon/engine/system_clock.hpp"
+#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/state/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {

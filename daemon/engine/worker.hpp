@@ -23,7 +23,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/engine/engine.hpp"
-#include "daemon/engine/event_notifier.hpp"
+#include "daemon/engine/events/event_notifier.hpp"
 
 namespace softhca::engine {
 

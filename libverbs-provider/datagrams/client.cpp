@@ -11,8 +11,8 @@
 
 #include "abi/control.hpp"
 #include "abi/session.hpp"
+#include "libverbs-provider/control/record_socket.hpp"
 #include "libverbs-provider/datagrams/softhca/datagrams.h"
-#include "libverbs-provider/record_socket.hpp"
 
 namespace abi = softhca::abi;
 using softhca::provider::ReceivedFds;

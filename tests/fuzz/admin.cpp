@@ -2,10 +2,10 @@
 // with none; what it changes can be changed back, so nothing was lost.
 #include <spdlog/spdlog.h>
 
-#include "daemon/control/admin/admin_captures.hpp"
-#include "daemon/control/admin/admin_faults.hpp"
-#include "daemon/control/admin/admin_rpc.hpp"
-#include "daemon/control/reload/reload.hpp"
+#include "daemon/operate/admin/admin_captures.hpp"
+#include "daemon/operate/admin/admin_faults.hpp"
+#include "daemon/operate/admin/admin_rpc.hpp"
+#include "daemon/operate/reload/reload.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"
@@ -49,13 +49,13 @@ class Desk {
   }
 
  private:
-  static resource::Config config_in(const std::string& folder) {
-    resource::Config config = small_config();
+  static configuration::Config config_in(const std::string& folder) {
+    configuration::Config config = small_config();
     config.daemon.runtime_dir = folder;
     config.tenants[0].levels = {{.name = "high", .vcbs = 100, .pcbs = 200, .tvls = 2},
                                 {.name = "low", .vcbs = 50, .pcbs = 100}};
     config.tenants[0].levels[1].is_default = true;
-    resource::TenantConfig& made = config.templates.emplace_back(config.tenants[1]);
+    configuration::TenantConfig& made = config.templates.emplace_back(config.tenants[1]);
     made.name = "t";
     made.addresses = {Gid::from_ipv4(0xc6120008)};
     made.vcbs = made.pcbs = 10;
@@ -87,11 +87,11 @@ class Desk {
   Reloader reloader_{daemon_.adapter, server_, {}, "", {}};
   Client client_{daemon_};
   AdminView view_{daemon_.adapter,
-                  [this] { return std::vector<const Session*>{&client_.session()}; }};
+                  [this] { return std::vector<const DeviceSession*>{&client_.session()}; }};
   AdminCaptures captures_{daemon_.adapter};
   AdminFaults faults_{daemon_.adapter};
   AdminMethods methods_, own_methods_;
-  const resource::Config begin_ = daemon_.adapter.config;
+  const configuration::Config begin_ = daemon_.adapter.config;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::fuzz {
 

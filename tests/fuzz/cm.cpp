@@ -1,6 +1,6 @@
 // A connection manager that peers send MADs, of their own making or nearly right ones, while its
 // user connects, accepts, refuses and destroys, also within the calls that tell it of something.
-#include "daemon/management/cm/manager.hpp"
+#include "daemon/roce/cm/manager.hpp"
 
 #include <set>
 #include <vector>

@@ -1,13 +1,13 @@
 // The text of a configuration file: it is a configuration, or there is a line for every mistake.
-#include "daemon/resource/config.hpp"
+#include "daemon/configuration/config.hpp"
 
 #include <string>
 
-#include "daemon/resource/reload_plan.hpp"
-#include "daemon/resource/resource_manager.hpp"
+#include "daemon/configuration/allotments/reload_plan.hpp"
+#include "daemon/configuration/allotments/resource_manager.hpp"
 #include "tests/fuzz/input.hpp"
 
-namespace softhca::resource {
+namespace softhca::configuration {
 namespace {
 
 using fuzz::require;
@@ -32,10 +32,10 @@ void check_good(const Config& config) {
 }
 
 }  // namespace
-}  // namespace softhca::resource
+}  // namespace softhca::configuration
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace softhca::resource;
+  using namespace softhca::configuration;
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto config = parse_config(text, "file");
   if (config)

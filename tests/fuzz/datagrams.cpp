@@ -7,7 +7,7 @@
 #include <array>
 #include <optional>
 
-#include "daemon/control/adapter/clock.hpp"
+#include "daemon/device/adapter/clock.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/control/services/datagram_program.hpp"
 
@@ -23,9 +23,9 @@ constexpr int kMostSteps = 64;
 constexpr auto kFirstOperation = static_cast<std::uint32_t>(Operation::kOpenDatagramClient);
 
 /// Shares that change at once, and no limit of requests a second: the clock is the real one.
-resource::Config config() {
-  resource::Config config = small_config();
-  for (resource::GeneralServicesConfig* services :
+configuration::Config config() {
+  configuration::Config config = small_config();
+  for (configuration::GeneralServicesConfig* services :
        {&config.general_services, &config.shared_datagrams}) {
     services->buffers = 64;
     services->buffers_per_client = 4;
@@ -213,7 +213,7 @@ class Run {
       require(services->view().clients.empty(), "no client is left");
     }
     for (const auto& tenant : daemon.adapter.tenants)
-      require(tenant->control.accounts.in_use(resource::Kind::kDescriptors) == 0,
+      require(tenant->control.accounts.in_use(configuration::Kind::kDescriptors) == 0,
               "nothing is charged");
   }
 

@@ -1,10 +1,10 @@
 // A frame from the wire through every parser there is. What a parser accepts says all that is in
 // it: a frame built from the parsed form alone parses to the same.
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 
 #include "daemon/base/endian.hpp"
-#include "daemon/wire/arp_nd.hpp"
-#include "daemon/wire/hidden_identification.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
+#include "daemon/roce/wire/hidden_identification.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/wire/rebuild.hpp"
 

@@ -1,5 +1,5 @@
 // ARP and neighbour discovery: a table that others talk to, rightly and wrongly, while time passes.
-#include "daemon/neighbour/neighbours.hpp"
+#include "daemon/roce/neighbour/neighbours.hpp"
 
 #include "tests/fuzz/input.hpp"
 

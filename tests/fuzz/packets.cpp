@@ -1,7 +1,7 @@
 // A live queue pair of a whole engine, and a peer on the wire that sends it any sequence of packets
 // while the process posts and time passes. The input gives packet sequence numbers relative to the
 // expected ones, so that most packets pass the sequence check.
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 #include "tests/fuzz/arena.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/wire_peer.hpp"

@@ -1,6 +1,6 @@
 // The service of rdma_cm with three channels of two processes that send commands of their own
 // making or nearly right ones, to peers that are each other; and MADs, some of them changed.
-#include "daemon/management/rdma_cm/service.hpp"
+#include "daemon/roce/rdma_cm/service.hpp"
 
 #include <array>
 #include <cerrno>

@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/shm/completion_ring.hpp"
-#include "daemon/shm/receive_ring.hpp"
-#include "daemon/shm/send_ring.hpp"
-#include "daemon/shm/session_view.hpp"
+#include "daemon/tenant_memory/completion_ring.hpp"
+#include "daemon/tenant_memory/receive_ring.hpp"
+#include "daemon/tenant_memory/send_ring.hpp"
+#include "daemon/tenant_memory/session_view.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/shm/shared_area.hpp"
 

@@ -96,11 +96,11 @@ constexpr Request kRequests[] = {
 };
 
 /// Little enough that many runs are made a second.
-resource::Config config() {
-  resource::Config config = small_config();
-  for (resource::TenantConfig& tenant : config.tenants) {
-    tenant.limits[resource::Kind::kQueueBytes] = 16 << 20;
-    tenant.limits[resource::Kind::kSharedBytes] = 16 << 20;
+configuration::Config config() {
+  configuration::Config config = small_config();
+  for (configuration::TenantConfig& tenant : config.tenants) {
+    tenant.limits[configuration::Kind::kQueueBytes] = 16 << 20;
+    tenant.limits[configuration::Kind::kSharedBytes] = 16 << 20;
   }
   return config;
 }
@@ -117,7 +117,7 @@ void nothing_is_left() {
     require(tenant->counters.memory_regions.value() == 0, "no region");
     require(tenant->counters.memory.registered_bytes.value() == 0, "nothing registered");
     require(tenant->control.vcbs.in_use.value() == 0, "no VCB");
-    resource::for_each_kind([&](resource::Kind kind) {
+    configuration::for_each_kind([&](configuration::Kind kind) {
       require(tenant->control.accounts.in_use(kind) == 0, "nothing charged");
     });
   }

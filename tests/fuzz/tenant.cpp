@@ -6,7 +6,7 @@
 #include "abi/checksum.hpp"
 #include "tests/fuzz/arena.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -14,7 +14,7 @@
 #include "daemon/port/packet/socket.hpp"
 #include "daemon/port/train_splitter.hpp"
 #include "daemon/port/udp/datagram_buffers.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/wire/pcap.hpp"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "daemon/wire/arp_nd.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
 
 namespace softhca::fuzz {
 

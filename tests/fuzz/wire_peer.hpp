@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "daemon/port/memory_port.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace softhca::fuzz {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tests/packets/peer.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 #include "tests/unit/wire/pcap.hpp"
 
 namespace softhca::packets {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "daemon/wire/arp_nd.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
 #include "tests/packets/script.hpp"
 
 namespace softhca::packets {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/packets/peer.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::packets {
 namespace {

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "daemon/base/endian.hpp"
-#include "daemon/wire/arp_nd.hpp"
-#include "daemon/wire/icrc.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
+#include "daemon/roce/wire/icrc.hpp"
 
 namespace softhca::packets {
 namespace {

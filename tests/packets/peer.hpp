@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "daemon/neighbour/neighbours.hpp"
 #include "daemon/port/memory_port.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/neighbour/neighbours.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/packets/arguments.hpp"
 
 namespace softhca::packets {

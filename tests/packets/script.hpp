@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/packets/peer.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::packets {
 

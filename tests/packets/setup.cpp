@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/resource/schema.hpp"
+#include "daemon/configuration/schema/schema.hpp"
 #include "tests/packets/script.hpp"
 
 namespace softhca::packets {
@@ -99,13 +99,13 @@ void Script::make_srq(Arguments& a) {
 void Script::congestion(Arguments& a) {
   CongestionParameters p;
   const std::string mode = a.text("mode", "on");
-  for (const resource::Key& key : resource::schema_of<CongestionParameters>().keys) {
-    if (key.at.type == resource::Type::kWord) {
+  for (const configuration::Key& key : configuration::schema_of<CongestionParameters>().keys) {
+    if (key.at.type == configuration::Type::kWord) {
       const auto word = std::find(key.words.begin(), key.words.end(), mode);
       if (word != key.words.end())
-        resource::set_amount(key, &p, static_cast<std::uint64_t>(word - key.words.begin()));
+        configuration::set_amount(key, &p, static_cast<std::uint64_t>(word - key.words.begin()));
     } else if (const auto value = a.number(key.name)) {
-      resource::set_amount(key, &p, *value);
+      configuration::set_amount(key, &p, *value);
     }
   }
   process_->adapter.engine.set_congestion(p);

@@ -9,7 +9,7 @@
 #include <optional>
 #include <queue>
 
-#include "daemon/management/cm/manager.hpp"
+#include "daemon/roce/cm/manager.hpp"
 #include "tests/sim/link.hpp"
 #include "tests/sim/random.hpp"
 

@@ -12,9 +12,9 @@
 
 #include "daemon/base/endian.hpp"
 #include "daemon/port/memory_port.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/sim/random.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::sim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "daemon/transport/segment.hpp"
+#include "daemon/roce/transport/segment.hpp"
 #include "tests/sim/pool.hpp"
 
 namespace softhca::sim {

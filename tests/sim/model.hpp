@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "daemon/base/time.hpp"
-#include "daemon/transport/upcalls.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/sim/failure.hpp"
 #include "tests/sim/link.hpp"
 #include "tests/sim/random.hpp"

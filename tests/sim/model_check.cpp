@@ -1,7 +1,7 @@
 // Model: what is received and what memory holds, against the workload.
 #include <cstring>
 
-#include "daemon/transport/segment.hpp"
+#include "daemon/roce/transport/segment.hpp"
 #include "tests/sim/model.hpp"
 #include "tests/sim/pool.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 
 namespace softhca::sim {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "daemon/transport/requester.hpp"
-#include "daemon/transport/responder.hpp"
-#include "daemon/transport/upcalls.hpp"
+#include "daemon/roce/transport/reliable/requester.hpp"
+#include "daemon/roce/transport/reliable/responder.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
 #include "tests/sim/model.hpp"
 
 namespace softhca::sim {

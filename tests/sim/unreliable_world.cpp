@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "daemon/transport/segment.hpp"
-#include "daemon/transport/uc.hpp"
-#include "daemon/transport/ud.hpp"
+#include "daemon/roce/transport/segment.hpp"
+#include "daemon/roce/transport/uc.hpp"
+#include "daemon/roce/transport/ud.hpp"
 
 namespace softhca::sim {
 namespace {

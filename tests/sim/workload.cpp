@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "daemon/transport/segment.hpp"
+#include "daemon/roce/transport/segment.hpp"
 #include "tests/sim/pool.hpp"
 
 namespace softhca::sim {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/transport/upcalls.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
 #include "tests/sim/random.hpp"
 
 namespace softhca::sim {

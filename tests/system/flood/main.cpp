@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/wire/cm_messages.hpp"
-#include "daemon/wire/frame.hpp"
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/wire/cm_messages.hpp"
+#include "daemon/roce/wire/frame.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 #include "tests/system/programs.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/collect/collect_controller.hpp"
+#include "daemon/qos/collect/collect_controller.hpp"
 
 #include <gtest/gtest.h>
 

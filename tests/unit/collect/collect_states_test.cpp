@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/collect/collect_controller.hpp"
+#include "daemon/qos/collect/collect_controller.hpp"
 
 namespace softhca::collect {
 namespace {

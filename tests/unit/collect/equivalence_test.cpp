@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "daemon/collect/collect_controller.hpp"
+#include "daemon/qos/collect/collect_controller.hpp"
 
 #include "tests/unit/collect/pieces.hpp"
 

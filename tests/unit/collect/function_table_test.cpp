@@ -1,4 +1,4 @@
-#include "daemon/collect/function_table.hpp"
+#include "daemon/qos/collect/function_table.hpp"
 
 #include <gtest/gtest.h>
 

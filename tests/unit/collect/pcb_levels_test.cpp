@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
 
 namespace softhca::collect {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "daemon/collect/collect_controller.hpp"
+#include "daemon/qos/collect/collect_controller.hpp"
 
 namespace softhca::collect {
 

@@ -1,4 +1,4 @@
-#include "daemon/collect/scoreboard.hpp"
+#include "daemon/qos/collect/scoreboard.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,19 +17,19 @@
 #include <vector>
 
 #include "daemon/base/passed_descriptors.hpp"
-#include "daemon/control/adapter/event_sender.hpp"
-#include "daemon/control/adapter/setup.hpp"
-#include "daemon/control/services/general_services.hpp"
-#include "daemon/control/services/service_places.hpp"
-#include "daemon/control/session/session.hpp"
+#include "daemon/device/adapter/event_sender.hpp"
+#include "daemon/device/adapter/setup.hpp"
+#include "daemon/device/session/device_session.hpp"
+#include "daemon/services/general_services.hpp"
+#include "daemon/services/service_places.hpp"
 #include "tests/tenant_socket.hpp"
 
 namespace softhca::control {
 
 using abi::Operation;
 
-inline resource::Config small_config() {
-  resource::Config config = resource::default_config();
+inline configuration::Config small_config() {
+  configuration::Config config = configuration::default_config();
   config.pools.queue_pairs = 64;
   config.pools.memory_regions = 64;
   config.pools.memory_windows = 8;
@@ -38,15 +38,15 @@ inline resource::Config small_config() {
   config.pools.protection_domains = 8;
   config.pools.address_handles = 8;
   // Tests use up one tenant's share, or the whole.
-  for (resource::TenantConfig& tenant : config.tenants)
-    tenant.limits = resource::totals_of(config.pools);
+  for (configuration::TenantConfig& tenant : config.tenants)
+    tenant.limits = configuration::totals_of(config.pools);
   return config;
 }
 
 /// Everything below a session, its engine on a thread as in the daemon.
 class Daemon {
  public:
-  explicit Daemon(const resource::Config& given = small_config()) : config(given) {
+  explicit Daemon(const configuration::Config& given = small_config()) : config(given) {
     auto tenants = add_tenants(config, engine);
     EXPECT_TRUE(tenants);
     adapter.tenants = std::move(*tenants);
@@ -58,12 +58,12 @@ class Daemon {
   /// Changes the settings of the first tenant by change(settings), as a reload does.
   template <class Change>
   void reconfigure(Change&& change) {
-    resource::Config changed = adapter.config;
+    configuration::Config changed = adapter.config;
     change(changed.tenants.front());
     adapter.put_in_force(std::move(changed));
   }
 
-  const resource::Config config;
+  const configuration::Config config;
   EventSender events;
   engine::Engine engine{limits_of(config), events};
   engine::Worker worker{engine, {}};
@@ -135,11 +135,11 @@ class Client : public ProcessEnd {
     peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
     calls_ = &daemon.adapter.blocking_calls;
-    session_ = std::make_unique<Session>(daemon.adapter, daemon.shared_objects,
-                                         *daemon.adapter.tenants[tenant], std::move(served), peer,
-                                         UniqueFd(pidfd),
-                                         daemon.adapter.tenants[tenant]->control.accounts.take(
-                                             resource::Kind::kDescriptors, Session::kDescriptors));
+    session_ = std::make_unique<DeviceSession>(
+        daemon.adapter, daemon.shared_objects, *daemon.adapter.tenants[tenant], std::move(served),
+        peer, UniqueFd(pidfd),
+        daemon.adapter.tenants[tenant]->control.accounts.take(configuration::Kind::kDescriptors,
+                                                              DeviceSession::kDescriptors));
   }
 
   VcbHolder vcb_holder() { return session_->vcb_holder(); }
@@ -225,7 +225,7 @@ class Client : public ProcessEnd {
   void end() { session_.reset(); }
   /// A turn at the end of the session that is over at once. True: the session has ended.
   bool end_a_bit() { return session_->end(Turn(Duration::zero())); }
-  const Session& session() const { return *session_; }
+  const DeviceSession& session() const { return *session_; }
   std::string take_refusal() { return session_->take_refusal(); }
 
   std::uint32_t vcbs = 0;
@@ -234,7 +234,7 @@ class Client : public ProcessEnd {
 
  private:
   BlockingCalls* calls_ = nullptr;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<DeviceSession> session_;
   std::vector<UniqueFd> kept_;
 };
 

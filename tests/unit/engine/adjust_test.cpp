@@ -1,5 +1,5 @@
 // Guarantees that are lent while they are idle, with commands of processes (mechanism A10).
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

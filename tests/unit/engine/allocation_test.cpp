@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Unreliable queue pairs: datagrams and unreliable connections.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -1,7 +1,7 @@
 // Assigns received packets to queue pairs and services. These tests need no engine.
 #include "daemon/engine/demux.hpp"
 
-#include "tests/unit/engine/datagram_parts.hpp"
+#include "tests/unit/engine/fixture/datagram_parts.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -116,7 +116,7 @@ TEST_F(DemuxTest, ADatagramComesToAnAddressOfItsTenant) {
 }
 
 TEST_F(DemuxTest, ADatagramForAServiceGoesToItsClients) {
-  DatagramService& service = open();
+  SharedQp& service = open();
   arrive(datagram_to(kGeneralServicesQpn, kGeneralServicesQkey), message());
   ASSERT_NE(service.front(), nullptr);
   EXPECT_EQ(service.front()->tenant, tenant.id);

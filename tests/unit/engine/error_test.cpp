@@ -1,6 +1,6 @@
 // Connections that fail: waits, retries, refusals, flushing.
-#include "daemon/engine/costs.hpp"
-#include "tests/unit/engine/pair.hpp"
+#include "daemon/engine/state/costs.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -2,10 +2,10 @@
 // in costs is at its own expense.
 #include <numeric>
 
-#include "daemon/engine/costs.hpp"
-#include "daemon/engine/session_poller.hpp"
+#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/turns/session_poller.hpp"
 #include "daemon/engine/worker.hpp"
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

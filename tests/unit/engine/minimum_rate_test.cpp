@@ -2,8 +2,8 @@
 // a tenant that weighs a thousand times as much, for long messages and for short ones.
 #include <gtest/gtest.h>
 
-#include "daemon/engine/costs.hpp"
-#include "tests/unit/engine/pair.hpp"
+#include "daemon/engine/state/costs.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

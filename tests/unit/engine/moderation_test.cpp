@@ -1,5 +1,5 @@
 // Moderation of completion events, in virtual time.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -1,5 +1,5 @@
 // Null regions: reads return zeros, writes are dropped, and peers cannot reach them.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

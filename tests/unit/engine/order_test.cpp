@@ -1,5 +1,5 @@
 // The ways of a command: VCBs, doorbells, send queue mode, pieces; order whichever way is taken.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -2,7 +2,7 @@
 // limit, reliable connections lose nothing, and other tenants are unaffected.
 #include <map>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

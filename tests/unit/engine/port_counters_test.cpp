@@ -1,8 +1,8 @@
 // What the port of a tenant's device has counted, and what its peers have asked for.
 #include "daemon/engine/port_counters.hpp"
 
-#include "daemon/wire/frame.hpp"
-#include "tests/unit/engine/pair.hpp"
+#include "daemon/roce/wire/frame.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

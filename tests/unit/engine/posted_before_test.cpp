@@ -1,6 +1,6 @@
 // Commands posted just before their queue pair changes its state or goes: they are sent first,
 // once.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

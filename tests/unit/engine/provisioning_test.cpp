@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

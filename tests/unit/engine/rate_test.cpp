@@ -1,6 +1,6 @@
 // Rate limits of tenants, levels, TVLs and queue pairs: they hold, and other tenants are
 // unaffected.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -1,5 +1,5 @@
 // Reliable connections that work: every operation, both ways.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -2,7 +2,7 @@
 // the wire stay there, and the others hold nothing that other queue pairs need.
 #include <algorithm>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

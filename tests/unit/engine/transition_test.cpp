@@ -7,7 +7,7 @@
 #include <random>
 #include <sstream>
 
-#include "daemon/engine/qp_attributes.hpp"
+#include "daemon/engine/state/qp_attributes.hpp"
 
 namespace softhca::engine {
 namespace {

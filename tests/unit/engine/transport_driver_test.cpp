@@ -1,8 +1,8 @@
 // Queue pairs in their turns, their packets and timers, without an engine.
 #include "daemon/engine/transport_driver.hpp"
 
-#include "daemon/engine/costs.hpp"
-#include "tests/unit/engine/datagram_parts.hpp"
+#include "daemon/engine/state/costs.hpp"
+#include "tests/unit/engine/fixture/datagram_parts.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -1,5 +1,5 @@
 // Memory windows and atomic writes, between queue pairs of one adapter and over the wire.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

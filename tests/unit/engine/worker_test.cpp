@@ -10,7 +10,7 @@
 
 #include <fstream>
 
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

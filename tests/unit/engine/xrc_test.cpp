@@ -1,6 +1,6 @@
 // Extended reliable connected service: an initiator of `a`, a target and shared receive queues of
 // `b`, in one adapter and over the wire.
-#include "tests/unit/engine/pair.hpp"
+#include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
 namespace {

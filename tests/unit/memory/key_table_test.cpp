@@ -1,4 +1,4 @@
-#include "daemon/memory/key_table.hpp"
+#include "daemon/tenant_memory/key_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/memory/offered_memory.hpp"
+#include "daemon/tenant_memory/offered_memory.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "daemon/memory/region.hpp"
+#include "daemon/tenant_memory/region.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/memory/scatter_list.hpp"
+#include "daemon/tenant_memory/scatter_list.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/memory/shared_buffer.hpp"
+#include "daemon/tenant_memory/shared_buffer.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/memory/offered_memory.hpp"
+#include "daemon/tenant_memory/offered_memory.hpp"
 
 namespace softhca::memory {
 

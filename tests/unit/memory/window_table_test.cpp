@@ -1,4 +1,4 @@
-#include "daemon/memory/window_table.hpp"
+#include "daemon/tenant_memory/window_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A scrape as Prometheus does it: one HTTP request, the text parsed.
-#include "daemon/metrics/exporter.hpp"
+#include "daemon/operate/metrics/exporter.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 #include <sstream>
 
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/control/adapter/event_sender.hpp"
-#include "daemon/control/adapter/setup.hpp"
-#include "daemon/control/services/general_services.hpp"
-#include "daemon/control/services/service_places.hpp"
+#include "daemon/device/adapter/event_sender.hpp"
+#include "daemon/device/adapter/setup.hpp"
 #include "daemon/port/memory_port.hpp"
+#include "daemon/services/general_services.hpp"
+#include "daemon/services/service_places.hpp"
 
 namespace softhca::metrics {
 namespace {
@@ -140,13 +140,13 @@ class ExporterTest : public ::testing::Test {
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 
-  const resource::Config config = resource::default_config();
+  const configuration::Config config = configuration::default_config();
   control::EventSender events;
   engine::Engine engine{control::limits_of(config), events};
   engine::Worker worker{engine, {}};
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   QuotaPool vcbs{config.pools.vcbs};
-  resource::Accounts totals;
+  configuration::Accounts totals;
   std::vector<management::ConnectionFigures> connections;
   std::mutex tenants_changing;
   const std::unique_ptr<control::GeneralServices> general_services =
@@ -157,7 +157,7 @@ class ExporterTest : public ::testing::Test {
     return {services.counters(), services.tenant(), services.pool_counters(),
             [&services] { return services.clients(); }};
   }
-  resource::ReloadCounters reloads;
+  configuration::ReloadCounters reloads;
   const Source source{engine,
                       worker,
                       tenants,
@@ -210,10 +210,10 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
   const auto rnr = static_cast<std::size_t>(transport::Count::kRnrNakSent);
   tenants[0]->counters.transport[rnr].add(7);
   engine.ports()[0]->drops.frame[0].add(5);
-  resource::Accounts& accounts = tenants[1]->control.accounts;
+  configuration::Accounts& accounts = tenants[1]->control.accounts;
   accounts.set_limits(config.tenants[1].limits);
-  const auto held = accounts.take(resource::Kind::kQueuePairs, 2);
-  EXPECT_FALSE(accounts.take(resource::Kind::kQueuePairs, 1 << 20));
+  const auto held = accounts.take(configuration::Kind::kQueuePairs, 2);
+  EXPECT_FALSE(accounts.take(configuration::Kind::kQueuePairs, 1 << 20));
 
   const std::string reply = get(port, "/metrics");
   EXPECT_EQ(reply.substr(0, 15), "HTTP/1.1 200 OK");
@@ -233,7 +233,7 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
 
   const std::set<std::string> limited{"tenant=\"b\"", "resource=\"queue_pairs\""};
   EXPECT_EQ(scrape.value("softhca_tenant_limit", limited),
-            static_cast<double>(config.tenants[1].limits[resource::Kind::kQueuePairs]));
+            static_cast<double>(config.tenants[1].limits[configuration::Kind::kQueuePairs]));
   EXPECT_EQ(scrape.value("softhca_tenant_in_use", limited), 2);
   EXPECT_EQ(scrape.value("softhca_tenant_high_water", limited), 2);
   EXPECT_EQ(scrape.value("softhca_tenant_refused_total",
@@ -261,7 +261,7 @@ TEST_F(ExporterTest, SaysWhatTheDaemonIs) {
   const auto exporter = Exporter::start(address(), "", source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   reloads.in_force(std::chrono::milliseconds(2500));
-  reloads.add(resource::ReloadOutcome::kNotFree, std::chrono::milliseconds(3000));
+  reloads.add(configuration::ReloadOutcome::kNotFree, std::chrono::milliseconds(3000));
   const Scrape scrape(get(port, "/metrics"));
   EXPECT_EQ(scrape.value("softhca_build_info",
                          {"version=\"1.2.3\"", "compiler=\"a compiler\"", "dpdk=\"its DPDK\""}),
@@ -271,7 +271,7 @@ TEST_F(ExporterTest, SaysWhatTheDaemonIs) {
   EXPECT_EQ(scrape.value("softhca_reloads_total", {"result=\"success\""}), 0);
   EXPECT_EQ(scrape.value("softhca_config_last_reload_successful", {}), 0);
   EXPECT_EQ(scrape.value("softhca_config_last_reload_success_timestamp_seconds", {}), 2.5);
-  reloads.add(resource::ReloadOutcome::kSuccess, std::chrono::milliseconds(4000));
+  reloads.add(configuration::ReloadOutcome::kSuccess, std::chrono::milliseconds(4000));
   const Scrape after(get(port, "/metrics"));
   EXPECT_EQ(after.value("softhca_config_last_reload_successful", {}), 1);
   EXPECT_EQ(after.value("softhca_config_last_reload_success_timestamp_seconds", {}), 4);

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <thread>
 
-#include "daemon/control/reload/reload.hpp"
-#include "daemon/metrics/collect.hpp"
-#include "daemon/metrics/collector.hpp"
+#include "daemon/operate/metrics/collect.hpp"
+#include "daemon/operate/metrics/collector.hpp"
+#include "daemon/operate/reload/reload.hpp"
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"
 
@@ -62,7 +62,7 @@ GeneralServices exported(control::GeneralServices& services) {
 /// ThreadSanitizer looks on.
 TEST(Scrapes, GoOnDuringReloads) {
   const control::Folder folder;
-  resource::Config config = control::small_config();
+  configuration::Config config = control::small_config();
   config.daemon.runtime_dir = folder.path();
   control::Daemon daemon(config);
   control::Server server(daemon.adapter, *daemon.general_services, *daemon.shared_datagrams);
@@ -86,7 +86,7 @@ TEST(Scrapes, GoOnDuringReloads) {
     EXPECT_FALSE(collector.collect().empty());
     ++scrapes;
   });
-  resource::Config divided = config;
+  configuration::Config divided = config;
   divided.tenants[0].levels = {{.name = "high", .vcbs = 100, .pcbs = 200, .tvls = 2},
                                {.name = "low", .vcbs = 50, .pcbs = 100}};
   divided.tenants[0].levels[1].is_default = true;

@@ -1,4 +1,4 @@
-#include "daemon/neighbour/neighbours.hpp"
+#include "daemon/roce/neighbour/neighbours.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Commands written to an event channel by a program that gets them wrong, or leaves less room than
 // the daemon fills.
-#include "libverbs-provider/connection_commands.hpp"
+#include "libverbs-provider/connections/cm_requests.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <string>
 
-#include "libverbs-provider/channel_table.hpp"
+#include "libverbs-provider/connections/open_channels.hpp"
 #include "tests/unit/provider/fake_daemon.hpp"
 
 namespace softhca::provider::test {

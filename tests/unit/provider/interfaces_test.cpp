@@ -1,4 +1,4 @@
-#include "libverbs-provider/interfaces.hpp"
+#include "libverbs-provider/private_interfaces.hpp"
 
 #include <gtest/gtest.h>
 

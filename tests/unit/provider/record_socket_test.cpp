@@ -1,5 +1,5 @@
 // Descriptors that come with a record, in a process that may have no place for them.
-#include "libverbs-provider/record_socket.hpp"
+#include "libverbs-provider/control/record_socket.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

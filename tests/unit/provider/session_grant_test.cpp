@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "daemon/base/sealed_memory.hpp"
-#include "daemon/shm/session_view.hpp"
-#include "libverbs-provider/session.hpp"
+#include "daemon/tenant_memory/session_view.hpp"
+#include "libverbs-provider/client_session.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -80,7 +80,7 @@ class SessionGrant : public ::testing::Test {
   void run_programs();
 
   SealedMemory memory_;
-  Session session_;
+  ClientSession session_;
   std::optional<shm::SessionView> view_;
   std::vector<std::uint8_t> arrivals_ = std::vector<std::uint8_t>(kThreads * kCommands);
   std::vector<std::uint8_t> told_ = std::vector<std::uint8_t>(kThreads * kCommands);

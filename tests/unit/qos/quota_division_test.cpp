@@ -1,4 +1,4 @@
-#include "daemon/qos/quota_division.hpp"
+#include "daemon/qos/pools/quota_division.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "daemon/qos/idle_watch.hpp"
+#include "daemon/qos/pools/idle_watch.hpp"
 
 namespace softhca {
 namespace {

@@ -7,7 +7,7 @@
 #include <deque>
 #include <set>
 
-#include "daemon/qos/quota.hpp"
+#include "daemon/qos/pools/quota.hpp"
 
 namespace softhca::quota_states {
 namespace {

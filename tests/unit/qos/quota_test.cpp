@@ -1,4 +1,4 @@
-#include "daemon/qos/quota.hpp"
+#include "daemon/qos/pools/quota.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "daemon/receive/provisioner.hpp"
+#include "daemon/qos/receive/provisioner.hpp"
 
 namespace softhca::receive {
 

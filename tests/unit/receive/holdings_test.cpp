@@ -1,4 +1,4 @@
-#include "daemon/receive/holdings.hpp"
+#include "daemon/qos/receive/holdings.hpp"
 
 #include <gtest/gtest.h>
 

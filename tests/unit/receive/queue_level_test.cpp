@@ -1,12 +1,12 @@
 // One check covers the program's limit, the operator's watermark and the peak. Also tests the list
 // of the queue pairs that draw most.
-#include "daemon/receive/queue_level.hpp"
+#include "daemon/qos/receive/queue_level.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "daemon/receive/top_drawers.hpp"
+#include "daemon/qos/receive/top_drawers.hpp"
 
 namespace softhca::receive {
 namespace {

@@ -1,12 +1,12 @@
 // Pruning and recovery step by step.
-#include "daemon/schedule/doorbell_overflow.hpp"
+#include "daemon/qos/schedule/doorbell_overflow.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <vector>
 
-#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
 #include "tests/unit/schedule/overflow_memory.hpp"
 
 namespace softhca::schedule {

@@ -1,6 +1,6 @@
 // A queue pair that waits for room in a kick list gets a turn when there is room, first come first
 // served. As many are woken as there is room for.
-#include "daemon/schedule/fetch_ahead.hpp"
+#include "daemon/qos/schedule/fetch_ahead.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "daemon/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
 
 namespace softhca::schedule {
 namespace {

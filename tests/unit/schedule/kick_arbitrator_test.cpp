@@ -1,4 +1,4 @@
-#include "daemon/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Minimum rates, by simulated time: an engine that moves a byte in a nanosecond serves a run queue.
-#include "daemon/schedule/minimum_rates.hpp"
+#include "daemon/qos/schedule/minimum_rates.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "daemon/schedule/run_queue.hpp"
+#include "daemon/qos/schedule/run_queue.hpp"
 
 namespace softhca::schedule {
 namespace {

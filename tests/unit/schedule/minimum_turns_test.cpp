@@ -2,9 +2,9 @@
 // at the send queue scheduler.
 #include <gtest/gtest.h>
 
-#include "daemon/schedule/kick_arbitrator.hpp"
-#include "daemon/schedule/minimum_rates.hpp"
-#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/minimum_rates.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
 #include "tests/unit/schedule/overflow_memory.hpp"
 
 namespace softhca::schedule {

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "daemon/schedule/doorbell_overflow.hpp"
+#include "daemon/qos/schedule/doorbell_overflow.hpp"
 
 namespace softhca::schedule {
 

@@ -1,5 +1,5 @@
 // The thresholds that tell a potential deadlock.
-#include "daemon/schedule/overflow_threshold.hpp"
+#include "daemon/qos/schedule/overflow_threshold.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/schedule/rate_limiter.hpp"
+#include "daemon/qos/schedule/rate_limiter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/schedule/run_queue.hpp"
+#include "daemon/qos/schedule/run_queue.hpp"
 
 #include <gtest/gtest.h>
 

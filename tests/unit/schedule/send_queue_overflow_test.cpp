@@ -1,7 +1,7 @@
 // The parts of the send queue scheduler: its lists, and its overflow.
 #include <gtest/gtest.h>
 
-#include "daemon/schedule/send_queue_overflow.hpp"
+#include "daemon/qos/schedule/send_queue_overflow.hpp"
 #include "tests/unit/schedule/overflow_memory.hpp"
 
 namespace softhca::schedule {

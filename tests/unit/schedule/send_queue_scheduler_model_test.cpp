@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
 #include "tests/unit/schedule/overflow_memory.hpp"
 
 namespace softhca::schedule {

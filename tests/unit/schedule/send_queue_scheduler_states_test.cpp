@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
 #include "tests/unit/schedule/overflow_memory.hpp"
 
 namespace softhca::schedule {

@@ -1,4 +1,4 @@
-#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
 
 #include <gtest/gtest.h>
 

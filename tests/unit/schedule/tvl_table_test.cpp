@@ -1,4 +1,4 @@
-#include "daemon/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
 
 #include <gtest/gtest.h>
 

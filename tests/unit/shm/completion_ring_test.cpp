@@ -1,4 +1,4 @@
-#include "daemon/shm/completion_ring.hpp"
+#include "daemon/tenant_memory/completion_ring.hpp"
 
 #include <gtest/gtest.h>
 

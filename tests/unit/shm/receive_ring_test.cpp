@@ -1,4 +1,4 @@
-#include "daemon/shm/receive_ring.hpp"
+#include "daemon/tenant_memory/receive_ring.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/shm/segment_pool.hpp"
+#include "daemon/tenant_memory/segment_pool.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

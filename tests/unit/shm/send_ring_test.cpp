@@ -1,4 +1,4 @@
-#include "daemon/shm/send_ring.hpp"
+#include "daemon/tenant_memory/send_ring.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/shm/session_view.hpp"
+#include "daemon/tenant_memory/session_view.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/transport/codes.hpp"
+#include "daemon/roce/transport/codes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/transport/upcalls.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
 #include "tests/unit/transport/text.hpp"
 
 namespace softhca::transport {

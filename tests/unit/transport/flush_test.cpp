@@ -1,5 +1,5 @@
 // Flush, at both ends and between queue pairs of one daemon.
-#include "daemon/transport/flush.hpp"
+#include "daemon/roce/transport/flush.hpp"
 
 #include "tests/unit/transport/script.hpp"
 

@@ -3,8 +3,8 @@
 #include <random>
 #include <set>
 
-#include "daemon/transport/uc.hpp"
-#include "daemon/transport/ud.hpp"
+#include "daemon/roce/transport/uc.hpp"
+#include "daemon/roce/transport/ud.hpp"
 #include "tests/unit/transport/script.hpp"
 
 namespace softhca::transport {

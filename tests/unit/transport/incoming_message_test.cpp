@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "daemon/transport/incoming_message.hpp"
-#include "daemon/transport/segment.hpp"
+#include "daemon/roce/transport/incoming_message.hpp"
+#include "daemon/roce/transport/segment.hpp"
 #include "tests/unit/transport/fake_environment.hpp"
 
 namespace softhca::transport {

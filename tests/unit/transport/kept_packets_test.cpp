@@ -1,11 +1,11 @@
 // Which out-of-order packets are buffered, and when they are dropped.
-#include "daemon/transport/kept_packets.hpp"
+#include "daemon/roce/transport/reliable/kept_packets.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 
 namespace softhca::transport {
 namespace {

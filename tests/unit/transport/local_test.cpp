@@ -1,10 +1,10 @@
 // Local delivery, constructed alone: every state met by every event, for each kind of request, as
 // text that is compared with an approved file; and what a table does not show.
-#include "daemon/transport/local/local.hpp"
+#include "daemon/roce/transport/local/local.hpp"
 
 #include <algorithm>
 
-#include "daemon/transport/segment.hpp"
+#include "daemon/roce/transport/segment.hpp"
 #include "tests/unit/transport/approved.hpp"
 
 namespace softhca::transport {

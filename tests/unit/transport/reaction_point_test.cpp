@@ -1,6 +1,6 @@
 // The reaction point in virtual time, against the equations of the DCQCN paper (section 5.1) and
 // the meaning of mlx5's parameters.
-#include "daemon/transport/reaction_point.hpp"
+#include "daemon/roce/transport/reaction_point.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "daemon/transport/replays.hpp"
+#include "daemon/roce/transport/reliable/replays.hpp"
 
 namespace softhca::transport {
 namespace {

@@ -1,9 +1,9 @@
 // What a requester consists of: credits of its peer, its timer, the parts of a long read.
 #include <gtest/gtest.h>
 
-#include "daemon/transport/end_to_end_credits.hpp"
-#include "daemon/transport/read_or_atomic.hpp"
-#include "daemon/transport/retry_timer.hpp"
+#include "daemon/roce/transport/reliable/end_to_end_credits.hpp"
+#include "daemon/roce/transport/reliable/read_or_atomic.hpp"
+#include "daemon/roce/transport/reliable/retry_timer.hpp"
 
 namespace softhca::transport {
 namespace {

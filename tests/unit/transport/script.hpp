@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/transport/flush.hpp"
-#include "daemon/transport/requester.hpp"
-#include "daemon/transport/responder.hpp"
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/transport/flush.hpp"
+#include "daemon/roce/transport/reliable/requester.hpp"
+#include "daemon/roce/transport/reliable/responder.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 #include "tests/unit/transport/fake_environment.hpp"
 
 namespace softhca::transport {

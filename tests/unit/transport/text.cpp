@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "daemon/transport/codes.hpp"
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/transport/codes.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 
 namespace softhca::transport {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/transport/upcalls.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
 
 namespace softhca::transport {
 

@@ -1,6 +1,6 @@
 // Unreliable connection and datagrams.
-#include "daemon/transport/uc.hpp"
-#include "daemon/transport/ud.hpp"
+#include "daemon/roce/transport/uc.hpp"
+#include "daemon/roce/transport/ud.hpp"
 #include "tests/unit/transport/script.hpp"
 
 namespace softhca::transport {

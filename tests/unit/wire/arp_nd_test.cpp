@@ -1,8 +1,8 @@
-#include "daemon/wire/arp_nd.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
 
 #include <gtest/gtest.h>
 
-#include "daemon/wire/ip.hpp"
+#include "daemon/roce/wire/ip.hpp"
 #include "tests/unit/wire/pcap.hpp"
 
 namespace softhca::wire {

@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "daemon/wire/arp_nd.hpp"
-#include "daemon/wire/frame.hpp"
-#include "daemon/wire/source_port.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
+#include "daemon/roce/wire/frame.hpp"
+#include "daemon/roce/wire/source_port.hpp"
 #include "tests/unit/wire/pcap.hpp"
 #include "tests/unit/wire/rebuild.hpp"
 

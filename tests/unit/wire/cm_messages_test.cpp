@@ -5,8 +5,8 @@
 #include <functional>
 #include <map>
 
-#include "daemon/wire/cm_messages.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/cm_messages.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/unit/wire/pcap.hpp"
 
 namespace softhca::wire {

@@ -1,4 +1,4 @@
-#include "daemon/wire/codec.hpp"
+#include "daemon/roce/wire/codec.hpp"
 
 #include <gtest/gtest.h>
 

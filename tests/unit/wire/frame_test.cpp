@@ -1,4 +1,4 @@
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 
 #include "daemon/base/endian.hpp"
-#include "daemon/wire/icrc.hpp"
-#include "daemon/wire/source_port.hpp"
+#include "daemon/roce/wire/icrc.hpp"
+#include "daemon/roce/wire/source_port.hpp"
 #include "tests/unit/wire/rebuild.hpp"
 
 namespace softhca::wire {

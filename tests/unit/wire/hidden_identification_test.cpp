@@ -1,4 +1,4 @@
-#include "daemon/wire/hidden_identification.hpp"
+#include "daemon/roce/wire/hidden_identification.hpp"
 
 #include <gtest/gtest.h>
 

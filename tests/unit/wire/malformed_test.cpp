@@ -7,8 +7,8 @@
 #include <string>
 
 #include "daemon/base/endian.hpp"
-#include "daemon/wire/arp_nd.hpp"
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/unit/wire/pcap.hpp"
 
 namespace softhca::wire {

@@ -1,4 +1,4 @@
-#include "daemon/wire/opcode.hpp"
+#include "daemon/roce/wire/opcode.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Tags of packets against the definition, with the library's own GMAC and AES, and against what may
 // happen to a packet on its way.
-#include "daemon/wire/packet_tag.hpp"
+#include "daemon/roce/wire/packet_tag.hpp"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>

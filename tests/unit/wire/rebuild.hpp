@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/wire/frame.hpp"
+#include "daemon/roce/wire/frame.hpp"
 #include "tests/unit/wire/pcap.hpp"
 
 namespace softhca::test {

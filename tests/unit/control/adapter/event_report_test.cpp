@@ -1,4 +1,4 @@
-#include "daemon/control/adapter/event_report.hpp"
+#include "daemon/device/adapter/event_report.hpp"
 
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/control/adapter/log.hpp"
-#include "daemon/engine/event_log.hpp"
-#include "daemon/engine/qp_failure.hpp"
+#include "daemon/device/adapter/log.hpp"
+#include "daemon/engine/state/event_log.hpp"
+#include "daemon/engine/state/qp_failure.hpp"
 
 namespace softhca::control {
 namespace {

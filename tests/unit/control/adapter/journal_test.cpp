@@ -1,4 +1,4 @@
-#include "daemon/control/adapter/journal.hpp"
+#include "daemon/device/adapter/journal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Which level a process belongs to: by socket, else by user and group, else by cgroup, else by what
 // it asks for, else the default level.
-#include "daemon/control/adapter/levels.hpp"
+#include "daemon/device/adapter/levels.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,11 +21,11 @@ class ChooseLevel : public ::testing::Test {
                      {.name = "group"},
                      {.name = "open"},
                      {.name = "rest"}};
-    config.levels[0].socket = resource::SocketConfig{};
+    config.levels[0].socket = configuration::SocketConfig{};
     config.levels[1].users = {"nobody-of-that-name", std::to_string(kUser)};
     config.levels[2].groups = {std::to_string(kUserGroup)};
     config.levels[4].is_default = true;
-    for (const resource::LevelConfig& entry : config.levels) {
+    for (const configuration::LevelConfig& entry : config.levels) {
       tenant.levels.push_back(make_level(entry));
       tenant.levels.back()->is_default = entry.is_default;
     }
@@ -42,7 +42,7 @@ class ChooseLevel : public ::testing::Test {
     return *result == nullptr ? "none" : (*result)->name;
   }
 
-  resource::TenantConfig config;
+  configuration::TenantConfig config;
   engine::Tenant tenant;
 };
 
@@ -104,7 +104,7 @@ TEST_F(ChooseLevel, TheOperatorsCgroupsGoBeforeTheTenants) {
 }
 
 TEST(LevelRules, ArePathsOfQueuePairs) {
-  resource::LevelConfig config{.name = "day"};
+  configuration::LevelConfig config{.name = "day"};
   config.service_levels = {0, 15};
   config.traffic_classes = {106};
   config.own_rules.traffic_classes = {0, 255};

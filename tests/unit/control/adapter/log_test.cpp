@@ -1,4 +1,4 @@
-#include "daemon/control/adapter/log.hpp"
+#include "daemon/device/adapter/log.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

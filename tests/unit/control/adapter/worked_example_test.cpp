@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/control/adapter/setup.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "daemon/device/adapter/setup.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::control {
 namespace {
@@ -26,14 +26,14 @@ using engine::TestQp;
 constexpr std::uint32_t kRing = 64;
 constexpr std::uint32_t kAlertsPcbs = 12;
 
-resource::Config worked_example() {
+configuration::Config worked_example() {
   const char* root = std::getenv("SOFTHCA_SOURCE_ROOT");
   const std::string file = std::string(root != nullptr ? root : ".") + "/tests/system/levels.toml";
   std::ifstream in(file);
   std::string text(std::istreambuf_iterator<char>(in), {});
   for (const auto& [word, value] : {std::pair("RUN_DIR", "/nowhere"), {"METRICS", ""}})
     text.replace(text.find(std::string("\"") + word + "\"") + 1, std::string(word).size(), value);
-  auto config = resource::parse_config(text, file);
+  auto config = configuration::parse_config(text, file);
   EXPECT_TRUE(config) << (config ? "" : config.error().message);
   config->pools.queue_pairs = 256;
   return *config;
@@ -55,7 +55,8 @@ struct Sender {
 
 class WorkedExample {
  public:
-  explicit WorkedExample(const resource::Config& config) : adapter(world.add(limits_of(config))) {
+  explicit WorkedExample(const configuration::Config& config)
+      : adapter(world.add(limits_of(config))) {
     auto tenants = add_tenants(config, adapter.engine);
     EXPECT_TRUE(tenants) << (tenants ? "" : tenants.error().message);
     adapter.tenants = std::move(*tenants);
@@ -209,9 +210,9 @@ TEST(WorkedExampleInVirtualTime, AlertsHasItsGuaranteeWhileTheOthersFlood) {
 
 /// It is the guarantee that does it.
 TEST(WorkedExampleInVirtualTime, WithoutItsGuaranteeAlertsFindsNoPcb) {
-  resource::Config config = worked_example();
-  for (resource::TenantConfig& tenant : config.tenants)
-    for (resource::LevelConfig& level : tenant.levels)
+  configuration::Config config = worked_example();
+  for (configuration::TenantConfig& tenant : config.tenants)
+    for (configuration::LevelConfig& level : tenant.levels)
       if (level.name == "alerts") level.pcbs = 0;
   WorkedExample example(config);
   for (int i = 0; i < 500; ++i) {

@@ -1,5 +1,5 @@
 // Captures as clients of the admin socket begin and end them.
-#include "daemon/control/admin/admin_captures.hpp"
+#include "daemon/operate/admin/admin_captures.hpp"
 
 #include <gtest/gtest.h>
 

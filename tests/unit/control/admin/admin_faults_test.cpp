@@ -1,13 +1,13 @@
 // Faults as clients of the admin socket ask for them.
-#include "daemon/control/admin/admin_faults.hpp"
+#include "daemon/operate/admin/admin_faults.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
 
-#include "daemon/control/adapter/clock.hpp"
-#include "daemon/control/admin/fault_request.hpp"
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/operate/admin/fault_request.hpp"
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {

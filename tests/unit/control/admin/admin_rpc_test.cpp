@@ -1,5 +1,5 @@
 // JSON-RPC 2.0, from any bytes to an answer.
-#include "daemon/control/admin/admin_rpc.hpp"
+#include "daemon/operate/admin/admin_rpc.hpp"
 
 #include <gtest/gtest.h>
 

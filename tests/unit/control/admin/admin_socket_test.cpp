@@ -1,5 +1,5 @@
 // The admin socket with clients of all kinds, driven by hand.
-#include "daemon/control/admin/admin_socket.hpp"
+#include "daemon/operate/admin/admin_socket.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,9 +1,9 @@
 // What the admin socket shows of a daemon with sessions.
-#include "daemon/control/admin/admin_view.hpp"
+#include "daemon/operate/admin/admin_view.hpp"
 
 #include <gtest/gtest.h>
 
-#include "daemon/control/sockets/process_name.hpp"
+#include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
@@ -43,7 +43,7 @@ class AdminViewTest : public ::testing::Test {
   AdminMethods methods;
   Client a{daemon, 0}, b{daemon, 1};
   AdminView view{daemon.adapter, [this] {
-                   return std::vector<const Session*>{&a.session(), &b.session()};
+                   return std::vector<const DeviceSession*>{&a.session(), &b.session()};
                  }};
 };
 
@@ -51,7 +51,7 @@ TEST_F(AdminViewTest, StatusShowsThePoolsAsConfigured) {
   const Json status = ask("status");
   EXPECT_EQ(status["tenants"], 2);
   EXPECT_EQ(status["sessions"], 2);
-  const resource::PoolsConfig& pools = daemon.config.pools;
+  const configuration::PoolsConfig& pools = daemon.config.pools;
   EXPECT_EQ(status["pools"]["vcbs"]["total"], pools.vcbs);
   EXPECT_EQ(status["pools"]["vcbs"]["unallocated"], pools.vcbs - 2 * (pools.vcbs / 4));
   EXPECT_EQ(status["pools"]["queue_pairs"]["total"], pools.queue_pairs);

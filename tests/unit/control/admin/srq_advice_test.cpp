@@ -1,5 +1,5 @@
 // What an operator is told of a shared receive queue, in words.
-#include "daemon/control/admin/srq_advice.hpp"
+#include "daemon/operate/admin/srq_advice.hpp"
 
 #include <gmock/gmock.h>
 

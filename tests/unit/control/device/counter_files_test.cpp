@@ -1,5 +1,5 @@
 // The counters of a port as files of the device tree.
-#include "daemon/control/device/counter_files.hpp"
+#include "daemon/frontend/unix/device_tree/counter_files.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/control/device/device_tree.hpp"
+#include "daemon/frontend/unix/device_tree/device_tree.hpp"
 #include "tests/unit/control/folder.hpp"
 
 namespace softhca::control {

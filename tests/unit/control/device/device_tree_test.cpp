@@ -1,12 +1,12 @@
 // The files by which libibverbs finds a device.
-#include "daemon/control/device/device_tree.hpp"
+#include "daemon/frontend/unix/device_tree/device_tree.hpp"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "tests/unit/control/folder.hpp"
 
 namespace softhca::control {

@@ -1,13 +1,13 @@
 // GUIDs of devices: unlike each other, and always the same.
-#include "daemon/control/device/guid.hpp"
+#include "daemon/frontend/unix/device_tree/guid.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <vector>
 
-#include "daemon/control/adapter/gid_table.hpp"
-#include "daemon/control/adapter/setup.hpp"
+#include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/device/adapter/setup.hpp"
 
 namespace softhca::control {
 namespace {
@@ -44,7 +44,7 @@ TEST(Guid, IsALocalEui64) {
 
 TEST(Interface, IsThePortsOwnOrNone) {
   const auto of = [](const char* interface, const char* device) {
-    resource::PortConfig port;
+    configuration::PortConfig port;
     port.interface = interface;
     port.device = device;
     return interface_of(port);

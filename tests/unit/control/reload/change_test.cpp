@@ -1,5 +1,5 @@
 // Whichever step of a change fails, everything is as before.
-#include "daemon/control/reload/change.hpp"
+#include "daemon/operate/reload/change.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,9 +17,9 @@ namespace softhca::control {
 namespace {
 
 namespace fs = std::filesystem;
-using resource::Config;
-using resource::SocketConfig;
-using resource::TenantConfig;
+using configuration::Config;
+using configuration::SocketConfig;
+using configuration::TenantConfig;
 
 class ReloadChangeTest : public ::testing::Test {
  protected:
@@ -121,7 +121,8 @@ class ReloadChangeTest : public ::testing::Test {
   KernelGuards guards;
   FormerAddresses former;
   int endpoints = 1;
-  MoveMetrics move_metrics = [this](const resource::MetricsConfig&) -> Expected<ReplaceMetrics> {
+  MoveMetrics move_metrics =
+      [this](const configuration::MetricsConfig&) -> Expected<ReplaceMetrics> {
     ++endpoints;
     std::shared_ptr<int> second(&endpoints, [](int* count) { --*count; });
     return ReplaceMetrics([second] {});

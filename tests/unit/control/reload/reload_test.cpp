@@ -1,5 +1,5 @@
 // Configurations put into force on a running engine.
-#include "daemon/control/reload/reload.hpp"
+#include "daemon/operate/reload/reload.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@
 namespace softhca::control {
 namespace {
 
-using resource::Config;
-using resource::TenantConfig;
+using configuration::Config;
+using configuration::TenantConfig;
 
 class ReloadTest : public ::testing::Test {
  protected:
@@ -57,7 +57,7 @@ class ReloadTest : public ::testing::Test {
       std::uint32_t own_vcbs = tenant->control.vcbs.guaranteed.value();
       ASSERT_EQ(tenant->levels.size(), entry.levels.size());
       for (const auto& level : tenant->levels) {
-        const resource::LevelConfig* settings = settings_of(entry, *level);
+        const configuration::LevelConfig* settings = settings_of(entry, *level);
         ASSERT_NE(settings, nullptr) << level->name;
         EXPECT_FALSE(level->control.leaving);
         EXPECT_EQ(level->control.vcbs.guaranteed.value(), settings->vcbs);
@@ -73,12 +73,12 @@ class ReloadTest : public ::testing::Test {
       EXPECT_EQ(own_vcbs, entry.vcbs) << entry.name;
       EXPECT_EQ(daemon.engine.pcbs().guaranteed(tenant->qos_class), entry.pcbs) << entry.name;
       EXPECT_EQ(tenant->control.vcbs.may_share, entry.shared);
-      EXPECT_EQ(tenant->control.accounts.limit(resource::Kind::kSessions),
-                entry.limits[resource::Kind::kSessions]);
+      EXPECT_EQ(tenant->control.accounts.limit(configuration::Kind::kSessions),
+                entry.limits[configuration::Kind::kSessions]);
       vcbs += entry.vcbs;
       pcbs += entry.pcbs;
       lanes += entry.tvls.size();
-      for (const resource::TvlConfig& tvl : entry.tvls) {
+      for (const configuration::TvlConfig& tvl : entry.tvls) {
         execution += tvl.execution_credits;
         completion += tvl.completion_credits;
       }
@@ -125,7 +125,7 @@ class ReloadTest : public ::testing::Test {
       EXPECT_EQ(tvl.completion.guaranteed.value(),
                 dedicated_part(entry.dedicated_completion_credits, entry, level));
     }
-    for (const resource::TvlConfig& tvl : tvls_of(entry, tenant.find_level(qos_class)))
+    for (const configuration::TvlConfig& tvl : tvls_of(entry, tenant.find_level(qos_class)))
       wanted.push_back(tvl.weight);
     std::sort(weights.begin(), weights.end());
     std::sort(wanted.begin(), wanted.end());
@@ -136,10 +136,10 @@ class ReloadTest : public ::testing::Test {
   static std::uint32_t dedicated_part(std::uint32_t all, const TenantConfig& entry,
                                       const engine::Level* level) {
     if (level == nullptr) return entry.shared ? all : 1;
-    const resource::LevelConfig& settings = *settings_of(entry, *level);
+    const configuration::LevelConfig& settings = *settings_of(entry, *level);
     if (!entry.shared || !settings.shared) return 1;
     std::uint32_t pcbs = 0;
-    for (const resource::LevelConfig& each : entry.levels) pcbs += each.pcbs;
+    for (const configuration::LevelConfig& each : entry.levels) pcbs += each.pcbs;
     const auto levels = static_cast<std::uint32_t>(entry.levels.size());
     const std::uint32_t rest = all - std::min(all, levels);
     return 1 + (pcbs == 0 ? rest / levels : rest * settings.pcbs / pcbs);
@@ -151,13 +151,13 @@ class ReloadTest : public ::testing::Test {
     std::uint32_t vcbs = 0, pcbs = 0, lanes = 1;
     for (const char* name : {"high", "low", "spare"}) {
       if (random() % 3 == 0) continue;
-      resource::LevelConfig level{.name = name};
+      configuration::LevelConfig level{.name = name};
       vcbs += level.vcbs = random() % 300;
       pcbs += level.pcbs = random() % 500;
       lanes += level.tvls = random() % 3;
       level.shared = random() % 2 != 0;
       if (random() % 2 != 0)
-        level.socket = resource::SocketConfig{.owner = "", .group = "", .mode = 0600};
+        level.socket = configuration::SocketConfig{.owner = "", .group = "", .mode = 0600};
       tenant.levels.push_back(level);
     }
     std::shuffle(tenant.levels.begin(), tenant.levels.end(), random);
@@ -165,7 +165,7 @@ class ReloadTest : public ::testing::Test {
     tenant.vcbs = vcbs + random() % 2000;
     tenant.pcbs = pcbs + random() % 4000;
     tenant.tvls.resize(lanes + random() % 4, tenant.tvls.back());
-    for (resource::TvlConfig& tvl : tenant.tvls) {
+    for (configuration::TvlConfig& tvl : tenant.tvls) {
       tvl.weight = 1 + random() % 9;
       tvl.execution_credits = 1 + random() % 100;
     }
@@ -233,8 +233,8 @@ TEST_F(ReloadTest, TenantsOnDemandComeAndGoAndLeaveNothing) {
     }
     const std::string y = "y" + std::to_string(round);
     ASSERT_EQ(daemon.adapter.settings(*find(y)).addresses.front(), small.addresses.at(1));
-    const std::vector<resource::AllocationChange> own = {
-        {y, resource::Allocation::kPcbs, 20, {}, "only"}};
+    const std::vector<configuration::AllocationChange> own = {
+        {y, configuration::Allocation::kPcbs, 20, {}, "only"}};
     ASSERT_TRUE(reloader.change_own(*find(y), own));
     for (const char* which : {"y", "x"}) {
       ASSERT_TRUE(reloader.remove_tenant(which + std::to_string(round), false, {}));
@@ -255,10 +255,10 @@ TEST_F(ReloadTest, ATenantOnDemandWhoseSocketCannotBeMadeIsNotThere) {
   Config file = daemon.adapter.config;
   file.templates.push_back(another("small", 10));
   file.templates[0].vcbs = file.templates[0].pcbs = 0;
-  file.templates[0].tvls = {resource::TvlConfig{}};
+  file.templates[0].tvls = {configuration::TvlConfig{}};
   ASSERT_TRUE(reloader.put_into_force(file));
   std::ofstream(folder.path() + "/web") << "in the way";
-  const resource::TenantRequest web{.name = "web", .template_name = "small"};
+  const configuration::TenantRequest web{.name = "web", .template_name = "small"};
   const ReloadResult result = reloader.create_tenant(web, {}, false);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal->cause, ReloadRefusal::Cause::kSetup);
@@ -275,7 +275,7 @@ TEST_F(ReloadTest, ARefusedSocketTakesBackTheOthers) {
   wanted.tenants.push_back(another("c", 3));
   wanted.tenants.push_back(another("d", 4));
   for (std::size_t i = 2; i < 4; ++i) wanted.tenants[i].vcbs = wanted.tenants[i].pcbs = 0;
-  for (std::size_t i = 2; i < 4; ++i) wanted.tenants[i].tvls = {resource::TvlConfig{}};
+  for (std::size_t i = 2; i < 4; ++i) wanted.tenants[i].tvls = {configuration::TvlConfig{}};
   wanted.tenants.back().socket.owner = "nobody-of-that-name";
   wanted.tenants[1].socket.mode = 0600;
   const ReloadResult result = reloader.put_into_force(wanted);
@@ -292,7 +292,7 @@ TEST_F(ReloadTest, ATenantThatStaysAfterAllIsServedAgain) {
   const auto small = [](const char* name, std::uint32_t last_byte) {
     TenantConfig tenant = another(name, last_byte);
     tenant.vcbs = tenant.pcbs = 0;
-    tenant.tvls = {resource::TvlConfig{}};
+    tenant.tvls = {configuration::TvlConfig{}};
     return tenant;
   };
   Config full = daemon.adapter.config;
@@ -357,7 +357,7 @@ TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
 TEST_F(ReloadTest, SaysWhichSectionStaysAsItWas) {
   Config wanted = daemon.adapter.config;
   const auto before = wanted.shared_datagrams;
-  wanted.shared_datagrams.buffers = 2 * resource::kMaxGeneralServicesBuffers;
+  wanted.shared_datagrams.buffers = 2 * configuration::kMaxGeneralServicesBuffers;
   wanted.general_services.buffers = 2048;
   const ReloadResult result = reloader.put_into_force(wanted);
   ASSERT_TRUE(result);
@@ -457,7 +457,7 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
                               {.name = "new", .vcbs = 10, .pcbs = 10, .tvls = 1}};
   wanted.tenants[0].levels[0].is_default = true;
   wanted.tenants[0].levels[1].socket =
-      resource::SocketConfig{.owner = "", .group = "", .mode = 0600};
+      configuration::SocketConfig{.owner = "", .group = "", .mode = 0600};
   wanted.tenants[2].levels = {{.name = "one", .vcbs = 1, .pcbs = 1, .tvls = 1}};
   wanted.tenants[2].levels[0].is_default = true;
 
@@ -541,14 +541,14 @@ TEST_F(ReloadTest, DedicatedPcbsThatAreInUseComeBack) {
 }
 
 TEST_F(ReloadTest, DedicatedCreditsAreSetByRequest) {
-  using resource::Allocation;
-  const std::vector<resource::AllocationChange> both = {
+  using configuration::Allocation;
+  const std::vector<configuration::AllocationChange> both = {
       {"a", Allocation::kDedicatedExecutionCredits, 7, {}},
       {"b", Allocation::kDedicatedCompletionCredits, 1, {}}};
   EXPECT_TRUE(reloader.change(both));
   expect_in_force();
   EXPECT_EQ(daemon.adapter.config.tenants[0].dedicated_execution_credits, 7u);
-  const std::vector<resource::AllocationChange> none = {
+  const std::vector<configuration::AllocationChange> none = {
       {"b", Allocation::kDedicatedCompletionCredits, 0, {}}};
   EXPECT_FALSE(reloader.change(none));
   expect_in_force();
@@ -567,30 +567,30 @@ TEST_F(ReloadTest, SaysWhatIsNotLive) {
 }
 
 TEST_F(ReloadTest, CountsReloadsByResult) {
-  const resource::ReloadCounters& counters = daemon.adapter.reloads;
-  const auto count = [&](resource::ReloadOutcome outcome) {
+  const configuration::ReloadCounters& counters = daemon.adapter.reloads;
+  const auto count = [&](configuration::ReloadOutcome outcome) {
     return counters.by_result[static_cast<std::size_t>(outcome)].value();
   };
   EXPECT_EQ(counters.last_successful.value(), 1u) << "what was read at the start is in force";
-  EXPECT_EQ(count(resource::ReloadOutcome::kSuccess), 0u) << "that was no reload";
+  EXPECT_EQ(count(configuration::ReloadOutcome::kSuccess), 0u) << "that was no reload";
   const std::uint64_t in_force_since = counters.last_success_ms.value();
   EXPECT_GT(in_force_since, 0u);
   // The built-in configuration has other pools.
   ASSERT_FALSE(reloader.reload());
   EXPECT_EQ(counters.last_successful.value(), 0u);
   EXPECT_EQ(counters.last_success_ms.value(), in_force_since);
-  EXPECT_EQ(count(resource::ReloadOutcome::kNotLive), 1u);
-  EXPECT_EQ(count(resource::ReloadOutcome::kSuccess), 0u);
+  EXPECT_EQ(count(configuration::ReloadOutcome::kNotLive), 1u);
+  EXPECT_EQ(count(configuration::ReloadOutcome::kSuccess), 0u);
 }
 
 TEST_F(ReloadTest, ARequestIsMadeAsAWholeOrNotAtAll) {
-  using resource::Allocation;
-  const std::vector<resource::AllocationChange> swap = {{"b", Allocation::kPcbs, 5000, {}},
-                                                        {"a", Allocation::kPcbs, 300, {}}};
+  using configuration::Allocation;
+  const std::vector<configuration::AllocationChange> swap = {{"b", Allocation::kPcbs, 5000, {}},
+                                                             {"a", Allocation::kPcbs, 300, {}}};
   EXPECT_TRUE(reloader.change(swap));
   expect_in_force();
-  const std::vector<resource::AllocationChange> greedy = {{"b", Allocation::kPcbs, 10, {}},
-                                                          {"a", Allocation::kPcbs, 9000, {}}};
+  const std::vector<configuration::AllocationChange> greedy = {{"b", Allocation::kPcbs, 10, {}},
+                                                               {"a", Allocation::kPcbs, 9000, {}}};
   const ReloadResult refused = reloader.change(greedy);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.refusal->allocation.resource, "pcbs");

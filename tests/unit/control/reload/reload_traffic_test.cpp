@@ -14,20 +14,20 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/control/adapter/allotments.hpp"
-#include "daemon/control/adapter/levels.hpp"
-#include "daemon/control/adapter/setup.hpp"
+#include "daemon/device/adapter/allotments.hpp"
+#include "daemon/device/adapter/levels.hpp"
+#include "daemon/device/adapter/setup.hpp"
 #include "tests/sanitized.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::control {
 namespace {
 
+using configuration::Config;
+using configuration::TenantConfig;
 using engine::Process;
 using engine::TestCq;
 using engine::TestQp;
-using resource::Config;
-using resource::TenantConfig;
 
 constexpr std::uint32_t kFlowRing = 16;  ///< entries of every queue
 constexpr std::uint32_t kPlaces = 5;
@@ -81,7 +81,7 @@ class ReloadTraffic {
       : random_(seed), adapter_(world_.add(limits())), allotments_(adapter_.engine) {
     for (const auto& [name, host] : {std::pair("a", 1u), {"b", 2u}, {"c", 3u}}) {
       TenantConfig tenant{.name = name, .addresses = {engine::address(host)}};
-      tenant.tvls = {resource::TvlConfig{.kick_list = 4}};
+      tenant.tvls = {configuration::TvlConfig{.kick_list = 4}};
       config_.tenants.push_back(tenant);
     }
     auto tenants = add_tenants(config_, adapter_.engine);
@@ -311,7 +311,7 @@ class ReloadTraffic {
       std::uint32_t pcbs = 0, lanes = 0;
       for (const char* name : kNames) {
         if (below(3) == 0) continue;
-        resource::LevelConfig level{.name = name};
+        configuration::LevelConfig level{.name = name};
         pcbs += level.pcbs = below(4);
         lanes += level.tvls = below(3);
         level.shared = below(3) != 0;
@@ -321,7 +321,7 @@ class ReloadTraffic {
       tenant.pcbs = pcbs + below(5);
       tenant.shared = below(4) != 0;
       tenant.tvls.resize(lanes + 1 + below(2));
-      for (resource::TvlConfig& tvl : tenant.tvls)
+      for (configuration::TvlConfig& tvl : tenant.tvls)
         tvl = {.weight = 1 + below(3),
                .execution_credits = 1 + below(2),
                .completion_credits = 1 + below(3),
@@ -343,7 +343,7 @@ class ReloadTraffic {
       for (const auto& level : tenant.levels)
         if (settings_of(entry, *level) == nullptr)
           change.gone_levels.push_back({&tenant, level.get(), in_use(*level)});
-      for (const resource::LevelConfig& level : entry.levels)
+      for (const configuration::LevelConfig& level : entry.levels)
         if (std::none_of(tenant.levels.begin(), tenant.levels.end(),
                          [&](const auto& there) { return there->name == level.name; }))
           change.new_levels.push_back({&tenant, make_level(level), nullptr});

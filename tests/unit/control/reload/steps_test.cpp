@@ -1,5 +1,5 @@
 // All steps of a change are made, or none.
-#include "daemon/control/reload/steps.hpp"
+#include "daemon/operate/reload/steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The control thread with its sockets: connections that cannot be served.
-#include "daemon/control/server/server.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,17 +13,17 @@
 #include <mutex>
 #include <thread>
 
-#include "daemon/control/reload/reload.hpp"
+#include "daemon/operate/reload/reload.hpp"
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"
 
 namespace softhca::control {
 namespace {
 
-using resource::Kind;
+using configuration::Kind;
 
-resource::Config config_in(const std::string& folder) {
-  resource::Config config = small_config();
+configuration::Config config_in(const std::string& folder) {
+  configuration::Config config = small_config();
   config.daemon.runtime_dir = folder;
   return config;
 }
@@ -50,8 +50,8 @@ class ServerTest : public ::testing::Test {
       thread.join();
     }
     for (const auto& tenant : daemon.adapter.tenants)
-      resource::for_each_kind([&](Kind kind) {
-        EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << resource::name_of(kind);
+      configuration::for_each_kind([&](Kind kind) {
+        EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << configuration::name_of(kind);
       });
   }
 
@@ -217,7 +217,7 @@ class ServerTest : public ::testing::Test {
 
   Folder folder;
   Daemon daemon{config_in(folder.path())};
-  resource::Config wanted = daemon.config;  ///< by the next reload
+  configuration::Config wanted = daemon.config;  ///< by the next reload
   std::mutex wanted_changing;
   Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
   Reloader reloader{daemon.adapter, server, {}, "", {}};
@@ -255,8 +255,8 @@ TEST_F(ServerTest, WithoutDescriptorsConnectionsAreClosedNotLeftWaiting) {
 }
 
 TEST_F(ServerTest, ATenantsConnectionsLeaveTheOthersTheirs) {
-  resource::Accounts& a = daemon.adapter.tenants[0]->control.accounts;
-  a.set_limit(Kind::kDescriptors, 3 * Session::kDescriptors);
+  configuration::Accounts& a = daemon.adapter.tenants[0]->control.accounts;
+  a.set_limit(Kind::kDescriptors, 3 * DeviceSession::kDescriptors);
   std::vector<UniqueFd> mine;
   for (int i = 0; i < 3; ++i) {
     mine.push_back(connected("a"));
@@ -267,12 +267,12 @@ TEST_F(ServerTest, ATenantsConnectionsLeaveTheOthersTheirs) {
   EXPECT_EQ(greet(told), EMFILE);
   EXPECT_EQ(greet(connected("a")), -1) << "one at a time is told so";
   EXPECT_EQ(a.refused(Kind::kDescriptors), 2u);
-  EXPECT_EQ(a.in_use(Kind::kDescriptors), 3 * Session::kDescriptors);
+  EXPECT_EQ(a.in_use(Kind::kDescriptors), 3 * DeviceSession::kDescriptors);
   EXPECT_EQ(greet(connected("b")), 0);
 }
 
 TEST_F(ServerTest, AnEventChannelNeedsNoMoreThanItsOwnDescriptors) {
-  resource::Accounts& a = daemon.adapter.tenants[0]->control.accounts;
+  configuration::Accounts& a = daemon.adapter.tenants[0]->control.accounts;
   a.set_limit(Kind::kDescriptors, 3);
   const UniqueFd first = connected("a");
   EXPECT_EQ(open_channel(first), 0);

@@ -1,4 +1,4 @@
-#include "daemon/control/server/tenant_loops.hpp"
+#include "daemon/frontend/unix/server/tenant_loops.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-#include "daemon/control/server/vcb_adjustment.hpp"
+#include "daemon/frontend/unix/server/vcb_adjustment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,10 @@ namespace {
 /// Programs of tenant 0, each with 4 VCBs to begin with, 16 at most; the pool has 64.
 class VcbAdjustmentTest : public ::testing::Test {
  protected:
-  static resource::Config few_vcbs() {
-    resource::Config config = small_config();
+  static configuration::Config few_vcbs() {
+    configuration::Config config = small_config();
     config.pools.vcbs = 64;
-    for (resource::TenantConfig& tenant : config.tenants) {
+    for (configuration::TenantConfig& tenant : config.tenants) {
       tenant.vcbs = 0;
       tenant.vcbs_per_process = 4;
       tenant.most_vcbs_per_process = 16;

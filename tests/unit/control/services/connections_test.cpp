@@ -1,5 +1,5 @@
 // What programs of rdma_cm learn of their tenant's adapter.
-#include "daemon/control/services/connections.hpp"
+#include "daemon/services/connections.hpp"
 
 #include <endian.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 
 #include <cstring>
 
-#include "daemon/control/adapter/clock.hpp"
-#include "daemon/management/rdma_cm/layouts.hpp"
-#include "daemon/management/rdma_cm/socket_address.hpp"
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
+#include "daemon/roce/rdma_cm/layouts.hpp"
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
@@ -103,7 +103,7 @@ TEST_F(Routes, ATenantWithTheNumberOfAFormerOneIsServed) {
 }
 
 TEST(ConnectionsOf, ATenantThatIsServedInPartOnlyIsNotServed) {
-  resource::Config config = small_config();
+  configuration::Config config = small_config();
   config.general_services.buffers = 5;  // two clients for each of two tenants, and one more
   config.general_services.buffers_per_client = 1;
   Daemon daemon(config);

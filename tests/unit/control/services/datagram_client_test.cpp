@@ -2,7 +2,7 @@
 // what they say to each other, and what they may try.
 #include <gmock/gmock.h>
 
-#include "daemon/control/adapter/clock.hpp"
+#include "daemon/device/adapter/clock.hpp"
 #include "tests/unit/control/services/datagram_program.hpp"
 
 namespace softhca::control {
@@ -10,15 +10,16 @@ namespace {
 
 constexpr std::uint32_t kVendorClass = 0x32;
 
-resource::Config config_with(const std::function<void(resource::Config&)>& change) {
-  resource::Config config = small_config();
+configuration::Config config_with(const std::function<void(configuration::Config&)>& change) {
+  configuration::Config config = small_config();
   change(config);
   return config;
 }
 
 class DatagramClientTest : public testing::Test {
  protected:
-  explicit DatagramClientTest(const resource::Config& config = small_config()) : daemon(config) {}
+  explicit DatagramClientTest(const configuration::Config& config = small_config())
+      : daemon(config) {}
 
   Program open(std::size_t tenant, abi::OpenDatagramClientRequest request) {
     return Program(daemon, clients, tenant, request);
@@ -274,7 +275,7 @@ TEST_F(DatagramClientTest, WhatIsDroppedLeavesNoSignalBehind) {
 class SlowTenant : public DatagramClientTest {
  protected:
   SlowTenant()
-      : DatagramClientTest(config_with([](resource::Config& config) {
+      : DatagramClientTest(config_with([](configuration::Config& config) {
           config.general_services.send_rate = 1;
           config.general_services.fixed.send_burst = 10;
         })) {}
@@ -296,7 +297,7 @@ TEST_F(SlowTenant, OneThatSendsTooOftenIsRefusedAndOthersAreNot) {
 class QuickWatch : public DatagramClientTest {
  protected:
   QuickWatch()
-      : DatagramClientTest(config_with([](resource::Config& config) {
+      : DatagramClientTest(config_with([](configuration::Config& config) {
           config.general_services.buffers_per_client = 2;
           config.general_services.fixed.window_ms = 10;
           config.general_services.fixed.probation_ms = 0;

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "daemon/control/services/datagram_client.hpp"
+#include "daemon/services/datagram_client.hpp"
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
@@ -23,7 +23,7 @@ class Program : public ProcessEnd {
                          .datagrams = request,
                          .socket = std::move(served),
                          .peer = peer,
-                         .descriptors = of.control.accounts.take(resource::Kind::kDescriptors,
+                         .descriptors = of.control.accounts.take(configuration::Kind::kDescriptors,
                                                                  TenantChannel::kDescriptors)};
     client_ = DatagramClient::open(clients, of, std::move(asked));
     std::vector<std::byte> body;

@@ -9,25 +9,25 @@
 namespace softhca::control {
 namespace {
 
-using resource::Kind;
+using configuration::Kind;
 
 constexpr std::uint32_t kReliable = 2, kTarget = 10;
 constexpr std::uint64_t kEach = 100;
 
 class EndOfASession : public ::testing::Test {
  protected:
-  static resource::Config config() {
-    resource::Config config = small_config();
+  static configuration::Config config() {
+    configuration::Config config = small_config();
     config.pools.queue_pairs = config.pools.memory_regions = config.pools.memory_windows = 1024;
     config.pools.completion_queues = config.pools.shared_receive_queues = 1024;
     config.pools.protection_domains = config.pools.address_handles = 1024;
-    for (resource::TenantConfig& tenant : config.tenants)
-      tenant.limits = resource::totals_of(config.pools);
+    for (configuration::TenantConfig& tenant : config.tenants)
+      tenant.limits = configuration::totals_of(config.pools);
     return config;
   }
   ~EndOfASession() override {
-    resource::for_each_kind(
-        [&](Kind kind) { EXPECT_EQ(in_use(kind), 0u) << resource::name_of(kind); });
+    configuration::for_each_kind(
+        [&](Kind kind) { EXPECT_EQ(in_use(kind), 0u) << configuration::name_of(kind); });
     EXPECT_EQ(daemon.engine.keys().size(), 0u);
     EXPECT_EQ(daemon.adapter.tenants[0]->counters.queue_pairs.value(), 0u);
     EXPECT_EQ(daemon.adapter.tenants[0]->counters.sessions.value(), 0u);
@@ -90,18 +90,18 @@ TEST_F(EndOfASession, WithManyObjects_TakesBackAFewOfOneKindInEachTurn) {
   ASSERT_EQ(client.greet(), 0);
   make_all(client);
   std::map<Kind, std::uint64_t> before;
-  resource::for_each_kind([&](Kind kind) { before[kind] = in_use(kind); });
+  configuration::for_each_kind([&](Kind kind) { before[kind] = in_use(kind); });
   ASSERT_GE(before[Kind::kQueuePairs], 2 * kEach);
   int turns = 0;
   for (bool over = false; !over; ++turns) {
     over = client.end_a_bit();
     for (auto& [kind, count] : before) {
       const std::uint64_t now = in_use(kind);
-      EXPECT_LE(now, count) << resource::name_of(kind);
+      EXPECT_LE(now, count) << configuration::name_of(kind);
       const bool counts_objects =
           kind != Kind::kRegisteredBytes && kind != Kind::kSharedBytes && kind != Kind::kQueueBytes;
       if (counts_objects) {
-        EXPECT_LE(count - now, 16u) << resource::name_of(kind);
+        EXPECT_LE(count - now, 16u) << configuration::name_of(kind);
       }
       count = now;
     }

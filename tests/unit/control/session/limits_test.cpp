@@ -16,7 +16,7 @@
 namespace softhca::control {
 namespace {
 
-using resource::Kind;
+using configuration::Kind;
 
 class LimitsTest : public ::testing::Test {
  protected:
@@ -24,9 +24,9 @@ class LimitsTest : public ::testing::Test {
   ~LimitsTest() {
     client.end();
     other.end();
-    resource::for_each_kind([&](Kind kind) {
-      EXPECT_EQ(mine.in_use(kind), 0u) << resource::name_of(kind);
-      EXPECT_EQ(daemon.adapter.totals.in_use(kind), 0u) << resource::name_of(kind);
+    configuration::for_each_kind([&](Kind kind) {
+      EXPECT_EQ(mine.in_use(kind), 0u) << configuration::name_of(kind);
+      EXPECT_EQ(daemon.adapter.totals.in_use(kind), 0u) << configuration::name_of(kind);
     });
     EXPECT_EQ(daemon.engine.keys().size(), 0u);
   }
@@ -43,7 +43,7 @@ class LimitsTest : public ::testing::Test {
   /// Sets a limit of `room` beyond what is in use, and expects so many to be made, the refusal
   /// to be counted, and another tenant to get on.
   void expect_limit(Kind kind, const std::function<int(Client&)>& make) {
-    SCOPED_TRACE(resource::name_of(kind));
+    SCOPED_TRACE(configuration::name_of(kind));
     mine.set_limit(kind, mine.in_use(kind) + 3);
     const std::uint64_t refused = mine.refused(kind);
     EXPECT_EQ(make_until_refused([&] { return make(client); }), 3);
@@ -88,7 +88,7 @@ class LimitsTest : public ::testing::Test {
   }
 
   Daemon daemon;
-  resource::Accounts& mine = daemon.adapter.tenants[0]->control.accounts;
+  configuration::Accounts& mine = daemon.adapter.tenants[0]->control.accounts;
   Client client{daemon};
   Client other{daemon, 1};
 };
@@ -162,9 +162,9 @@ TEST_F(LimitsTest, WhatIsDestroyedIsGivenBackOnce) {
 TEST_F(LimitsTest, WhatFailsTakesNothing) {
   const std::uint32_t pd = client.make(Operation::kAllocPd);
   const std::uint32_t cq = make_cq(client);
-  const resource::Kind kinds[] = {Kind::kQueuePairs,     Kind::kQueueBytes,
-                                  Kind::kMemoryRegions,  Kind::kRegisteredBytes,
-                                  Kind::kAddressHandles, Kind::kMappings};
+  const configuration::Kind kinds[] = {Kind::kQueuePairs,     Kind::kQueueBytes,
+                                       Kind::kMemoryRegions,  Kind::kRegisteredBytes,
+                                       Kind::kAddressHandles, Kind::kMappings};
   std::vector<std::uint64_t> before;
   for (const Kind kind : kinds) before.push_back(mine.in_use(kind));
   mine.set_limit(Kind::kQueueBytes, mine.in_use(Kind::kQueueBytes) + 100);
@@ -178,7 +178,7 @@ TEST_F(LimitsTest, WhatFailsTakesNothing) {
   EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, ~std::uint64_t{0} >> 1)), ENOMEM);
   EXPECT_EQ(client.ask(Operation::kCreateAh, abi::CreateAhRequest{.pd = pd}), EINVAL);
   for (std::size_t i = 0; i < before.size(); ++i)
-    EXPECT_EQ(mine.in_use(kinds[i]), before[i]) << resource::name_of(kinds[i]);
+    EXPECT_EQ(mine.in_use(kinds[i]), before[i]) << configuration::name_of(kinds[i]);
 }
 
 TEST_F(LimitsTest, TheTotalOfTheAdapterHolds) {

@@ -1,5 +1,5 @@
 // Numbers of protection domains.
-#include "daemon/control/session/protection_domain.hpp"
+#include "daemon/device/objects/pd_object.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 /// Random numbers for this many domains would contain about ten pairs of equal numbers.
 TEST(PdNumbers, NoneIsGivenWhileItIsInUse) {
   PdNumbers numbers;
-  std::deque<Pd> domains;
+  std::deque<PdObject> domains;
   std::unordered_set<std::uint32_t> given;
   for (int i = 0; i < 300'000; ++i) {
     const std::uint32_t id = domains.emplace_back(numbers).id.value;

@@ -152,7 +152,7 @@ class RemovedTenant : public ::testing::Test {
  protected:
   /// As a reload without the tenant does.
   void remove() {
-    resource::Config without = daemon.config;
+    configuration::Config without = daemon.config;
     without.tenants.erase(without.tenants.begin());
     daemon.adapter.put_in_force(without);
     tenant().control.leaving = true;

@@ -1,5 +1,5 @@
 // A session over a pair of sockets: what a process asks for, rightly and wrongly.
-#include "daemon/control/session/session.hpp"
+#include "daemon/device/session/device_session.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ class SessionTest : public ::testing::Test {
       EXPECT_EQ(tenant->counters.memory_regions.value(), 0u);
       EXPECT_EQ(tenant->counters.memory.registered_bytes.value(), 0u);
       EXPECT_EQ(tenant->control.vcbs.in_use.value(), 0u);
-      resource::for_each_kind([&](resource::Kind kind) {
-        EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << resource::name_of(kind);
+      configuration::for_each_kind([&](configuration::Kind kind) {
+        EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << configuration::name_of(kind);
       });
     }
     EXPECT_EQ(daemon.engine.ingress().functions().unassigned(),
@@ -150,13 +150,13 @@ TEST_F(SessionTest, ARequestWaitsUntilItsMemoryIsSealed) {
   EXPECT_FALSE(second.serve_once()) << "its socket has something to say only when it ends";
   second.end();
   const auto& accounts = daemon.adapter.tenants[0]->control.accounts;
-  EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), 2 * Session::kDescriptors)
+  EXPECT_EQ(accounts.in_use(configuration::Kind::kDescriptors), 2 * DeviceSession::kDescriptors)
       << "what is to be sealed is open";
   held.set_value();
   client.make(Operation::kAllocPd);
   while (daemon.adapter.blocking_calls.waiting() != 0) std::this_thread::yield();
   daemon.adapter.blocking_calls.finish();
-  EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), Session::kDescriptors);
+  EXPECT_EQ(accounts.in_use(configuration::Kind::kDescriptors), DeviceSession::kDescriptors);
 }
 
 /// The process cannot map the segment. It reports this by destroying the object in it.
@@ -226,7 +226,7 @@ TEST_F(SessionTest, NullRegionsHaveNoRkeyAndStayWhatTheyAre) {
   EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0}), 0);
   EXPECT_EQ(daemon.engine.keys().size(), 0u);
 
-  daemon.adapter.tenants[0]->control.accounts.set_limit(resource::Kind::kMemoryRegions, 2);
+  daemon.adapter.tenants[0]->control.accounts.set_limit(configuration::Kind::kMemoryRegions, 2);
   EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);
   EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);
   EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), ENOMEM);
@@ -424,8 +424,8 @@ TEST_F(SessionTest, MemoryToRepeatReadsIsCountedAsAskedFor) {
   namespace attr = engine::attr;
   abi::CreateQpReply qp{};
   ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(), &qp), 0);
-  resource::Accounts& accounts = daemon.adapter.tenants[0]->control.accounts;
-  const auto taken = [&] { return accounts.in_use(resource::Kind::kQueueBytes); };
+  configuration::Accounts& accounts = daemon.adapter.tenants[0]->control.accounts;
+  const auto taken = [&] { return accounts.in_use(configuration::Kind::kQueueBytes); };
   const std::uint64_t before = taken();
   const auto connect = [&](std::uint8_t reads) {
     abi::QpAttributes rtr{.mask = attr::kState | attr::kAv | attr::kPathMtu | attr::kDestQpn |
@@ -450,7 +450,7 @@ TEST_F(SessionTest, MemoryToRepeatReadsIsCountedAsAskedFor) {
   EXPECT_GT(one, 0u);
   ASSERT_EQ(connect(128), 0);
   EXPECT_EQ(taken() - before, 128 * one);
-  accounts.set_limit(resource::Kind::kQueueBytes, before + 100 * one);
+  accounts.set_limit(configuration::Kind::kQueueBytes, before + 100 * one);
   EXPECT_EQ(connect(128), ENOMEM);
   EXPECT_EQ(taken(), before);
   EXPECT_EQ(connect(100), 0);
@@ -563,8 +563,8 @@ TEST_F(SessionTest, TheWakeupEventfdIsNeverRead) {
 }
 
 TEST(ChannelsOfATenant, ThoseThatAreClosedMakeRoom) {
-  resource::Config config = small_config();
-  config.tenants[0].limits[resource::Kind::kDescriptors] = 50;
+  configuration::Config config = small_config();
+  config.tenants[0].limits[configuration::Kind::kDescriptors] = 50;
   Daemon daemon(config);
   Client client(daemon);
   ASSERT_EQ(client.greet(), 0);
@@ -600,12 +600,12 @@ TEST(ProcessMemoryOfATenant, SocketLostByTheProcess_AnotherOneServes) {
   ASSERT_EQ(client.greet(), 0);
   client.offers = false;
   const std::uint64_t taken =
-      daemon.adapter.tenants[0]->control.accounts.in_use(resource::Kind::kDescriptors);
+      daemon.adapter.tenants[0]->control.accounts.in_use(configuration::Kind::kDescriptors);
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(client.ask<std::byte>(Operation::kOfferMemory, abi::HandleBody{}), 0);
     client.take_descriptors().clear();
   }
-  EXPECT_LE(daemon.adapter.tenants[0]->control.accounts.in_use(resource::Kind::kDescriptors),
+  EXPECT_LE(daemon.adapter.tenants[0]->control.accounts.in_use(configuration::Kind::kDescriptors),
             taken + 1);
   EXPECT_EQ(client.offer_memory(), 0);
   struct {
@@ -642,7 +642,7 @@ TEST(ProcessMemoryOfATenant, WhatComesInItsPlaceIsNotClosedByTheControlThread) {
 
 TEST(ProcessMemoryOfATenant, CanBeRefused) {
   for (const bool allowed : {true, false}) {
-    resource::Config config = small_config();
+    configuration::Config config = small_config();
     config.tenants[0].programs.process_memory = allowed;
     Daemon daemon(config);
     Client client(daemon);

@@ -7,7 +7,7 @@
 namespace softhca::control {
 namespace {
 
-using resource::Kind;
+using configuration::Kind;
 
 constexpr std::uint64_t kAddr = std::uint64_t{1} << 40;
 

@@ -7,7 +7,7 @@
 namespace softhca::control {
 namespace {
 
-using resource::Kind;
+using configuration::Kind;
 
 constexpr std::uint32_t kLocalWrite = 1 << 0;
 constexpr std::uint32_t kOnDemand = 1 << 6;

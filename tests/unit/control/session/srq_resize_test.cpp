@@ -21,8 +21,8 @@ class SrqResizeTest : public ::testing::Test {
     client.end();
     for (const auto& [number, memory] : segments) ::munmap(memory.data(), memory.size());
     const auto& accounts = daemon.adapter.tenants[0]->control.accounts;
-    resource::for_each_kind([&](resource::Kind kind) {
-      EXPECT_EQ(accounts.in_use(kind), 0u) << resource::name_of(kind);
+    configuration::for_each_kind([&](configuration::Kind kind) {
+      EXPECT_EQ(accounts.in_use(kind), 0u) << configuration::name_of(kind);
     });
   }
 
@@ -120,7 +120,7 @@ TEST_F(SrqResizeTest, RefusesSizesThatCannotBe) {
   for (std::uint32_t i = 0; i < 5; ++i) post(i);
   EXPECT_EQ(resize(4), EINVAL) << "more is posted";
   EXPECT_EQ(resize(0), EINVAL);
-  EXPECT_EQ(resize(resource::DeviceConfig::kMaxSrqWr + 1), EINVAL);
+  EXPECT_EQ(resize(configuration::DeviceConfig::kMaxSrqWr + 1), EINVAL);
   EXPECT_EQ(resize(~0u), EINVAL);
   EXPECT_EQ(resize(1u << 31), EINVAL);
   const abi::ResizeSrqRequest other{srq.handle + 1, 20, 0, 0};

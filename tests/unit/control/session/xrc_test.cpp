@@ -166,12 +166,12 @@ TEST_F(XrcTest, InitiatorsHaveNothingToReceiveBy) {
 }
 
 TEST_F(XrcTest, LimitsCountDomainsAndTargets) {
-  resource::Accounts& mine = daemon.adapter.tenants[0]->control.accounts;
+  configuration::Accounts& mine = daemon.adapter.tenants[0]->control.accounts;
   const std::uint32_t domain = domain_of(client);
   std::uint32_t qpn = 0, handle = 0;
-  mine.set_limit(resource::Kind::kProtectionDomains, 1);
+  mine.set_limit(configuration::Kind::kProtectionDomains, 1);
   EXPECT_EQ(open(client, 7, abi::kXrcCreate, handle), ENOMEM);
-  mine.set_limit(resource::Kind::kQueuePairs, 2);
+  mine.set_limit(configuration::Kind::kQueuePairs, 2);
   EXPECT_EQ(make_target(client, domain, qpn), 0);
   EXPECT_EQ(open_target(client, domain, qpn), 0);
   EXPECT_EQ(open_target(client, domain, qpn), ENOMEM);
@@ -179,10 +179,10 @@ TEST_F(XrcTest, LimitsCountDomainsAndTargets) {
 }
 
 TEST(XrcHolders, TargetHas1024Holders_NoMoreMayOpenIt) {
-  resource::Config config = small_config();
+  configuration::Config config = small_config();
   config.pools.queue_pairs = 4096;
-  for (resource::TenantConfig& tenant : config.tenants)
-    tenant.limits = resource::totals_of(config.pools);
+  for (configuration::TenantConfig& tenant : config.tenants)
+    tenant.limits = configuration::totals_of(config.pools);
   Daemon daemon(config);
   Client client(daemon);
   ASSERT_EQ(client.greet(), 0);

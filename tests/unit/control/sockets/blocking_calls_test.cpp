@@ -1,4 +1,4 @@
-#include "daemon/control/sockets/blocking_calls.hpp"
+#include "daemon/frontend/unix/sockets/blocking_calls.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/control/sockets/message.hpp"
-#include "daemon/control/sockets/peer_socket.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
+#include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "tests/unit/control/lingering.hpp"
 
 namespace softhca::control {

@@ -1,4 +1,4 @@
-#include "daemon/control/sockets/helper_processes.hpp"
+#include "daemon/frontend/unix/sockets/helper_processes.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Request bodies, replies and the tables of handles.
-#include "daemon/control/sockets/message.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
 
 #include <gtest/gtest.h>
 
-#include "daemon/control/session/handle_table.hpp"
+#include "daemon/device/objects/handle_table.hpp"
 
 namespace softhca::control {
 namespace {

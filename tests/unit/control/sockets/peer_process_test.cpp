@@ -1,5 +1,5 @@
 // What /proc says of a process: its cgroup (cgroups(7)), and whether it is in our PID namespace.
-#include "daemon/control/sockets/peer_process.hpp"
+#include "daemon/frontend/unix/sockets/peer_process.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

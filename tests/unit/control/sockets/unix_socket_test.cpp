@@ -1,5 +1,5 @@
 // Listening sockets and records with descriptors.
-#include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
 #include <grp.h>
 #include <gtest/gtest.h>

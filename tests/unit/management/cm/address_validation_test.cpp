@@ -1,5 +1,5 @@
 // Requests from made-up addresses, beside peers that are where their address says.
-#include "daemon/management/cm/address_validation.hpp"
+#include "daemon/roce/cm/address_validation.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which connection a message is for.
-#include "daemon/management/cm/matching.hpp"
+#include "daemon/roce/cm/matching.hpp"
 
 #include "tests/unit/management/cm/parts.hpp"
 

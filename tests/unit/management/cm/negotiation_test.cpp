@@ -1,5 +1,5 @@
 // What the ends tell each other of their queue pairs.
-#include "daemon/management/cm/negotiation.hpp"
+#include "daemon/roce/cm/negotiation.hpp"
 
 #include <gtest/gtest.h>
 

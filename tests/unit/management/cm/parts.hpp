@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/management/cm/connection_factory.hpp"
-#include "daemon/management/cm/connection_table.hpp"
-#include "daemon/management/cm/mad_sender.hpp"
-#include "daemon/management/cm/state_machine.hpp"
+#include "daemon/roce/cm/connection_factory.hpp"
+#include "daemon/roce/cm/connection_table.hpp"
+#include "daemon/roce/cm/mad_sender.hpp"
+#include "daemon/roce/cm/state_machine.hpp"
 #include "tests/unit/management/cm/world.hpp"
 
 namespace softhca::management::cm {

@@ -1,5 +1,5 @@
 // A kept message and its retries.
-#include "daemon/management/cm/retransmission.hpp"
+#include "daemon/roce/cm/retransmission.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // The active and the passive side, release and service ID resolution, each without the manager.
-#include "daemon/management/cm/active_side.hpp"
-#include "daemon/management/cm/passive_side.hpp"
-#include "daemon/management/cm/release.hpp"
-#include "daemon/management/cm/service_id_resolution.hpp"
+#include "daemon/roce/cm/active_side.hpp"
+#include "daemon/roce/cm/passive_side.hpp"
+#include "daemon/roce/cm/release.hpp"
+#include "daemon/roce/cm/service_id_resolution.hpp"
 #include "tests/unit/management/cm/parts.hpp"
 
 namespace softhca::management::cm {

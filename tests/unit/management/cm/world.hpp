@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/management/cm/manager.hpp"
+#include "daemon/roce/cm/manager.hpp"
 
 namespace softhca::management::cm {
 

@@ -1,5 +1,5 @@
 // Which datagram may have a buffer, by the figures alone.
-#include "daemon/management/gsa/admission.hpp"
+#include "daemon/qos/gsa/receive_admission.hpp"
 
 #include <gtest/gtest.h>
 

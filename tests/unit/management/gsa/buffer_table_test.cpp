@@ -1,5 +1,5 @@
 // Which buffers of a receive pool are in use.
-#include "daemon/management/gsa/buffer_table.hpp"
+#include "daemon/qos/gsa/buffer_table.hpp"
 
 #include <gtest/gtest.h>
 

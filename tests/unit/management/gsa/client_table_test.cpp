@@ -1,5 +1,5 @@
 // The clients of a receive pool by number and by key.
-#include "daemon/management/gsa/client_table.hpp"
+#include "daemon/qos/gsa/client_table.hpp"
 
 #include <gtest/gtest.h>
 

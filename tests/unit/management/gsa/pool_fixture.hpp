@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/management/gsa/receive_pool.hpp"
+#include "daemon/qos/gsa/receive_pool.hpp"
 
 namespace softhca::management::gsa {
 

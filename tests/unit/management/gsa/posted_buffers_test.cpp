@@ -1,5 +1,5 @@
 // How many buffers are posted, alone: E1 to E3 by numbers.
-#include "daemon/management/gsa/posted_buffers.hpp"
+#include "daemon/qos/gsa/posted_buffers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a window of traffic does to a share, alone.
-#include "daemon/management/gsa/share_adjuster.hpp"
+#include "daemon/qos/gsa/share_adjuster.hpp"
 
 #include <gtest/gtest.h>
 

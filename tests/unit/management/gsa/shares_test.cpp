@@ -1,5 +1,5 @@
 // Shares of clients, alone: what is promised, granted and left.
-#include "daemon/management/gsa/shares.hpp"
+#include "daemon/qos/gsa/shares.hpp"
 
 #include <gtest/gtest.h>
 

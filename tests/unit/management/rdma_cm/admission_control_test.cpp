@@ -1,5 +1,5 @@
 // Which connections begin: rate and admission, without a service.
-#include "daemon/management/rdma_cm/admission_control.hpp"
+#include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 
 #include <cerrno>
 

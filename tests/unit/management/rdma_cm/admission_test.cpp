@@ -1,5 +1,5 @@
 // How many connections guarantees carry, and that what ends gives back.
-#include "daemon/management/rdma_cm/admission.hpp"
+#include "daemon/roce/rdma_cm/connections/connection_admission.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // CONNECT, ACCEPT, REJECT, DISCONNECT and NOTIFY on connections of a manager, without a service.
-#include "daemon/management/rdma_cm/connection_commands.hpp"
+#include "daemon/roce/rdma_cm/connections/connection_commands.hpp"
 
 #include <cerrno>
 

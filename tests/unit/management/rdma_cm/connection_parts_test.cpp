@@ -2,13 +2,13 @@
 // without a service.
 #include <cerrno>
 
-#include "daemon/management/rdma_cm/connection_events.hpp"
-#include "daemon/management/rdma_cm/listeners.hpp"
-#include "daemon/management/rdma_cm/multicast.hpp"
-#include "daemon/management/rdma_cm/options.hpp"
-#include "daemon/management/rdma_cm/peer_requests.hpp"
-#include "daemon/management/rdma_cm/private_data.hpp"
-#include "daemon/management/rdma_cm/queue_pair_attributes.hpp"
+#include "daemon/roce/rdma_cm/connections/connection_events.hpp"
+#include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
+#include "daemon/roce/rdma_cm/connections/peer_requests.hpp"
+#include "daemon/roce/rdma_cm/connections/private_data.hpp"
+#include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
+#include "daemon/roce/rdma_cm/multicast_joins.hpp"
+#include "daemon/roce/rdma_cm/options.hpp"
 #include "tests/unit/management/rdma_cm/parts.hpp"
 
 namespace softhca::management::rdma_cm {

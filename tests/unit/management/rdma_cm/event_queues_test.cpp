@@ -1,7 +1,7 @@
 // Queues of events, GET_EVENT and MIGRATE_ID, without a service.
 #include <cerrno>
 
-#include "daemon/management/rdma_cm/event_commands.hpp"
+#include "daemon/roce/rdma_cm/event_commands.hpp"
 #include "tests/unit/management/rdma_cm/parts.hpp"
 
 namespace softhca::management::rdma_cm {

@@ -3,13 +3,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/management/rdma_cm/address_resolution.hpp"
-#include "daemon/management/rdma_cm/identifier_lifecycle.hpp"
-#include "daemon/management/rdma_cm/listeners.hpp"
-#include "daemon/management/rdma_cm/multicast.hpp"
-#include "daemon/management/rdma_cm/options.hpp"
-#include "daemon/management/rdma_cm/route_resolution.hpp"
-#include "daemon/management/rdma_cm/views.hpp"
+#include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
+#include "daemon/roce/rdma_cm/addresses/route_resolution.hpp"
+#include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
+#include "daemon/roce/rdma_cm/identifier_lifecycle.hpp"
+#include "daemon/roce/rdma_cm/multicast_joins.hpp"
+#include "daemon/roce/rdma_cm/options.hpp"
+#include "daemon/roce/rdma_cm/views.hpp"
 #include "tests/unit/management/rdma_cm/peer.hpp"
 
 namespace softhca::management::rdma_cm {

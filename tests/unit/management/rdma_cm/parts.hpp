@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/management/rdma_cm/address_binding.hpp"
-#include "daemon/management/rdma_cm/channel_table.hpp"
-#include "daemon/management/rdma_cm/command.hpp"
-#include "daemon/management/rdma_cm/event_queues.hpp"
-#include "daemon/management/rdma_cm/identifier_table.hpp"
-#include "daemon/management/rdma_cm/local_addresses.hpp"
-#include "daemon/management/rdma_cm/port_spaces.hpp"
+#include "daemon/roce/rdma_cm/addresses/address_binding.hpp"
+#include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
+#include "daemon/roce/rdma_cm/channel_table.hpp"
+#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/event_queues.hpp"
+#include "daemon/roce/rdma_cm/identifier_table.hpp"
 
 namespace softhca::management::rdma_cm {
 

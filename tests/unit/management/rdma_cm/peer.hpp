@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "daemon/management/cm/manager.hpp"
-#include "daemon/management/rdma_cm/admission_control.hpp"
-#include "daemon/management/rdma_cm/connection_commands.hpp"
+#include "daemon/roce/cm/manager.hpp"
+#include "daemon/roce/rdma_cm/connections/admission_control.hpp"
+#include "daemon/roce/rdma_cm/connections/connection_commands.hpp"
 #include "tests/unit/management/rdma_cm/parts.hpp"
 
 namespace softhca::management::rdma_cm {

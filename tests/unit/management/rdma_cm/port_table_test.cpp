@@ -1,4 +1,4 @@
-#include "daemon/management/rdma_cm/port_table.hpp"
+#include "daemon/roce/rdma_cm/addresses/port_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Addresses, ports and routes of identifiers, without a service.
 #include <cerrno>
 
-#include "daemon/management/rdma_cm/address_resolution.hpp"
-#include "daemon/management/rdma_cm/route.hpp"
-#include "daemon/management/rdma_cm/route_resolution.hpp"
+#include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
+#include "daemon/roce/rdma_cm/addresses/resolved_route.hpp"
+#include "daemon/roce/rdma_cm/addresses/route_resolution.hpp"
 #include "tests/unit/management/rdma_cm/parts.hpp"
 
 namespace softhca::management::rdma_cm {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/management/rdma_cm/service.hpp"
+#include "daemon/roce/rdma_cm/service.hpp"
 
 namespace softhca::management::rdma_cm {
 

@@ -1,0 +1,16 @@
+// When idle guarantees of tenants are lent (mechanism A10).
+#pragma once
+
+#include <chrono>
+
+namespace softhca::configuration {
+
+struct AdjustmentConfig {
+  bool automatic = false;
+  std::chrono::seconds idle{10};  ///< lent after this time without use
+  double keep = 0.1;              ///< part of a guarantee that is kept besides what was in use
+
+  bool operator==(const AdjustmentConfig&) const = default;
+};
+
+}  // namespace softhca::configuration

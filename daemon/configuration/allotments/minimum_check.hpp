@@ -1,0 +1,20 @@
+// Checks that the minimum rates of a tenant fit into each other. Those of its levels are parts of
+// the tenant's own. Those of TVLs are parts of that of their level, or of the tenant's if they
+// belong to no level. No minimum may be above the maximum of the same object.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "daemon/configuration/allocation.hpp"
+#include "daemon/configuration/config.hpp"
+
+namespace softhca::configuration {
+
+struct WrongMinimum {
+  Allocation key;
+  std::string text;  ///< names the object within the tenant
+};
+std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant);
+
+}  // namespace softhca::configuration

@@ -1,0 +1,436 @@
+#include "daemon/configuration/allotments/resource_manager.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "daemon/configuration/allotments/minimum_check.hpp"
+#include "daemon/configuration/schema/wrap.hpp"
+#include "daemon/qos/pools/quota_division.hpp"
+
+namespace softhca::configuration {
+namespace {
+
+using Cause = AllocationRefusal::Cause;
+
+AllocationRefusal no_such(const std::string& who, const std::string& message) {
+  return {Cause::kNoSuchThing, who, {}, 0, 0, message};
+}
+
+AllocationRefusal bad_value(const std::string& who, Allocation allocation, std::string message) {
+  return {Cause::kBadAmount, who, name_of(allocation), 0, 0, std::move(message)};
+}
+
+AllocationRefusal bad_amount(const std::string& who, const AllocationChange& change,
+                             const Range& range) {
+  const std::string resource = name_of(change.allocation);
+  return bad_value(who, change.allocation,
+                   who + ": " + resource + " = " + std::to_string(change.amount) +
+                       " is not between " + std::to_string(range.least) + " and " +
+                       std::to_string(range.most));
+}
+
+/// `size`: the key of the configuration with the value `total`.
+AllocationRefusal not_free(const std::string& who, const char* resource, const char* size,
+                           std::uint64_t asked, std::uint64_t free, std::uint64_t total,
+                           std::uint64_t held) {
+  std::string message = who + ": asked for " + std::to_string(asked) + " more " + resource + ", " +
+                        std::to_string(free) + " of " + size + " = " + std::to_string(total) +
+                        " are unallocated";
+  if (held != 0)
+    message += "; removed tenants and levels whose programs still run hold " + std::to_string(held);
+  return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
+}
+
+/// Returns the number of TVLs that a tenant needs: its levels' own, and one for the levels that
+/// have none.
+std::uint64_t least_tvls(const TenantConfig& tenant) {
+  std::uint64_t sum = 0;
+  bool undivided = tenant.levels.empty();
+  for (const LevelConfig& level : tenant.levels) {
+    sum += level.tvls;
+    undivided = undivided || level.tvls == 0;
+  }
+  return sum + (undivided ? 1 : 0);
+}
+
+/// Sets a total of a tenant. A decrease is taken from the shared part, then from the default level,
+/// then from the others in proportion (A8).
+void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
+               std::uint32_t LevelConfig::*part, std::uint32_t amount) {
+  const std::uint32_t before = tenant.*total;
+  tenant.*total = amount;
+  if (amount >= before || tenant.levels.empty()) return;
+  std::vector<std::uint32_t> parts;
+  std::optional<std::size_t> default_level;
+  std::uint32_t divided = 0;
+  for (const LevelConfig& level : tenant.levels) {
+    if (level.is_default) default_level = parts.size();
+    parts.push_back(level.*part);
+    divided += level.*part;
+  }
+  const Division after = after_decrease(before - divided, parts, default_level, before - amount);
+  for (std::size_t i = 0; i < parts.size(); ++i) tenant.levels[i].*part = after.levels[i];
+}
+
+void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
+  TvlConfig more = tenant.tvls.back();
+  more.execution_credits = more.completion_credits = 0;
+  more.min_bytes_per_second = 0;
+  tenant.tvls.resize(count, more);
+}
+
+/// Returns the index of the first TVL of the level. A level's TVLs come after those of the levels
+/// before it.
+std::size_t first_tvl(const TenantConfig& tenant, const LevelConfig& level) {
+  std::size_t first = 0;
+  for (const LevelConfig& before : tenant.levels) {
+    if (before.name == level.name) break;
+    first += before.tvls;
+  }
+  return first;
+}
+
+/// Gives the level `count` TVLs. It takes them from those that belong to no level, or returns them
+/// there. All other TVLs keep their owners and values.
+std::optional<AllocationRefusal> set_level_tvls(TenantConfig& tenant, LevelConfig& level,
+                                                std::uint32_t count, const std::string& who) {
+  std::uint32_t divided = 0;
+  for (const LevelConfig& each : tenant.levels) divided += each.tvls;
+  const std::size_t free = tenant.tvls.size() - divided;
+  const auto at = [&](std::size_t index) {
+    return tenant.tvls.begin() + static_cast<std::ptrdiff_t>(index);
+  };
+  const std::size_t end = first_tvl(tenant, level) + level.tvls;
+  if (count > level.tvls) {
+    const std::uint32_t more = count - level.tvls;
+    if (more > free)
+      return AllocationRefusal{Cause::kNotFree,
+                               who,
+                               "tvls",
+                               more,
+                               free,
+                               who + ": asked for " + std::to_string(more) + " more tvls, " +
+                                   std::to_string(free) + " of the tenant's " +
+                                   std::to_string(tenant.tvls.size()) + " are undivided"};
+    std::rotate(at(end), at(divided), at(divided + more));
+  } else {
+    std::rotate(at(end - (level.tvls - count)), at(end), tenant.tvls.end());
+  }
+  level.tvls = count;
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig& level,
+                                               const AllocationChange& change,
+                                               const std::string& who) {
+  const auto amount = static_cast<std::uint32_t>(change.amount);
+  switch (change.allocation) {
+    case Allocation::kVcbs:
+      level.vcbs = amount;
+      break;
+    case Allocation::kPcbs:
+      level.pcbs = amount;
+      break;
+    case Allocation::kShared:
+      level.shared = amount != 0;
+      break;
+    case Allocation::kTvls:
+      return set_level_tvls(tenant, level, amount, who);
+    default:
+      if (is_of_rate(change.allocation)) {
+        set(level, change.allocation, change.amount);
+        break;
+      }
+      return no_such(who, who + ": " + name_of(change.allocation) +
+                              " can only be set for the whole tenant: softhcactl set " +
+                              tenant.name + " " + name_of(change.allocation) + "=N");
+  }
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
+                                                const AllocationChange& change,
+                                                const std::string& who) {
+  const auto amount = static_cast<std::uint32_t>(change.amount);
+  switch (change.allocation) {
+    case Allocation::kVcbs:
+      set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amount);
+      break;
+    case Allocation::kPcbs:
+      set_total(tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, amount);
+      break;
+    case Allocation::kTvls:
+      if (amount == 0 || amount < least_tvls(tenant))
+        return bad_value(who, change.allocation,
+                         tenant.levels.empty() ? who + ": tvls must be 1 to 64"
+                                               : who + ": its levels need " +
+                                                     std::to_string(least_tvls(tenant)) + " tvls");
+      set_tvl_count(tenant, amount);
+      break;
+    default:
+      set(tenant, change.allocation, change.amount);
+  }
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make_of_tvls(TenantConfig& tenant, const LevelConfig* level,
+                                              const AllocationChange& change,
+                                              const std::string& who) {
+  std::span<TvlConfig> tvls(tenant.tvls);
+  if (level != nullptr) tvls = tvls.subspan(first_tvl(tenant, *level), level->tvls);
+  if (change.tvl && *change.tvl >= tvls.size())
+    return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has " +
+                            std::to_string(tvls.size()) + ", counted from 0");
+  if (tvls.empty()) return no_such(who, who + " has no TVL of its own");
+  if (change.tvl) tvls = tvls.subspan(*change.tvl, 1);
+  for (TvlConfig& tvl : tvls) set(tvl, change.allocation, change.amount);
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make(Config& config, const AllocationChange& change) {
+  std::string who = "tenant " + change.tenant;
+  auto* tenant = const_cast<TenantConfig*>(find_tenant(config, change.tenant));
+  if (tenant == nullptr) return no_such(who, "there is no tenant " + quoted(change.tenant));
+  LevelConfig* level = nullptr;
+  if (!change.level.empty()) {
+    level = const_cast<LevelConfig*>(find_level(*tenant, change.level));
+    if (level == nullptr) return no_such(who, who + " has no level " + quoted(change.level));
+    who += ": level " + change.level;
+  }
+  const Range range = range_of(change.allocation, config.pools);
+  if (change.amount < range.least || change.amount > range.most)
+    return bad_amount(who, change, range);
+  if (is_of_tvl(change.allocation)) return make_of_tvls(*tenant, level, change, who);
+  if (change.tvl)
+    return no_such(who, who + ": " + name_of(change.allocation) + " does not belong to a TVL");
+  if (level != nullptr) return make_of_level(*tenant, *level, change, who);
+  return make_of_tenant(*tenant, change, who);
+}
+
+/// Ranks changes so that their order makes no difference: changes that give back come before those
+/// that take, totals before parts, and the number of TVLs before their settings.
+int rank_of(const Config& in_force, const AllocationChange& change) {
+  const bool of_level = !change.level.empty();
+  if (change.allocation == Allocation::kTvls) {
+    if (!of_level) return 1;
+    const TenantConfig* tenant = find_tenant(in_force, change.tenant);
+    const LevelConfig* level = tenant != nullptr ? find_level(*tenant, change.level) : nullptr;
+    return level != nullptr && change.amount < level->tvls ? 0 : 2;
+  }
+  return of_level || is_of_tvl(change.allocation) ? 4 : 3;
+}
+
+/// Returns the error if the tenant or level has a hard cap without any credit: it could never send.
+std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const LevelConfig* level) {
+  std::span<const TvlConfig> tvls(tenant.tvls);
+  std::string who = "tenant " + tenant.name;
+  if (level != nullptr) {
+    tvls = tvls.subspan(first_tvl(tenant, *level), level->tvls);
+    who += ": level " + level->name;
+  }
+  if (level != nullptr ? level->shared : tenant.shared) return std::nullopt;
+  for (std::size_t i = 0; i < tvls.size(); ++i) {
+    if (tvls[i].execution_credits != 0 && tvls[i].completion_credits != 0) continue;
+    const Allocation lacking = tvls[i].execution_credits == 0 ? Allocation::kExecutionCredits
+                                                              : Allocation::kCompletionCredits;
+    return bad_value(who, lacking,
+                     who + ": TVL " + std::to_string(i) + " would have no " + name_of(lacking) +
+                         " and may draw from none (shared = false), so it could never send");
+  }
+  return std::nullopt;
+}
+
+/// One pool: its size, and the amount that each tenant has of it.
+struct Pool {
+  const char* name;
+  const char* size;  ///< its expression in keys of the configuration
+  std::uint64_t total;
+  std::uint64_t Held::*amount;
+};
+
+std::optional<AllocationRefusal> check_pool(const Pool& pool, const Config& in_force,
+                                            const Config& wanted, const Held& held) {
+  const auto before = [&](const TenantConfig& tenant) {
+    const TenantConfig* old = find_tenant(in_force, tenant.name);
+    return old == nullptr ? 0 : held_by(*old).*pool.amount;
+  };
+  std::uint64_t kept = held.*pool.amount;
+  for (const TenantConfig& tenant : wanted.tenants)
+    kept += std::min(before(tenant), held_by(tenant).*pool.amount);
+  std::uint64_t free = pool.total - std::min(pool.total, kept);
+  for (const TenantConfig& tenant : wanted.tenants) {
+    const std::uint64_t now = held_by(tenant).*pool.amount;
+    const std::uint64_t more = now - std::min(now, before(tenant));
+    if (more > free)
+      return not_free("tenant " + tenant.name, pool.name, pool.size, more, free, pool.total,
+                      held.*pool.amount);
+    free -= more;
+  }
+  return std::nullopt;
+}
+
+/// The amount that a level has of a pool that its tenant divides.
+struct Part {
+  const char* name;
+  std::uint32_t TenantConfig::*total;
+  std::uint32_t LevelConfig::*amount;
+  std::uint64_t HeldPart::*held;
+};
+
+std::string of_levels(const Part& part, const TenantConfig& tenant, std::uint64_t free,
+                      std::uint64_t held) {
+  std::string text = std::to_string(free) + " of the tenant's " +
+                     std::to_string(tenant.*part.total) + " are undivided";
+  if (held != 0) text += "; removed levels whose programs still run hold " + std::to_string(held);
+  return text;
+}
+
+/// Checks a part within its tenant: the amounts of its levels, and those that removed levels still
+/// hold.
+std::optional<AllocationRefusal> check_part(const Part& part, const TenantConfig& tenant,
+                                            const TenantConfig* in_force, const HeldPart& held) {
+  const auto before = [&](const LevelConfig& level) -> std::uint64_t {
+    const LevelConfig* old = in_force != nullptr ? find_level(*in_force, level.name) : nullptr;
+    return old != nullptr ? old->*part.amount : 0;
+  };
+  const std::string who = "tenant " + tenant.name;
+  const std::uint64_t total = tenant.*part.total;
+  std::uint64_t kept = held.*part.held;
+  for (const LevelConfig& level : tenant.levels)
+    kept += std::min<std::uint64_t>(before(level), level.*part.amount);
+  if (kept > total)
+    return AllocationRefusal{Cause::kNotFree,
+                             who,
+                             part.name,
+                             kept,
+                             total,
+                             who + ": its levels have " + std::to_string(kept) + " " + part.name +
+                                 ", more than " + std::to_string(total) +
+                                 (held.*part.held != 0 ? ", those that were removed and whose "
+                                                         "programs still run included"
+                                                       : "")};
+  std::uint64_t free = total - kept;
+  for (const LevelConfig& level : tenant.levels) {
+    const std::uint64_t now = level.*part.amount;
+    const std::uint64_t more = now - std::min(now, before(level));
+    if (more > free)
+      return AllocationRefusal{Cause::kNotFree,
+                               who + ": level " + level.name,
+                               part.name,
+                               more,
+                               free,
+                               who + ": level " + level.name + ": asked for " +
+                                   std::to_string(more) + " more " + part.name + ", " +
+                                   of_levels(part, tenant, free, held.*part.held)};
+    free -= more;
+  }
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> check_division(const Config& in_force, const TenantConfig& tenant,
+                                                const Held& held) {
+  const auto of_tenant =
+      std::find_if(held.parts.begin(), held.parts.end(),
+                   [&](const HeldPart& part) { return part.tenant == tenant.name; });
+  const HeldPart kept = of_tenant == held.parts.end() ? HeldPart{} : *of_tenant;
+  const TenantConfig* before = find_tenant(in_force, tenant.name);
+  constexpr Part kParts[] = {{"vcbs", &TenantConfig::vcbs, &LevelConfig::vcbs, &HeldPart::vcbs},
+                             {"pcbs", &TenantConfig::pcbs, &LevelConfig::pcbs, &HeldPart::pcbs}};
+  for (const Part& part : kParts)
+    if (auto refusal = check_part(part, tenant, before, kept)) return refusal;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
+  if (auto refusal = find_stuck(tenant, nullptr)) return refusal;
+  for (const LevelConfig& level : tenant.levels)
+    if (auto refusal = find_stuck(tenant, &level)) return refusal;
+  const std::string who = "tenant " + tenant.name;
+  if (tenant.tvls.size() < least_tvls(tenant))
+    return bad_value(who, Allocation::kTvls,
+                     who + ": a level without TVLs of its own needs one that no level has");
+  if (const auto wrong = find_wrong_minimum(tenant))
+    return bad_value(who, wrong->key, who + ": " + wrong->text);
+  const auto& limits = tenant.srq.limits;
+  if (tenant.srq.statistical &&
+      std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
+    return bad_value(who, Allocation::kSrqStatistical,
+                     who + ": srq.statistical needs a limit to begin with; set srq.limit too");
+  return std::nullopt;
+}
+
+AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
+                              const Held& held) {
+  return with_changes(in_force, in_force, changes, held);
+}
+
+AllocationResult with_changes(const Config& base, const Config& in_force,
+                              std::span<const AllocationChange> changes, const Held& held) {
+  Config wanted = base;
+  for (int rank = 0; rank <= 4; ++rank)
+    for (const AllocationChange& change : changes)
+      if (rank_of(base, change) == rank)
+        if (auto refusal = make(wanted, change)) return std::move(*refusal);
+  for (const TenantConfig& tenant : wanted.tenants)
+    if (auto refusal = find_mistake(tenant)) return std::move(*refusal);
+  if (auto refusal = check_room(in_force, wanted, held)) return std::move(*refusal);
+  return wanted;
+}
+
+std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
+                                            const Held& held) {
+  const PoolsConfig& pools = wanted.pools;
+  const Pool all[] = {
+      {"tenants", "pools.tenants", pools.tenants, &Held::tenants},
+      {"vcbs", "pools.vcbs", pools.vcbs, &Held::vcbs},
+      {"pcbs", "pools.pcbs - pools.dedicated_pcbs", pools.pcbs - pools.dedicated_pcbs, &Held::pcbs},
+      {"tvls", "pools.tvls", pools.tvls, &Held::tvls},
+      {"execution_credits", "pools.execution_credits", pools.execution_credits,
+       &Held::execution_credits},
+      {"completion_credits", "pools.completion_credits", pools.completion_credits,
+       &Held::completion_credits},
+      {"levels", "all the levels there may be", kMaxLevels, &Held::levels},
+      {"dedicated_pcbs", "pools.dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs},
+      {"rate.min_bytes_per_second", "pools.min_bytes_per_second", pools.min_bytes_per_second,
+       &Held::min_bytes_per_second}};
+  for (const Pool& pool : all)
+    if (auto refusal = check_pool(pool, in_force, wanted, held)) return refusal;
+  for (const TenantConfig& tenant : wanted.tenants)
+    if (auto refusal = check_division(in_force, tenant, held)) return refusal;
+  return std::nullopt;
+}
+
+Held held_by(const TenantConfig& tenant) {
+  Held held{.tenants = 1,
+            .vcbs = tenant.vcbs,
+            .pcbs = tenant.pcbs,
+            .tvls = tenant.tvls.size(),
+            .levels = tenant.levels.size(),
+            .min_bytes_per_second = tenant.rates.sent.min_bytes_per_second,
+            .dedicated_pcbs = std::max<std::uint64_t>(tenant.levels.size(), 1),
+            .parts = {}};
+  for (const TvlConfig& tvl : tenant.tvls) {
+    held.execution_credits += tvl.execution_credits;
+    held.completion_credits += tvl.completion_credits;
+  }
+  return held;
+}
+
+Held& operator+=(Held& sum, const Held& more) {
+  sum.tenants += more.tenants;
+  sum.vcbs += more.vcbs;
+  sum.pcbs += more.pcbs;
+  sum.tvls += more.tvls;
+  sum.execution_credits += more.execution_credits;
+  sum.completion_credits += more.completion_credits;
+  sum.levels += more.levels;
+  sum.min_bytes_per_second += more.min_bytes_per_second;
+  sum.dedicated_pcbs += more.dedicated_pcbs;
+  sum.parts.insert(sum.parts.end(), more.parts.begin(), more.parts.end());
+  return sum;
+}
+
+}  // namespace softhca::configuration

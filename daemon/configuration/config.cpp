@@ -1,0 +1,133 @@
+#include "daemon/configuration/config.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "daemon/configuration/config_machine.hpp"
+#include "daemon/configuration/config_peers.hpp"
+#include "daemon/configuration/config_read.hpp"
+#include "daemon/configuration/schema/document.hpp"
+#include "daemon/configuration/schema/schema.hpp"
+
+namespace softhca::configuration {
+
+Amounts totals_of(const PoolsConfig& pools) {
+  Amounts totals;
+  for_each_kind([&](Kind kind) {
+    totals[kind] = amount_in(*find_key(schema_of<PoolsConfig>(), name_of(kind)), &pools);
+  });
+  return totals;
+}
+
+Amounts equal_share(const PoolsConfig& pools, std::size_t tenants) {
+  Amounts share = totals_of(pools);
+  for (std::uint64_t& amount : share.values) amount /= tenants;
+  return share;
+}
+
+namespace {
+
+/// Returns the daemon's directory in a variable of systemd: the first of several that colons
+/// separate. Empty: the variable is not set.
+std::string directory_of_service(const char* variable) {
+  const char* dir = std::getenv(variable);
+  return dir != nullptr ? std::string(dir, std::strcspn(dir, ":")) : std::string();
+}
+
+}  // namespace
+
+std::string default_state_dir() { return directory_of_service("STATE_DIRECTORY"); }
+
+std::string default_runtime_dir() {
+  if (auto dir = directory_of_service("RUNTIME_DIRECTORY"); !dir.empty()) return dir;
+  if (geteuid() == 0) return "/run/softhca";
+  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir && *dir)
+    return std::string(dir) + "/softhca";
+  return "/tmp/softhca-" + std::to_string(geteuid());
+}
+
+const TenantConfig* find_tenant(const Config& config, std::string_view name) {
+  for (const TenantConfig& tenant : config.tenants)
+    if (tenant.name == name) return &tenant;
+  return nullptr;
+}
+
+const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name) {
+  for (const LevelConfig& level : tenant.levels)
+    if (level.name == name) return &level;
+  return nullptr;
+}
+
+bool is_reserved(const LevelConfig& level) {
+  return level.socket || !level.users.empty() || !level.groups.empty() || !level.cgroups.empty();
+}
+
+Config default_config() {
+  Config config;
+  config.daemon.runtime_dir = default_runtime_dir();
+  config.daemon.state_dir = default_state_dir();
+  const auto add_tenant = [&](const char* name, std::uint32_t address) {
+    TenantConfig& tenant = config.tenants.emplace_back();
+    tenant.name = name;
+    tenant.addresses = {Gid::from_ipv4(address)};
+    tenant.vcbs = config.pools.vcbs / 4;
+    tenant.pcbs = config.pools.pcbs / 4;
+    tenant.tvls.resize(4);
+    for (TvlConfig& tvl : tenant.tvls) {
+      tvl.execution_credits = config.pools.execution_credits / 16;
+      tvl.completion_credits = config.pools.completion_credits / 16;
+      tvl.kick_list = config.pools.kick_list;
+    }
+  };
+  add_tenant("a", 0xc6120001);
+  add_tenant("b", 0xc6120002);
+  for (TenantConfig& tenant : config.tenants)
+    tenant.limits = equal_share(config.pools, config.tenants.size());
+  return config;
+}
+
+namespace {
+
+enum class Scope { kText, kMachine };
+
+Expected<Config> read_config(std::string_view text, const std::string& filename, Scope scope) {
+  const auto document = parse_document(text);
+  if (!document) return Error{filename + ':' + document.error().message, EINVAL};
+  Config config;
+  config.daemon.runtime_dir = default_runtime_dir();
+  config.daemon.state_dir = default_state_dir();
+  Problems problems;
+  const ConfigSource source = read_document(*document, config, problems);
+  if (scope == Scope::kMachine) {
+    check_machine(config, source, problems);
+    read_peer_keys(config, source, problems);
+  }
+  if (!problems.empty()) return Error{problems.report(filename), EINVAL};
+  return config;
+}
+
+}  // namespace
+
+Expected<Config> parse_config(std::string_view text, const std::string& filename) {
+  return read_config(text, filename, Scope::kText);
+}
+
+Expected<Config> load_config(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (file) file.peek();  // a directory can be opened, but not read
+  if ((!file.is_open() || file.bad())) {
+    const int code = errno;
+    return Error{path + ": cannot be read: " + std::strerror(code), code};
+  }
+  constexpr std::size_t kMost = (std::size_t{1} << 20) + 1;  // one more than the longest document
+  std::string text(kMost, '\0');
+  if (!file.eof()) file.read(text.data(), static_cast<std::streamsize>(kMost));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return read_config(text, path, Scope::kMachine);
+}
+
+}  // namespace softhca::configuration

@@ -1,0 +1,165 @@
+#include "daemon/configuration/config_read.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "daemon/configuration/config_check.hpp"
+#include "daemon/configuration/config_levels.hpp"
+#include "daemon/configuration/config_peers.hpp"
+#include "daemon/configuration/schema/schema_read.hpp"
+
+namespace softhca::configuration {
+namespace {
+
+/// Reads the keys of a TVL from a table that has other keys, too.
+void read_tvl_keys(Reader& reader, TvlConfig& tvl, Problems& problems) {
+  read_keys(reader, schema_of<TvlConfig>(), &tvl, problems);
+}
+
+std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Problems& problems) {
+  TvlConfig common;
+  common.kick_list = pools.kick_list;
+  read_tvl_keys(reader, common, problems);
+  const Range range = find_key(schema_of<TenantConfig>(), "tvls")->range;
+  std::uint64_t count = 1;
+  reader.integer("tvls", count, range.least, range.most);
+  const auto tables = reader.tables("tvl");
+  if (tables.empty()) return std::vector<TvlConfig>(count, common);
+  if (reader.find("tvls"))
+    reader.complain("tvls", "is given besides [[" + reader.path_of("tvl") + "]]; give one of them");
+  std::vector<TvlConfig> tvls;
+  for (const Value* table : tables) {
+    Reader tvl(*table, reader.path_of("tvl"), problems);
+    read_tvl_keys(tvl, tvls.emplace_back(common), problems);
+    tvl.finish();
+  }
+  return tvls;
+}
+
+/// Reads a level. `tvls`: the tenant's TVLs, from the first that no earlier level has; receives the
+/// level's settings for its TVLs.
+LevelConfig read_level(const Value& value, const std::string& path, std::span<TvlConfig> tvls,
+                       Problems& problems) {
+  LevelConfig level;
+  const Schema& table = schema_of<LevelConfig>();
+  Reader reader(value, path, problems);
+  read_keys(reader, table, &level, problems);
+  read_key(reader, *find_key(table, "tvls"), {0, tvls.size()}, &level, problems);
+  for (TvlConfig& tvl : tvls.first(level.tvls)) read_tvl_keys(reader, tvl, problems);
+  for (const Key& key : schema_of<TvlConfig>().keys)
+    if (level.tvls == 0 && reader.find(key.name))
+      reader.complain(key.name,
+                      "is for the level's TVLs, and it has none; give it some with `tvls`");
+  reader.finish();
+  return level;
+}
+
+/// Reads the levels of a tenant. REQUIRES: the amounts of the tenant are read.
+void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
+  const auto tables = reader.tables("level");
+  const std::string path = reader.path_of("level");
+  if (tenant.levels_are == Levels::kDefault) {
+    if (!tables.empty())
+      return reader.complain("levels", "is given besides [[" + path + "]]; give one of them");
+    if (tenant.tvls.size() < 2)
+      return reader.complain("levels", "needs two TVLs, one for each level; raise tvls");
+    return add_default_levels(tenant);
+  }
+  LevelsCheck check(tenant, path, problems);
+  std::span<TvlConfig> tvls(tenant.tvls);
+  for (const Value* table : tables) {
+    tenant.levels.push_back(read_level(*table, path, tvls, problems));
+    tvls = tvls.subspan(tenant.levels.back().tvls);
+    check.add(*table);
+  }
+  check.finish();
+}
+
+/// Reads the SRQ rules of a tenant. REQUIRES: the levels of the tenant are read.
+void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
+  const auto tables = reader.tables("srq_rule");
+  if (tables.size() > kMostSrqRules)
+    reader.complain("srq_rule", "is given more than " + std::to_string(kMostSrqRules) + " times");
+  for (const Value* table : tables) {
+    SrqRule& rule = tenant.srq_rules.emplace_back();
+    Reader keys(*table, reader.path_of("srq_rule"), problems);
+    read_keys(keys, schema_of<SrqRule>(), &rule, problems);
+    if (!rule.level.empty() && find_level(tenant, rule.level) == nullptr)
+      keys.complain("level", "\"" + rule.level + "\" is no level of the tenant");
+    keys.finish();
+  }
+}
+
+enum class Section : std::uint8_t { kTenant, kTemplate };
+
+/// Checks the number of addresses. A template lists addresses of which each of its tenants gets
+/// one, or none.
+void check_address_count(Reader& reader, const TenantConfig& config, Section section) {
+  const std::size_t most = section == Section::kTenant ? kMostAddresses : kMostTemplateAddresses;
+  const Value* given = reader.find("addresses");
+  if (section == Section::kTenant && (!given || (given->array() && given->array()->empty())))
+    reader.complain("addresses", "is missing; a tenant needs at least one address");
+  if (config.addresses.size() > most)
+    reader.complain("addresses", "holds more than " + std::to_string(most));
+}
+
+/// Reads a tenant or a template. `share`, `connections`: its limits if it sets none.
+TenantConfig read_tenant(const Value& value, Section section, const PoolsConfig& pools,
+                         const Amounts& share, const ConnectionsConfig& connections,
+                         Problems& problems) {
+  TenantConfig config;
+  config.limits = share;
+  config.connections = connections;
+  Reader reader(value, section == Section::kTenant ? "tenant" : "template", problems);
+  read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
+  check_address_count(reader, config, section);
+  config.tvls = read_tvls(reader, pools, problems);
+  read_levels(reader, config, problems);
+  read_srq_rules(reader, config, problems);
+  reader.finish();
+  return config;
+}
+
+}  // namespace
+
+ConfigSource read_document(const Value& document, Config& config, Problems& problems) {
+  Reader reader(document, "", problems);
+  ConfigSource source{&document, {}, {}, {}, {}};
+  ConnectionsConfig connections;
+  const auto read = [&](const char* name, auto& section) {
+    if (const Value* value = reader.find(name)) read_section(*value, name, section, problems);
+  };
+  for_each_section([&](const char* name, auto member) { read(name, config.*member); });
+  read("connections", connections);
+  source.ports = reader.tables("port");
+  for (const Value* v : source.ports)
+    read_section(*v, "port", config.ports.emplace_back(), problems);
+  source.peers = reader.tables("peer");
+  for (const Value* v : source.peers)
+    read_section(*v, "peer", config.peers.emplace_back(), problems);
+  source.tenants = reader.tables("tenant");
+  source.templates = reader.tables("template");
+  // With templates, only the greatest possible number of tenants is known.
+  const std::size_t sharers =
+      source.templates.empty() ? source.tenants.size() : config.pools.tenants;
+  const Amounts share = equal_share(config.pools, std::max<std::size_t>(sharers, 1));
+  const auto read_all = [&](const std::vector<const Value*>& values, Section section) {
+    std::vector<TenantConfig> all;
+    for (const Value* v : values)
+      all.push_back(read_tenant(*v, section, config.pools, share, connections, problems));
+    return all;
+  };
+  config.tenants = read_all(source.tenants, Section::kTenant);
+  config.templates = read_all(source.templates, Section::kTemplate);
+  const Value* tenants = reader.find("tenant");
+  const bool none = !tenants || (tenants->array() && tenants->array()->empty());
+  if (none && source.templates.empty())
+    problems.add(tenants ? tenants->line : document.line, "tenant",
+                 "there is no [[tenant]]; describe at least one, or a [[template]]");
+  reader.finish();
+  check_config(config, source, problems);
+  check_peers(config, source, problems);
+  return source;
+}
+
+}  // namespace softhca::configuration

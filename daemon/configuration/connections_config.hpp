@@ -1,0 +1,24 @@
+// Limits on what a tenant's programs may use of rdma_cm. The keys are the members of
+// ConnectionsConfig. They are in the table [connections], which is the default of all tenants, and
+// in a tenant's `connections`.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca::configuration {
+
+struct ConnectionsConfig {
+  std::uint32_t identifiers = 65536;  ///< including requests that wait in a backlog
+  std::uint32_t listeners = 1024;
+  std::uint32_t backlog = 1024;           ///< of one listener
+  std::uint32_t most = 65536;             ///< including those being set up and those in TIME-WAIT
+  std::uint32_t half_open = 1024;         ///< of these: requested by a peer, not yet established
+  std::uint32_t connects_per_second = 0;  ///< both roles; 0: no limit
+  // What each connection takes of the guarantees (admission). 0: nothing.
+  std::uint32_t pcbs_each = 0;
+  std::uint32_t completion_credits_each = 0;
+
+  bool operator==(const ConnectionsConfig&) const = default;
+};
+
+}  // namespace softhca::configuration

@@ -1,0 +1,182 @@
+// The keys of [[port]], with its `fault` and `capture`.
+#include <set>
+
+#include "daemon/configuration/schema/reader.hpp"
+#include "daemon/configuration/schema/schema.hpp"
+#include "daemon/configuration/schema/text_rules.hpp"
+
+namespace softhca::configuration {
+namespace {
+
+constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ without its terminating zero
+
+constexpr TextRule kStaticNeighbour{
+    [](std::string_view text) { return parse_static_neighbour(text).has_value(); },
+    "is an address and a link address, as \"10.0.0.2=02:00:00:00:00:02\""};
+
+constexpr Key kPortKeys[] = {
+    {.name = "name",
+     .at = at<&PortConfig::name>,
+     .text = kSafeName,
+     .missing = kNameMissing,
+     .refusal = kPort,
+     .shown = Shown::kOff,
+     .sample = "\"uplink\""},
+    {.name = "interface",
+     .at = at<&PortConfig::interface>,
+     .refusal = kPort,
+     .lead = "One of three. interface: a network interface, used through a packet socket. Set its "
+             "MTU with `ip link` before the daemon starts, which reads it only then: 4200 or more "
+             "for an RDMA MTU of 4096. device: a DPDK device string. socket: an address of the "
+             "kernel, of which ordinary sockets use UDP port 4791; that needs no privilege. An "
+             "interface works best without addresses of the kernel on it.",
+     .shown = Shown::kOff,
+     .sample = "\"eth1\""},
+    {.name = "device",
+     .at = at<&PortConfig::device>,
+     .refusal = kPort,
+     .shown = Shown::kAlternative,
+     .sample = "\"net_memif,role=client,socket=/run/memif.sock,bsize=4608,rsize=10\""},
+    {.name = "socket",
+     .at = at<&PortConfig::socket>,
+     .refusal = kPort,
+     .doc = "the port's only address; no gateways, no VLAN",
+     .shown = Shown::kAlternative,
+     .sample = "\"10.0.0.1\""},
+    {.name = "addresses",
+     .at = at<&PortConfig::addresses>,
+     .lead = "Addresses with the prefix length of their subnet. The daemon answers ARP and "
+             "neighbour discovery for them. A tenant's addresses are chosen from them.",
+     .shown = Shown::kOff,
+     .sample = "[\"10.0.0.1/24\", \"fe80::1/64\"]"},
+    {.name = "gateway4",
+     .at = at<&PortConfig::gateway4>,
+     .shown = Shown::kOff,
+     .sample = "\"10.0.0.254\""},
+    {.name = "gateway6",
+     .at = at<&PortConfig::gateway6>,
+     .shown = Shown::kOff,
+     .sample = "\"fe80::ff\""},
+    {.name = "vlan",
+     .at = at<&PortConfig::vlan>,
+     .range = {1, 4094},
+     .refusal = kPort,
+     .shown = Shown::kOff,
+     .sample = "100"},
+    {.name = "mtu",
+     .at = at<&PortConfig::mtu>,
+     .range = {576, 65535},
+     .refusal = kPort,
+     .unit = "bytes",
+     .doc = "if the device cannot tell (memif), or paths carry less (socket)",
+     .shown = Shown::kOff,
+     .sample = "9000"},
+    {.name = "neighbours",
+     .at = at<&PortConfig::neighbours>,
+     .text = kStaticNeighbour,
+     .lead = "Hosts and gateways of the port's networks with fixed link addresses. The daemon does "
+             "not request these addresses, and no host on the network can change them.",
+     .shown = Shown::kOff,
+     .sample = "[\"10.0.0.2=02:00:00:00:00:02\"]"},
+    {.name = "fault",
+     .at = at<&PortConfig::fault>,
+     .table = schema_of<FaultConfig>,
+     .whole = true,
+     .refusal = kPort,
+     .lead = "A lossy link, for tests: probabilities for each received frame. The same seed gives "
+             "the same faults. mark: an ECN-capable frame is marked as having met congestion.",
+     .shown = Shown::kOff,
+     .sample = "{ loss = 0.01, duplicate = 0.0, reorder = 0.0, corrupt = 0.0, mark = 0.0, "
+               "seed = 1 }"},
+    {.name = "capture",
+     .at = at<&PortConfig::capture>,
+     .table = schema_of<CaptureConfig>,
+     .whole = true,
+     .refusal = kPort,
+     .lead = "A capture of the frames in both directions (pcapng, for Wireshark), until the file "
+             "has this many.",
+     .shown = Shown::kOff,
+     .sample = "{ file = \"/tmp/uplink.pcapng\", frames = 100000 }"},
+};
+
+/// Rejects the keys that a port with a socket leaves to the kernel, and sets its address.
+void check_socket_port(Reader& reader, PortConfig& config) {
+  for (const char* key : {"addresses", "gateway4", "gateway6", "neighbours", "vlan"})
+    if (reader.find(key) != nullptr)
+      reader.complain(key,
+                      "is not for a port with a socket, which has the socket's address, and "
+                      "for which the kernel routes");
+  config.addresses = {{.gid = *config.socket, .prefix = 0}};
+}
+
+void check_port(Reader& reader, void* section) {
+  auto& config = *static_cast<PortConfig*>(section);
+  if (!config.interface.empty() + !config.device.empty() + (reader.find("socket") != nullptr) != 1)
+    reader.complain(
+        "interface",
+        "give one of interface = \"eth0\" (a network interface, by a packet socket), "
+        "device = \"...\" (a DPDK device string) and socket = \"10.0.0.1\" (UDP sockets "
+        "of this address)");
+  else if (config.socket)
+    check_socket_port(reader, config);
+  if (config.interface.size() > kLongestInterface ||
+      config.interface.find_first_of("/, \t") != std::string::npos)
+    reader.complain("interface", "is not the name of a network interface (see `ip link`)");
+  std::set<Gid> given;
+  for (const std::string& text : config.neighbours)
+    if (const auto neighbour = parse_static_neighbour(text);
+        neighbour && !given.insert(neighbour->gid).second)
+      reader.complain("neighbours", "has two link addresses for " + to_string(neighbour->gid));
+}
+constexpr Schema kPortTable{.comment =
+                                "A network port. There may be any number of them. Without a port "
+                                "the tenants reach only each other.",
+                            .keys = kPortKeys,
+                            .check = check_port};
+
+constexpr Key kFaultKeys[] = {
+    {.name = "loss", .at = at<&FaultConfig::loss>, .refusal = kPort},
+    {.name = "duplicate", .at = at<&FaultConfig::duplicate>, .refusal = kPort},
+    {.name = "reorder", .at = at<&FaultConfig::reorder>, .refusal = kPort},
+    {.name = "corrupt", .at = at<&FaultConfig::corrupt>, .refusal = kPort},
+    {.name = "mark",
+     .at = at<&FaultConfig::mark>,
+     .refusal = kPort,
+     .doc = "an ECN-capable frame is marked as having met congestion"},
+    {.name = "seed", .at = at<&FaultConfig::seed>, .refusal = kPort},
+};
+constexpr Schema kFault{.comment = "Probabilities for each received frame.", .keys = kFaultKeys};
+
+constexpr const char* kNoFile = "is missing; name the pcapng file to write";
+
+constexpr Key kCaptureKeys[] = {
+    {.name = "file",
+     .at = at<&CaptureConfig::file>,
+     .text = {[](std::string_view text) { return !text.empty(); }, kNoFile},
+     .missing = kNoFile,
+     .refusal = kPort,
+     .doc = "its folder must exist"},
+    {.name = "frames",
+     .at = at<&CaptureConfig::frames>,
+     .range = {.least = 1},
+     .refusal = kPort,
+     .doc = "most frames in the file"},
+};
+constexpr Schema kCapture{.comment = "A capture of the port's frames.", .keys = kCaptureKeys};
+
+}  // namespace
+
+template <>
+const Schema& schema_of<PortConfig>() {
+  return kPortTable;
+}
+template <>
+const Schema& schema_of<FaultConfig>() {
+  return kFault;
+}
+template <>
+const Schema& schema_of<CaptureConfig>() {
+  return kCapture;
+}
+
+}  // namespace softhca::configuration

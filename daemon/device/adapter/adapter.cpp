@@ -1,0 +1,92 @@
+#include "daemon/device/adapter/adapter.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "daemon/frontend/unix/device_tree/guid.hpp"
+
+namespace softhca::control {
+
+std::uint32_t path_mtu_for(std::uint32_t bytes) {
+  // IPv6 header, UDP header, base and largest extended transport headers, ICRC.
+  constexpr std::uint32_t kOverhead = 40 + 8 + 12 + 28 + 4;
+  std::uint32_t mtu = 4096;
+  while (mtu > 256 && mtu + kOverhead > bytes) mtu /= 2;
+  return mtu;
+}
+
+std::uint8_t mtu_code(std::uint32_t path_mtu) {
+  constexpr std::uint8_t kMtu4096 = 5;
+  std::uint8_t code = 1;
+  for (; path_mtu > 256 && code < kMtu4096; path_mtu /= 2) ++code;
+  return code;
+}
+
+std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant) const {
+  std::uint32_t mtu = 4096;
+  for (const auto& address : tenant.addresses)
+    if (address.port)
+      mtu = std::min(mtu, path_mtu_for(engine.ports()[address.port->value]->port->mtu()));
+  return mtu;
+}
+
+bool Adapter::link_up(const engine::Tenant& tenant) const {
+  return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
+    return !address.port || engine.ports()[address.port->value]->port->link_up();
+  });
+}
+
+std::uint64_t Adapter::node_guid(const engine::Tenant& tenant) const {
+  return control::node_guid(identity, tenant.name);
+}
+
+void Adapter::put_in_force(configuration::Config wanted) {
+  config = std::move(wanted);
+  for (const auto& tenant : tenants)
+    if (const configuration::TenantConfig* entry = find_tenant(config, tenant->name))
+      tenant->control.settings = std::make_shared<const configuration::TenantConfig>(*entry);
+}
+
+void Adapter::change_rows(const engine::Worker::Task& task) {
+  const std::lock_guard lock(tenants_changing);
+  worker.run(task);
+}
+
+void Adapter::allocate() {
+  totals.set_limits(configuration::totals_of(config.pools));
+  for (const auto& tenant : tenants) {
+    const configuration::TenantConfig& entry = settings(*tenant);
+    tenant->control.accounts.set_whole(totals);
+    tenant->control.accounts.set_limits(entry.limits);
+    tenant->control.vcbs.may_share = entry.shared;
+    [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->control.vcbs, entry.vcbs);
+    assert(given);
+    allocate_levels(*tenant, entry);
+  }
+}
+
+void Adapter::allocate_levels(engine::Tenant& tenant, const configuration::TenantConfig& entry) {
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
+    [[maybe_unused]] const bool given = vcbs.set_guarantee(
+        tenant.levels[i]->control.vcbs, tenant.control.vcbs, entry.levels[i].vcbs);
+    assert(given);
+  }
+}
+
+bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {
+  const bool taken = level != nullptr ? vcbs.take(level->control.vcbs, tenant.control.vcbs)
+                                      : vcbs.take(tenant.control.vcbs);
+  if (!taken) return false;
+  tenant.control.all_vcbs_in_use.add();
+  tenant.control.all_vcbs_high_water.raise_to(tenant.control.all_vcbs_in_use.value());
+  return true;
+}
+
+void Adapter::put_vcb(engine::Tenant& tenant, engine::Level* level) {
+  level != nullptr ? vcbs.put(level->control.vcbs, tenant.control.vcbs)
+                   : vcbs.put(tenant.control.vcbs);
+  tenant.control.all_vcbs_in_use.subtract();
+}
+
+}  // namespace softhca::control

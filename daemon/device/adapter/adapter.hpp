@@ -1,0 +1,92 @@
+// The control layer's state of the whole adapter: configuration, tenants, engine. One per daemon.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "daemon/configuration/allotments/reload_counters.hpp"
+#include "daemon/configuration/config.hpp"
+#include "daemon/device/adapter/journal.hpp"
+#include "daemon/engine/engine.hpp"
+#include "daemon/engine/worker.hpp"
+#include "daemon/frontend/unix/sockets/blocking_calls.hpp"
+#include "daemon/frontend/unix/sockets/helper_processes.hpp"
+#include "daemon/roce/rdma_cm/connection_figures.hpp"
+
+namespace softhca::control {
+
+struct Adapter {
+  configuration::Config config;  ///< in force
+  engine::Engine& engine;
+  engine::Worker& worker;
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  configuration::Accounts
+      totals{};  ///< objects that all tenants together have, limited by the pools
+  /// Number of VCBs per tenant and level (A1, A2); engine.ingress().functions() assigns them.
+  QuotaPool vcbs;
+
+  /// Figures of rdma_cm, at most about a second old.
+  std::vector<management::ConnectionFigures> connections{};
+
+  /// The control thread holds it to change `tenants`, `connections` or a tenant's rows in the
+  /// engine's tables. Other threads hold it to read them.
+  std::mutex tenants_changing{};
+
+  /// Null: the daemon's threads seal memory themselves, and the engine accesses processes' memory
+  /// itself.
+  std::shared_ptr<const HelperProcesses> helpers{};
+  BlockingCalls blocking_calls{};  ///< system calls that a tenant can delay
+
+  /// Bytes of tenants' memory that the daemon may keep locked, and the bytes that it keeps locked.
+  /// The daemon uses further memory too, but the kernel may have to read that from swap.
+  std::uint64_t lockable = configuration::machine_memory() / 4;
+  std::shared_ptr<std::atomic<std::uint64_t>> locked =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+
+  Journal journal{};  ///< recent events
+  configuration::ReloadCounters reloads{};
+  const char* version = "";  ///< the daemon's version
+
+  /// Distinguishes this daemon from others; fixed at start. The device GUIDs are derived from it.
+  std::uint64_t identity = 0;
+
+  std::uint32_t next_session = 1;  ///< numbers are never reused
+
+  /// Returns the payload bytes of the largest packet that all of the tenant's addresses can carry,
+  /// as a path MTU (256..4096).
+  std::uint32_t path_mtu(const engine::Tenant& tenant) const;
+  bool link_up(const engine::Tenant& tenant) const;
+  /// Returns the GUID of the tenant's device, which stays the same when its addresses change. Host
+  /// byte order.
+  std::uint64_t node_guid(const engine::Tenant& tenant) const;
+
+  /// Returns the settings of a tenant; of a removed tenant, the last settings.
+  static const configuration::TenantConfig& settings(const engine::Tenant& tenant) {
+    return *tenant.control.settings;
+  }
+  /// Replaces the configuration in force, and with it the settings of its tenants.
+  void put_in_force(configuration::Config wanted);
+
+  /// Runs `task` on the engine's thread while no other thread reads `tenants`. Use it for tasks
+  /// that change the rows of tenants and levels in the engine's tables.
+  void change_rows(const engine::Worker::Task& task);
+
+  /// Gives every tenant its guarantee of VCBs and its limits, at set-up. REQUIRES: the
+  /// configuration was checked for overcommit.
+  void allocate();
+  /// Gives the levels of a tenant their guarantees. REQUIRES: the tenant has its own guarantee.
+  void allocate_levels(engine::Tenant& tenant, const configuration::TenantConfig& entry);
+  bool take_vcb(engine::Tenant& tenant, engine::Level* level);
+  void put_vcb(engine::Tenant& tenant, engine::Level* level);
+};
+
+/// Returns the largest of 256, 512, .. 4096 for which packets with all headers fit an IP MTU of
+/// `bytes`.
+std::uint32_t path_mtu_for(std::uint32_t bytes);
+/// Returns the value of enum ibv_mtu for a path MTU: 1 to 5 for 256 to 4096.
+std::uint8_t mtu_code(std::uint32_t path_mtu);
+
+}  // namespace softhca::control

@@ -1,0 +1,126 @@
+// Puts the allocations of a configuration into force: at the start, and between two poll steps of
+// the running engine. Allocations that shrink go before those that grow, so the order of tenants
+// does not matter. Resources in use beyond a reduced guarantee stay in use until the tenant
+// releases them (draining).
+//
+// A change is atomic. A snapshot keeps the state of everything that can refuse a part of the
+// change, and is restored after a refusal. Steps that move queue pairs, or that cannot be undone,
+// come after all steps that may fail.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/configuration/config.hpp"
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::control {
+
+/// A change of the allocations of all tenants. The names of levels identify them.
+struct AllotmentChange {
+  struct Row {
+    engine::Tenant* tenant = nullptr;
+    const configuration::TenantConfig* to = nullptr;
+  };
+  struct NewLevel {
+    engine::Tenant* tenant = nullptr;
+    std::unique_ptr<engine::Level> level;  ///< has its name; change() sets its number and group
+    engine::Level* made = nullptr;         ///< the same level, when its tenant owns it
+  };
+  struct OldLevel {
+    engine::Tenant* tenant = nullptr;
+    engine::Level* level = nullptr;
+    bool in_use = false;  ///< it has sessions: it keeps its resources until release_level()
+  };
+  std::vector<Row> there;              ///< tenants that stay, or come back
+  std::vector<Row> added;              ///< new tenants; they have id, name and addresses
+  std::vector<engine::Tenant*> gone;   ///< removed tenants without sessions
+  std::vector<NewLevel> new_levels;    ///< levels of tenants in `there` or `added`
+  std::vector<OldLevel> gone_levels;   ///< levels of tenants in `there`
+  std::vector<engine::Tenant*> whole;  ///< tenants that have sessions without a level
+  std::optional<std::uint32_t> dedicated_pcbs;
+
+  // Outcome.
+  std::vector<engine::Tenant*> released;
+  std::vector<std::unique_ptr<engine::Level>> released_levels;
+};
+
+/// The rows of tenants in the engine's tables. Call its functions in a task of the engine's thread,
+/// or before that thread runs. The const functions are exempt.
+class Allotments {
+ public:
+  explicit Allotments(engine::Engine& engine) : engine_(engine) {}
+  /// Takes over a tenant that already has its allocation.
+  void adopt(const engine::Tenant& tenant);
+
+  /// Makes the whole change, adds the new tenants to the engine and removes the released ones from
+  /// it. After an error nothing has changed. After success, new levels belong to their tenants, and
+  /// released ones no longer do. REQUIRES: the caller holds Adapter::tenants_changing if there are
+  /// other threads.
+  Outcome change(AllotmentChange& change);
+
+  /// Takes back all resources of a tenant without sessions. Returns false if some are still in use.
+  bool release(engine::Tenant& tenant);
+  /// Takes back all resources of a level without sessions, and removes the level from its tenant.
+  /// Returns null if some are still in use.
+  std::unique_ptr<engine::Level> remove_level(engine::Tenant& tenant, engine::Level& level);
+  /// Takes back the tenant's own dedicated TVL and its part of the dedicated PCBs. REQUIRES: the
+  /// tenant has levels, and no sessions outside of them.
+  void release_whole(engine::Tenant& tenant);
+  /// Takes back TVLs that were removed from tenants and are no longer in use.
+  void collect_closed();
+
+  /// Returns the number of TVLs that were removed and still carry commands.
+  std::uint64_t closing() const { return closing_.size(); }
+  /// True if release_whole() would take something back.
+  bool has_whole(const engine::Tenant& tenant) const {
+    const auto found = parts_.find(tenant.qos_class);
+    return found != parts_.end() && !found->second.dedicated.empty();
+  }
+  /// Returns the TVLs of a class for commands.
+  const std::vector<TvlId>& tvls(QosClassId qos_class) const;
+
+ private:
+  /// TVLs of a class.
+  struct Part {
+    std::vector<TvlId> commands;  ///< in their order
+    std::vector<TvlId> dedicated;
+  };
+  using Parts = std::map<QosClassId, Part>;
+  struct Snapshot;
+
+  Snapshot snapshot() const;
+  void restore(const Snapshot& snapshot, AllotmentChange& change);
+  Outcome make(AllotmentChange& change);
+  void settle(AllotmentChange& change);
+  void set_rates(engine::Tenant& tenant, const configuration::TenantConfig& to);
+  void set_minimums(const engine::Tenant& tenant, const configuration::TenantConfig& to);
+
+  Outcome shrink(engine::Tenant& tenant, const configuration::TenantConfig& to);
+  Outcome shrink_part(engine::Tenant& tenant, const configuration::TenantConfig& to,
+                      const engine::Level* level);
+  Outcome add_levels(AllotmentChange& change);
+  Outcome grow(engine::Tenant& tenant, const configuration::TenantConfig& to);
+  Outcome grow_level(engine::Level& level, const configuration::LevelConfig& to);
+  Outcome grow_part(engine::Tenant& tenant, const configuration::TenantConfig& to,
+                    const engine::Level* level);
+  Outcome set_dedicated(const engine::Tenant& tenant, const configuration::TenantConfig& to,
+                        const engine::Level* level);
+  bool release_part(QosClassId qos_class);
+  bool release_level(const engine::Level& level);
+  bool is_idle(QosClassId group) const;
+
+  engine::Engine& engine_;
+  Parts parts_;
+  std::vector<TvlId> closing_;
+  // Closed and released by the change that is being made.
+  std::vector<TvlId> closed_;
+  std::vector<std::pair<engine::Tenant*, engine::Level*>> released_levels_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,59 @@
+// The levels of a tenant: their configuration, and the level that a process belongs to.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/configuration/config.hpp"
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::control {
+
+/// Makes a level without number and group. Allotments::change() sets both.
+std::unique_ptr<engine::Level> make_level(const configuration::LevelConfig& config);
+
+/// Sets the service levels and traffic classes that move queue pairs to a level. Null: none do.
+void set_rules(engine::Level& level, const configuration::LevelConfig* config);
+
+/// Sets the users and groups that belong to a level. Null: none. Resolves their names now and not
+/// when a process connects, so that a slow user database delays no process.
+void set_members(engine::Level& level, const configuration::LevelConfig* config);
+
+/// Returns the settings of a level. Null: this configuration does not have the level.
+const configuration::LevelConfig* settings_of(const configuration::TenantConfig& config,
+                                              const engine::Level& level);
+
+/// True if the TVLs of a level, or (null) those of no level, may use shared credits.
+bool may_share(const configuration::TenantConfig& config, const engine::Level* level);
+
+/// Returns the TVLs of a level of the tenant, or (null) those of no level.
+std::span<const configuration::TvlConfig> tvls_of(const configuration::TenantConfig& config,
+                                                  const engine::Level* level);
+
+/// A process that needs a level: its identity, and how it connected.
+struct LevelQuery {
+  engine::Level* by_socket = nullptr;  ///< it connected to the socket of this level
+  uid_t uid = 0;
+  std::vector<gid_t> groups;  ///< its own and its supplementary groups
+  std::string cgroup = {};    ///< its path; empty: not requested, or unknown
+  std::string_view name;      ///< the level that it requests; empty: none
+};
+
+/// True if the tenant has a rule for cgroups.
+bool asks_for_cgroup(const configuration::TenantConfig& config);
+
+/// Returns the level of a process. The first of these that applies decides: its socket; the rules
+/// for users and groups; the operator's rules for cgroups; the tenant's own rules for cgroups; the
+/// level that the process requests; the default level. Among cgroup rules, the longest matching
+/// path decides. Null: the tenant is not divided into levels.
+/// Errors, fit for the log: EINVAL, the process requests a level that does not exist. EACCES, it
+/// requests a level that is reserved for a socket, users, groups or cgroups.
+Expected<engine::Level*> choose_level(const configuration::TenantConfig& config,
+                                      const engine::Tenant& tenant, const LevelQuery& query);
+
+}  // namespace softhca::control

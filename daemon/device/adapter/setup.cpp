@@ -1,0 +1,271 @@
+#include "daemon/device/adapter/setup.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "abi/session.hpp"
+#include "daemon/device/adapter/allotments.hpp"
+#include "daemon/device/adapter/levels.hpp"
+#include "daemon/engine/datagrams/shared_qp.hpp"
+#include "daemon/frontend/unix/device_tree/guid.hpp"
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/port/capture.hpp"
+#include "daemon/port/dpdk/device_args.hpp"
+#include "daemon/port/dpdk/eal.hpp"
+#include "daemon/port/dpdk/open.hpp"
+#include "daemon/port/fault.hpp"
+#include "daemon/port/packet/packet_port.hpp"
+#include "daemon/port/train_splitter.hpp"
+#include "daemon/port/udp/udp_port.hpp"
+#include "daemon/roce/wire/arp_nd.hpp"
+
+namespace softhca::control {
+namespace {
+
+// TVLs of each queue pair of the daemon itself: one for its sends, and the dedicated TVL that every
+// tenant has.
+constexpr std::uint16_t kServiceTvls = 2;
+
+Error at(const std::string& where, const Error& error) {
+  return {where + ": " + error.message, error.code};
+}
+
+std::vector<std::string> pci_devices(const configuration::Config& config) {
+  std::vector<std::string> out;
+  for (const configuration::PortConfig& port : config.ports) {
+    const auto args = port::parse_device(port.device);
+    if (!port.device.empty() && args && args->is_pci()) out.push_back(args->name);
+  }
+  return out;
+}
+
+Expected<std::unique_ptr<port::Port>> open_bare_port(const configuration::PortConfig& config) {
+  const std::uint32_t mtu = config.mtu.value_or(0);
+  if (config.socket) return port::UdpPort::open({.address = *config.socket, .mtu = mtu});
+  if (!config.device.empty()) return port::open_dpdk_port({.device = config.device, .mtu = mtu});
+  return port::PacketPort::open({.interface = config.interface, .mtu = mtu});
+}
+
+/// Returns the device of the port, as the operator has named it.
+std::string place_of(const configuration::PortConfig& config) {
+  if (config.socket) return "socket " + configuration::to_string(*config.socket);
+  return config.device.empty() ? config.interface : config.device;
+}
+
+Expected<std::unique_ptr<port::Port>> open_port(const configuration::PortConfig& config) {
+  auto opened = open_bare_port(config);
+  if (!opened) return opened.error();
+  std::unique_ptr<port::Port> port = std::move(*opened);
+  // Captures and faults handle single packets.
+  if (port->trains() != nullptr && (config.capture || config.fault))
+    port = std::make_unique<port::TrainSplitter>(std::move(port));
+  if (config.capture) {
+    auto file = port::CaptureFile::create(config.capture->file, config.capture->frames);
+    if (!file) return file.error();
+    port = std::make_unique<port::CapturePort>(std::move(port), std::move(*file), [] {
+      return port::WallTime(std::chrono::system_clock::now().time_since_epoch());
+    });
+  }
+  if (config.fault) {
+    spdlog::warn("port {}: faults are injected into what is received (port.fault)", config.name);
+    const port::FaultRates rates{.loss = config.fault->loss,
+                                 .duplication = config.fault->duplicate,
+                                 .corruption = config.fault->corrupt,
+                                 .reordering = config.fault->reorder,
+                                 .marking = config.fault->mark};
+    port = std::make_unique<port::FaultPort>(
+        std::move(port), port::FaultOptions{.seed = config.fault->seed, .receive = rates});
+  }
+  return port;
+}
+
+bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
+  return std::any_of(state.addresses.begin(), state.addresses.end(),
+                     [&](const auto& a) { return a.address == gid; });
+}
+
+Outcome add_port(const configuration::PortConfig& config, PortId id, engine::Engine& engine,
+                 KernelGuards& guards) {
+  port::InterfaceState kernel;
+  if (!config.interface.empty()) {
+    auto state = port::read_interface(config.interface);
+    if (!state) return state.error();
+    kernel = *state;
+  }
+  auto port = open_port(config);
+  if (!port) return port.error();
+
+  auto binding = std::make_unique<engine::PortBinding>();
+  binding->id = id;
+  binding->name = config.name;
+  binding->vlan = config.vlan;
+  binding->port = std::move(*port);
+  port::Port* raw = binding->port.get();
+  binding->neighbours = std::make_unique<neighbour::Neighbours>(
+      neighbour::Neighbours::Options{
+          .mac = raw->mac(), .vlan = config.vlan, .by_kernel = config.socket.has_value()},
+      [raw](std::span<const std::byte> bytes) {
+        port::Frame frame = raw->allocate();
+        if (!frame) return;
+        std::copy(bytes.begin(), bytes.end(), frame.data);
+        frame.length = static_cast<std::uint32_t>(bytes.size());
+        raw->transmit(frame);
+      });
+  for (const configuration::InterfaceAddress& address : config.addresses) {
+    const bool owned = config.socket || kernel_owns(kernel, address.gid);
+    binding->neighbours->add_address({address.gid, address.prefix, !owned});
+    if (!owned || config.socket) continue;
+    auto guard = port::guard_roce_port(address.gid, config.interface);
+    if (!guard) return guard.error();
+    guards.emplace(address.gid, std::move(*guard));
+  }
+  binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}),
+                                   config.gateway6.value_or(Gid{}));
+  binding->neighbours->set_static(static_neighbours_of(config));
+  binding->neighbours->announce();
+  spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->mtu());
+  engine.packets().add_port(std::move(binding));
+  return {};
+}
+
+std::optional<PortId> port_of(const configuration::Config& config, const Gid& gid) {
+  for (std::size_t i = 0; i < config.ports.size(); ++i)
+    for (const configuration::InterfaceAddress& address : config.ports[i].addresses)
+      if (address.gid == gid) return PortId(static_cast<std::uint8_t>(i));
+  return std::nullopt;
+}
+
+}  // namespace
+
+engine::EngineLimits limits_of(const configuration::Config& config) {
+  const configuration::PoolsConfig& pools = config.pools;
+  engine::EngineLimits limits;
+  limits.vcbs = pools.sessions * abi::kMaxVcbsPerSession;
+  // Beyond the pools: the PCBs for sends of the daemon's own queue pairs.
+  limits.pcbs = pools.pcbs - pools.dedicated_pcbs + kOwnServices * engine::SharedQp::kSends;
+  limits.dedicated_pcbs = pools.dedicated_pcbs;
+  limits.tenants = static_cast<std::uint16_t>(pools.tenants + kOwnServices);
+  limits.levels = configuration::kMaxLevels;
+  // Twice the pool, as a removed TVL keeps its row until all its commands are done. Each tenant and
+  // each level has a dedicated TVL besides.
+  limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels +
+                                           kOwnServices * kServiceTvls);
+  limits.execution_credits = pools.execution_credits;
+  limits.completion_credits = pools.completion_credits;
+  limits.queue_pairs = pools.queue_pairs;
+  limits.memory_regions = pools.memory_regions;
+  limits.memory_windows = pools.memory_windows;
+  limits.kept_packets = config.reliability.kept_packets;
+  limits.doorbells = config.doorbells;
+  return limits;
+}
+
+Outcome check_free(const configuration::Config& config) {
+  for (const configuration::TenantConfig& tenant : config.tenants)
+    if (auto free = check_nobody_listens(config.daemon.runtime_dir + "/" + tenant.name + "/socket");
+        !free)
+      return free;
+  return {};
+}
+
+Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortConfig& port,
+                                                      const Gid& address) {
+  if (port.interface.empty()) return std::optional<port::UdpGuard>();
+  const auto state = port::read_interface(port.interface);
+  if (!state) return at("port " + port.name, state.error());
+  if (!kernel_owns(*state, address)) return std::optional<port::UdpGuard>();
+  auto guard = port::guard_roce_port(address, port.interface);
+  if (!guard) return at("port " + port.name, guard.error());
+  return std::optional<port::UdpGuard>(std::move(*guard));
+}
+
+Expected<KernelGuards> add_ports(const configuration::Config& config, engine::Engine& engine) {
+  KernelGuards guards;
+  auto peers = engine::PeerTable::make(config.peers);
+  if (!peers) return peers.error();
+  engine.packets().exchange_peers(*peers);
+  if (config.ports.empty()) return guards;
+  if (std::any_of(config.ports.begin(), config.ports.end(),
+                  [](const configuration::PortConfig& port) { return !port.device.empty(); })) {
+    const auto eal =
+        port::start_eal({.pci_devices = pci_devices(config),
+                         .log = [](std::string_view line) { spdlog::info("{}", line); }});
+    if (!eal) return eal.error();
+  }
+  for (std::size_t i = 0; i < config.ports.size(); ++i) {
+    const auto added =
+        add_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), engine, guards);
+    if (!added) return at("port " + config.ports[i].name, added.error());
+  }
+  return guards;
+}
+
+std::map<Gid, MacAddress> static_neighbours_of(const configuration::PortConfig& config) {
+  std::map<Gid, MacAddress> neighbours;
+  for (const std::string& text : config.neighbours)
+    if (const auto neighbour = configuration::parse_static_neighbour(text))
+      neighbours.emplace(neighbour->gid, neighbour->mac);
+  return neighbours;
+}
+
+std::string interface_of(const configuration::PortConfig& port) {
+  if (!port.interface.empty()) return port.interface;
+  if (port.socket) {
+    const auto found = port::interface_with(*port.socket);
+    return found ? *found : std::string();
+  }
+  const auto args = port::parse_device(port.device);
+  return (args ? args->option("iface") : std::nullopt).value_or("");
+}
+
+std::uint64_t identity_of(const configuration::Config& config, const engine::Engine& engine) {
+  std::vector<PortIdentity> ports;
+  for (std::size_t i = 0; i < config.ports.size(); ++i) {
+    const auto& addresses = config.ports[i].addresses;
+    ports.push_back({.mac = engine.ports()[i]->port->mac(),
+                     .address = addresses.empty() ? Gid{} : addresses.front().gid});
+  }
+  return daemon_identity(config.daemon.runtime_dir, ports);
+}
+
+std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,
+                                       const configuration::Config& config) {
+  for (std::uint16_t id = 0; id < config.pools.tenants; ++id)
+    if (std::none_of(tenants.begin(), tenants.end(),
+                     [&](const engine::Tenant* tenant) { return tenant->id.value == id; }))
+      return TenantId(id);
+  return std::nullopt;
+}
+
+std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& config,
+                                                  const configuration::TenantConfig& tenant) {
+  std::vector<engine::Tenant::Address> addresses;
+  for (const Gid& gid : tenant.addresses) addresses.push_back({gid, port_of(config, gid)});
+  return addresses;
+}
+
+Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(
+    const configuration::Config& config, engine::Engine& engine) {
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  AllotmentChange change;
+  for (const configuration::TenantConfig& entry : config.tenants) {
+    auto& tenant = tenants.emplace_back(std::make_unique<engine::Tenant>());
+    tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size() - 1));
+    tenant->name = entry.name;
+    tenant->control.settings = std::make_shared<const configuration::TenantConfig>(entry);
+    tenant->addresses = addresses_of(config, entry);
+    tenant->receive_policy = entry.srq;
+    tenant->receive_rules = entry.srq_rules;
+    tenant->marking = marking_of(entry);
+    tenant->kept.set_watermark(kept_watermark(entry.kept_packets, config.reliability));
+    change.added.push_back({tenant.get(), &entry});
+    for (const configuration::LevelConfig& level : entry.levels)
+      change.new_levels.push_back({tenant.get(), make_level(level), nullptr});
+  }
+  if (auto made = Allotments(engine).change(change); !made) return made.error();
+  return tenants;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,69 @@
+#include "daemon/device/objects/ah_objects.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "daemon/device/adapter/gid_table.hpp"
+
+namespace softhca::control {
+
+int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out) {
+  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= gid_entries(tenant.addresses))
+    return EINVAL;
+  const engine::Tenant::Address& source = gid_entry(tenant.addresses, av.sgid_index);
+  Gid destination;
+  std::memcpy(destination.bytes.data(), av.dgid, sizeof av.dgid);
+  // RoCE v2 puts both addresses into one IP header.
+  if (destination.is_zero() || destination.is_ipv4() != source.gid.is_ipv4()) return EINVAL;
+  out.source = source.gid;
+  out.destination = destination;
+  out.port = source.port;
+  out.flow_label = av.flow_label & 0xfffff;
+  out.traffic_class = av.traffic_class;
+  out.service_level = av.sl;
+  out.hop_limit = av.hop_limit == 0 ? 64 : av.hop_limit;
+  return 0;
+}
+
+bool AddressHandles::end(const Turn& turn) {
+  return context_.remove_all(
+      turn, [&] { return ahs_.remove_last(); },
+      [](engine::Engine& engine, const Ah& ah) { engine.address_handles().remove(ah.handle); },
+      [&](const std::unique_ptr<Ah>& ah) { handles_.erase(ah->handle); });
+}
+
+int AddressHandles::create(const RequestBody& body, Reply& reply) {
+  abi::CreateAhRequest request;
+  if (!body.read(request)) return EINVAL;
+  PdObject* pd = pds_.find(request.pd);
+  if (pd == nullptr) return EINVAL;
+  auto ah = std::make_unique<Ah>();
+  if (const int error = path_of(context_.tenant(), request.av, ah->engine.route.path)) return error;
+  ah->charge = context_.take(configuration::Kind::kAddressHandles);
+  if (!ah->charge) return ENOMEM;
+  ah->pd = PdUse(*pd);
+  ah->engine.session = &context_.engine_session();
+  ah->engine.pd = pd->id;
+  context_.on_engine(
+      [&](engine::Engine& engine) { ah->handle = engine.address_handles().add(ah->engine); });
+  // The process gets the engine's handle, which its commands carry. The table's handle stays in the
+  // daemon.
+  const std::uint32_t handle = ah->handle;
+  handles_[handle] = ahs_.add(std::move(ah));
+  reply.write(abi::HandleBody{handle, 0});
+  return 0;
+}
+
+int AddressHandles::destroy(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto found = handles_.find(request.handle);
+  if (found == handles_.end()) return EINVAL;
+  const auto ah = ahs_.remove(found->second);
+  handles_.erase(found);
+  context_.on_engine([&](engine::Engine& engine) { engine.address_handles().remove(ah->handle); });
+  return 0;
+}
+
+}  // namespace softhca::control

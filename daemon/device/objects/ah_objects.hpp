@@ -1,0 +1,47 @@
+// Address vectors and address handles of a session.
+#pragma once
+
+#include <unordered_map>
+
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/pd_objects.hpp"
+
+namespace softhca::control {
+
+/// Reads an address vector. Returns 0, or EINVAL if this tenant cannot use it.
+int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out);
+
+class AddressHandles {
+ public:
+  AddressHandles(const SessionContext& context, const ProtectionDomains& pds)
+      : context_(context), pds_(pds) {}
+  /// Removes all address handles from the engine.
+  ~AddressHandles() { end(Turn::endless()); }
+  AddressHandles(const AddressHandles&) = delete;
+  AddressHandles& operator=(const AddressHandles&) = delete;
+
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
+  bool end(const Turn& turn);
+
+  std::uint32_t size() const { return ahs_.size(); }
+
+  int create(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+ private:
+  struct Ah {
+    configuration::Charge charge;
+    engine::AddressHandle engine;
+    PdUse pd;
+    std::uint32_t handle = 0;  ///< the engine's handle
+  };
+
+  const SessionContext& context_;
+  const ProtectionDomains& pds_;
+  HandleTable<Ah> ahs_;
+  /// From the engine's handles to those of `ahs_`.
+  std::unordered_map<std::uint32_t, std::uint32_t> handles_;
+};
+
+}  // namespace softhca::control

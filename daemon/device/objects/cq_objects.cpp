@@ -1,0 +1,160 @@
+#include "daemon/device/objects/cq_objects.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+namespace softhca::control {
+
+bool CompletionQueues::end(const Turn& turn) {
+  if (!context_.remove_all(turn, cqs_, [](engine::Engine& engine, CqObject& cq) {
+        engine.completion_events().remove(cq.engine);
+      }))
+    return false;
+  while (const auto channel = channels_.remove_last()) {
+    context_.await_event(channel->events.get());
+    if (turn.is_over()) return false;
+  }
+  return true;
+}
+
+int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  if (context_.sockets_stuck()) return EBUSY;
+  // Does not look at every call: the time to create many channels would grow with the square of
+  // their number.
+  if (channels_.size() >= enough_channels_) drop_closed_channels();
+  auto channel = std::make_unique<Channel>();
+  channel->descriptor = context_.take(configuration::Kind::kDescriptors);
+  if (!channel->descriptor && drop_closed_channels())
+    channel->descriptor = context_.take(configuration::Kind::kDescriptors);
+  if (!channel->descriptor) return ENOMEM;
+  if (const int error = make_one_way(SOCK_SEQPACKET, context_.socket(), channel->events, reply))
+    return error;
+  reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
+  return 0;
+}
+
+/// Drops the channels that the process has closed; no request destroys them. Returns true if there
+/// were any.
+bool CompletionQueues::drop_closed_channels() {
+  std::vector<pollfd> ends;
+  std::vector<std::uint32_t> handles;
+  channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
+    if (channel.users != 0) return;
+    ends.push_back({channel.events.get(), 0, 0});
+    handles.push_back(handle);
+  });
+  const bool any = ::poll(ends.data(), ends.size(), 0) > 0;
+  for (std::size_t i = 0; any && i < ends.size(); ++i)
+    if ((ends[i].revents & (POLLHUP | POLLERR)) != 0) channels_.remove(handles[i]);
+  constexpr std::size_t kFew = 16;
+  enough_channels_ = std::max<std::size_t>(kFew, 2 * channels_.size());
+  return any;
+}
+
+int CompletionQueues::create(const RequestBody& body, Reply& reply) {
+  abi::CreateCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.entries == 0 || request.entries > context_.device().max_cqe) return EINVAL;
+  Channel* channel = nullptr;
+  if (request.channel != abi::kNoHandle) {
+    channel = channels_.find(request.channel);
+    if (channel == nullptr) return EINVAL;
+  }
+
+  auto cq = std::make_unique<CqObject>();
+  cq->charge = context_.take(configuration::Kind::kCompletionQueues);
+  if (!cq->charge) return ENOMEM;
+  const std::uint32_t entries = std::bit_ceil(request.entries);
+  abi::CreateCqReply out{};
+  const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (const int error = rings_.allocate(bytes, reply, cq->ring, out.new_segment)) return error;
+  cq->engine.session = &context_.engine_session();
+  cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
+  cq->engine.user_handle = request.user_handle;
+  cq->channel = request.channel;
+  if (channel != nullptr) {
+    cq->engine.channel_fd = channel->events.get();
+    ++channel->users;
+  }
+  out.entries = entries;
+  out.ring = cq->ring.location;
+  out.handle = cqs_.add(std::move(cq));
+  reply.write(out);
+  return 0;
+}
+
+int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
+  abi::ResizeCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  CqObject* cq = cqs_.find(request.handle);
+  if (cq == nullptr || request.entries == 0 || request.entries > context_.device().max_cqe)
+    return EINVAL;
+
+  const std::uint32_t entries = std::bit_ceil(request.entries);
+  abi::CreateCqReply out{};
+  Ring ring;
+  const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateCqReply>(bytes, reply);
+  if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
+  // Commands posted before this request complete, if they can, before the backlog is read. Programs
+  // expect a refusal because of completions that are certain to come.
+  constexpr int kStepsOfACommand = 8;
+  for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
+    context_.on_engine(
+        [&](engine::Engine& engine) { engine.ingress().unpark(context_.engine_session()); });
+  bool fits = false;
+  context_.on_engine([&](engine::Engine&) {
+    fits = cq->engine.ring.backlog() <= request.entries;
+    if (fits) cq->engine.ring.replace(ring.base, entries);
+  });
+  if (!fits) {
+    rings_.release(ring);
+    return EINVAL;
+  }
+  // The process still reads the completions in the old ring. Its memory is used again after the
+  // next resize.
+  rings_.release(cq->retired);
+  out.ring = ring.location;
+  cq->retired = std::exchange(cq->ring, std::move(ring));
+  out.handle = request.handle;
+  out.entries = entries;
+  reply.write(out);
+  return 0;
+}
+
+int CompletionQueues::modify(const RequestBody& body, Reply&) {
+  abi::ModifyCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  CqObject* cq = cqs_.find(request.handle);
+  if (cq == nullptr) return EINVAL;
+  context_.on_engine([&](engine::Engine& engine) {
+    engine.completion_events().set_moderation(cq->engine, request.count,
+                                              std::chrono::microseconds(request.period));
+  });
+  return 0;
+}
+
+int CompletionQueues::destroy(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const CqObject* found = cqs_.find(request.handle);
+  if (found == nullptr) return EINVAL;
+  if (found->users != 0) return EBUSY;
+  const auto cq = cqs_.remove(request.handle);
+  context_.on_engine(
+      [&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
+  context_.await_event(cq->engine.channel_fd);
+  if (Channel* channel = channels_.find(cq->channel)) --channel->users;
+  rings_.release(cq->ring);
+  rings_.release(cq->retired);
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,59 @@
+// Completion channels and completion queues of a session.
+#pragma once
+
+#include <cstddef>
+
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/ring_memory.hpp"
+
+namespace softhca::control {
+
+struct CqObject {
+  configuration::Charge charge;
+  engine::CompletionQueue engine;
+  Ring ring;
+  Ring retired;  ///< the ring before the last resize
+  std::uint32_t channel = abi::kNoHandle;
+  std::uint32_t users = 0;
+};
+
+class CompletionQueues {
+ public:
+  CompletionQueues(const SessionContext& context, RingMemory& rings)
+      : context_(context), rings_(rings) {}
+  /// Removes all completion queues from the engine.
+  ~CompletionQueues() { end(Turn::endless()); }
+  CompletionQueues(const CompletionQueues&) = delete;
+  CompletionQueues& operator=(const CompletionQueues&) = delete;
+
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
+  bool end(const Turn& turn);
+
+  /// Returns a completion queue. Null: unknown handle.
+  CqObject* find(std::uint32_t handle) const { return cqs_.find(handle); }
+  std::uint32_t size() const { return cqs_.size(); }
+
+  int create_channel(const RequestBody& body, Reply& reply);
+  int create(const RequestBody& body, Reply& reply);
+  int resize(const RequestBody& body, Reply& reply);
+  int modify(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+ private:
+  struct Channel {
+    configuration::Charge descriptor;
+    PeerSocket events;  ///< the daemon's end
+    std::uint32_t users = 0;
+  };
+  bool drop_closed_channels();
+
+  const SessionContext& context_;
+  RingMemory& rings_;
+  HandleTable<Channel> channels_;
+  std::size_t enough_channels_ = 0;  ///< with this many, the daemon looks for closed ones
+  HandleTable<CqObject> cqs_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,129 @@
+// The common state of a session's parts: its tenant, the limits of that tenant, and the way to the
+// engine.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/sealed_memory.hpp"
+#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/device/adapter/adapter.hpp"
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/objects/device_files.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/frontend/unix/sockets/helper_processes.hpp"
+#include "daemon/frontend/unix/sockets/peer_socket.hpp"
+#include "daemon/frontend/unix/sockets/turn.hpp"
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/roce/wire/mad.hpp"
+
+namespace softhca::control {
+
+/// A request handler returns one of these in place of 0 or an errno value, to be called again: in
+/// the tenant's next turn, or when some of the tenant's memory has been unmapped.
+constexpr int kUnfinished = -1, kNoRoomYet = -2;
+
+class SessionContext {
+ public:
+  SessionContext(Adapter& adapter, engine::Tenant& tenant, PeerSocket socket,
+                 const PeerIdentity& peer)
+      : adapter_(adapter), tenant_(tenant), socket_(std::move(socket)), peer_(peer) {}
+
+  engine::Tenant& tenant() const { return tenant_; }
+  const PeerIdentity& peer() const { return peer_; }
+  /// Returns the connection to the process.
+  PeerSocket& socket() { return socket_; }
+  const PeerSocket& socket() const { return socket_; }
+  bool sockets_stuck() const { return adapter_.blocking_calls.stuck(tenant_.name); }
+  /// As BlockingCalls::make(), for the tenant.
+  void make_blocking_call(BlockingCalls::Call call, BlockingCalls::Call then) const {
+    adapter_.blocking_calls.make(tenant_.name, std::move(call), std::move(then));
+  }
+  const std::shared_ptr<const HelperProcesses>& helpers() const { return adapter_.helpers; }
+  /// Returns the memory that the process offers at the other end of `socket`. `trusted`: the engine
+  /// itself accesses it; else a process of the daemon does. Errors: EBUSY (an access of the tenant
+  /// has not come back yet), and system errors for lack of resources.
+  Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket,
+                                                                 bool trusted) const;
+  /// Returns the function that unmaps memory shared by the tenant's processes and the daemon. A
+  /// thread of the tenant unmaps it, which takes 0.1 s for each GiB. The function may be called
+  /// when the session is over.
+  Unmap unmap() const;
+  /// Returns the function that locks memory shared by the tenant's processes and the daemon. It
+  /// locks while all tenants together have at most Adapter::lockable locked, and the tenant at most
+  /// its part of that.
+  LockMemory lock_memory() const;
+  /// True if the tenant may map more memory. It may not while too much of its memory waits to be
+  /// unmapped, as no other limit counts that. Too much is as many bytes as the tenant may have, or
+  /// an eighth of its mappings, at least 64.
+  bool may_map() const;
+  FileUser user() const { return {tenant_.id, peer_.uid}; }
+  const configuration::DeviceConfig& device() const { return adapter_.config.device; }
+  /// True if programs of the tenant may use this Q_Key.
+  bool may_use_qkey(std::uint32_t qkey) const {
+    return !wire::is_controlled_qkey(qkey) || adapter_.settings(tenant_).programs.controlled_qkeys;
+  }
+  std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }
+
+  /// Records the engine's session.
+  void set_engine_session(engine::Session& session) { session_ = &session; }
+  /// Returns the engine's session. REQUIRES: set_engine_session() was called.
+  engine::Session& engine_session() const { return *session_; }
+
+  /// Charges the tenant for a new object. Empty: the tenant has too many; the refusal is counted.
+  configuration::Charge take(configuration::Kind kind, std::uint64_t amount = 1,
+                             std::uint64_t spare = 0) const {
+    return tenant_.control.accounts.take(kind, amount, spare);
+  }
+  /// Runs a task as Worker::run_for(), at the tenant's cost. REQUIRES: the engine has the session.
+  void on_engine(const engine::Worker::Task& task) const {
+    adapter_.worker.run_for(*session_, task);
+  }
+  /// As Worker::await_event().
+  void await_event(int channel_fd) const { adapter_.worker.await_event(channel_fd); }
+  /// Removes objects as a session ends: calls f(engine, object) on the engine's thread, a few in a
+  /// task, then end(object) on this thread. `take` returns the next object, or an empty one at the
+  /// end. Returns true if none is left, false if the turn is over. REQUIRES: the engine has the
+  /// session, or no object exists.
+  template <class Take, class F, class End>
+  bool remove_all(const Turn& turn, Take&& take, F&& f, End&& end) const {
+    std::vector<decltype(take())> some;
+    for (;;) {
+      some.clear();
+      while (some.size() < kPerTask && (some.empty() || some.back())) some.push_back(take());
+      if (!some.back()) some.pop_back();
+      if (some.empty()) return true;
+      for (std::size_t done = 0; done < some.size();)
+        on_engine([&](engine::Engine& engine) {
+          const Time end_of_task = now() + kTaskLength;
+          do f(engine, *some[done]);
+          while (++done < some.size() && now() < end_of_task);
+        });
+      for (auto& object : some) end(std::move(object));
+      if (turn.is_over()) return false;
+    }
+  }
+  template <class T, class F>
+  bool remove_all(const Turn& turn, HandleTable<T>& table, F&& f) const {
+    return remove_all(
+        turn, [&] { return table.remove_last(); }, f, [](std::unique_ptr<T>) {});
+  }
+
+ private:
+  /// Limits of a task of the engine: the objects that it removes, and the time after which it
+  /// leaves the others to the next task.
+  static constexpr std::size_t kPerTask = 16;
+  static constexpr Duration kTaskLength = std::chrono::microseconds(50);
+
+  Adapter& adapter_;
+  engine::Tenant& tenant_;
+  PeerSocket socket_;
+  PeerIdentity peer_;
+  engine::Session* session_ = nullptr;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,73 @@
+// State of sessions that share a device file (ibv_import_device): protection domains and regions. A
+// session that does not share has a file of its own. The control thread owns the files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "abi/control.hpp"
+#include "daemon/base/expected.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/pd_object.hpp"
+#include "daemon/tenant_memory/region.hpp"
+
+namespace softhca::control {
+
+struct MrObject {
+  configuration::Charge charge;
+  configuration::Charge bytes;
+  configuration::Charge extents;  ///< for the extents beyond the first
+  std::uint32_t key = 0;
+  PdUse pd;
+  /// The engine owns it until the control thread replaces or removes it. The region itself never
+  /// changes.
+  const memory::Region* region = nullptr;
+
+  /// Returns the remote key. 0: peers cannot reach the region.
+  std::uint32_t rkey() const { return region->is_null() ? 0 : key; }
+};
+
+/// The user of the processes that share a file. A token is valid only for the same user of the same
+/// tenant.
+struct FileUser {
+  TenantId tenant;
+  uid_t uid = 0;
+  auto operator<=>(const FileUser&) const = default;
+};
+
+struct DeviceFile {
+  HandleTable<PdObject> pds;
+  HandleTable<MrObject> mrs;
+  /// The token by which other sessions join; nothing: they may not yet.
+  std::optional<abi::ContextToken> token;
+};
+
+/// The files that may be shared.
+class DeviceFiles {
+ public:
+  /// Returns the token by which other sessions of the user join. Error: the kernel gave no random
+  /// bits.
+  Expected<abi::ContextToken> share(const std::shared_ptr<DeviceFile>& file, const FileUser& user);
+  /// Returns the user's file with this token. Null: no file has it.
+  std::shared_ptr<DeviceFile> find(const abi::ContextToken& token, const FileUser& user) const;
+  /// Drops a file when its last session ends.
+  void forget(const DeviceFile& file, const FileUser& user);
+
+ private:
+  struct Name {
+    FileUser user;
+    std::array<std::uint8_t, sizeof(abi::ContextToken)> token;
+    auto operator<=>(const Name&) const = default;
+  };
+  std::map<Name, std::weak_ptr<DeviceFile>> files_;
+};
+
+}  // namespace softhca::control

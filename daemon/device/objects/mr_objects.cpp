@@ -1,0 +1,321 @@
+#include "daemon/device/objects/mr_objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+namespace {
+
+// Relaxed ordering and the other optional flags (bits 20 and up) may be ignored by definition.
+constexpr std::uint32_t kOptionalAccess = 0x3ff00000;
+constexpr std::uint32_t kHugePages = 1 << 7;  // IBV_ACCESS_HUGETLB: makes no difference here
+constexpr std::uint32_t kKnownAccess =
+    memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic |
+    memory::kBindWindow | memory::kZeroBased | memory::kOnDemand | memory::kFlushGlobal;
+constexpr std::uint32_t kPermittedAccess = kKnownAccess | kOptionalAccess | kHugePages;
+// Values of enum ibv_rereg_mr_flags.
+constexpr std::uint32_t kChangeTranslation = 1 << 0;
+constexpr std::uint32_t kChangePd = 1 << 1;
+constexpr std::uint32_t kChangeAccess = 1 << 2;
+constexpr std::uint64_t kAllAddresses = ~std::uint64_t{0};  // length of a region of all addresses
+
+bool is_shared(const abi::MrExtent& extent) {
+  return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
+}
+
+/// Returns the bytes that a region counts as registered. A region of all addresses counts none, as
+/// its length does not tell how much is used.
+std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
+  const bool implicit = (spec.access & memory::kOnDemand) != 0 && spec.addr == 0 &&
+                        spec.length == kAllAddresses && spec.buffers.empty();
+  return implicit ? 0 : spec.length;
+}
+
+// Bytes mapped at a time: 2 ms if the process has filled all of them.
+constexpr std::uint64_t kMapped = 8 << 20;
+
+}  // namespace
+
+bool MemoryRegions::end(const Turn& turn) {
+  registration_.reset();
+  if (!pds_.leave_file()) return true;
+  std::vector<std::unique_ptr<memory::Region>> removed;  // this thread unmaps them
+  return context_.remove_all(
+      turn, [&] { return pds_.regions().remove_last(); },
+      [&](engine::Engine& engine, const MrObject& mr) { removed.push_back(remove(engine, mr)); },
+      [&](std::unique_ptr<MrObject>) { removed.clear(); });
+}
+
+/// Reads the extents of a request. Returns false if the request is malformed.
+template <class Head>
+bool MemoryRegions::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
+  if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
+  for (const abi::MrExtent& extent : extents.all)
+    extents.buffers.push_back(is_shared(extent) ? buffers_.acquire(extent.handle) : nullptr);
+  return true;
+}
+
+/// Adds extents to `spec`. Returns 0 or an errno value.
+int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
+  for (std::size_t i = 0; i < extents.all.size(); ++i) {
+    const abi::MrExtent& extent = extents.all[i];
+    const auto& buffer = extents.buffers[i];
+    memory::Extent out{.addr = extent.addr, .length = extent.length, .mapped = nullptr};
+    if (is_shared(extent)) {
+      if (buffer == nullptr) return ESTALE;
+      out.mapped = buffer->at(extent.offset, extent.length);
+      if (out.mapped == nullptr) return EINVAL;
+      spec.buffers.push_back(buffer);
+    } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
+      return EINVAL;
+    } else if (process_ == nullptr) {
+      return EOPNOTSUPP;
+    } else {
+      spec.process = process_;
+    }
+    spec.extents.push_back(out);
+  }
+  return 0;
+}
+
+/// Charges the extents as memory of queues. Returns false if too little is free.
+bool MemoryRegions::charge_extents(const Extents& extents, configuration::Charge& charge) const {
+  constexpr std::size_t kEach = sizeof(memory::Extent) + sizeof extents.buffers.front();
+  const std::size_t count = extents.all.size();
+  if (count <= 1) return true;
+  charge = context_.take(configuration::Kind::kQueueBytes, (count - 1) * kEach);
+  return static_cast<bool>(charge);
+}
+
+/// Maps some pages. Returns true if all pages that the process has filled are mapped.
+bool MemoryRegions::map_some(Registration& at) const {
+  for (std::uint64_t left = kMapped; at.extent < at.extents.all.size(); ++at.extent) {
+    const auto& buffer = at.extents.buffers[at.extent];
+    if (buffer == nullptr) continue;
+    if (!buffer->is_sealed()) return false;
+    const abi::MrExtent& extent = at.extents.all[at.extent];
+    const std::uint64_t length = std::min(left, extent.length - at.offset);
+    buffer->map_present(extent.offset + at.offset, length);
+    left -= length;
+    at.offset += length;
+    if (at.offset < extent.length) return false;
+    at.offset = 0;
+  }
+  return true;
+}
+
+std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MemoryRegions::to_seal() {
+  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> out;
+  if (!registration_) return out;
+  for (const auto& buffer : registration_->extents.buffers) {
+    if (buffer == nullptr || buffer->is_sealed()) continue;
+    auto [fd, account] = buffer->to_seal();
+    out.first.push_back(std::move(fd));
+    out.second.push_back(std::move(account));
+  }
+  return out;
+}
+
+/// Checks and charges a registration. Error codes are errno values.
+Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMrRequest& request,
+                                                           Extents extents) {
+  const auto refused = [](int error) { return Error{{}, error}; };
+  PdObject* pd = pds_.find(request.pd);
+  if (pd == nullptr) return refused(EINVAL);
+  if ((request.access & ~kPermittedAccess) != 0) return refused(EOPNOTSUPP);
+
+  memory::RegionSpec spec;
+  spec.tenant = context_.tenant().id;
+  spec.pd = pd->id;
+  spec.access = request.access & kKnownAccess;
+  spec.addr = request.addr;
+  spec.length = request.length;
+  spec.iova = (request.access & memory::kZeroBased) != 0 ? 0 : request.iova;
+  if (const int error = add(extents, spec)) return refused(error);
+  const std::uint64_t counted = registered_bytes(spec);
+  auto region = memory::Region::make(std::move(spec));
+  if (!region) return region.error();
+
+  auto mr = std::make_unique<MrObject>();
+  mr->pd = PdUse(*pd);
+  mr->charge = context_.take(configuration::Kind::kMemoryRegions);
+  if (!mr->charge) return refused(ENOMEM);
+  mr->bytes = context_.take(configuration::Kind::kRegisteredBytes, counted);
+  if (!mr->bytes || !charge_extents(extents, mr->extents)) return refused(ENOMEM);
+  return Registration{
+      .extents = std::move(extents), .region = std::move(*region), .mr = std::move(mr)};
+}
+
+/// Begins the registration, or continues it. Returns 0 with the whole registration in `done`,
+/// kUnfinished, or an errno value. `count`: number of extents in the request.
+template <class Request>
+int MemoryRegions::advance(const RequestBody& body, const Request& request, std::uint32_t count,
+                           Registration& done) {
+  if (!registration_) {
+    Extents extents;
+    if (!read_extents<Request>(body, count, extents)) return EINVAL;
+    auto begun = begin(request, std::move(extents));
+    if (!begun) return begun.error().code;
+    registration_ = std::move(*begun);
+  }
+  if (!map_some(*registration_)) return kUnfinished;
+  done = std::move(*registration_);
+  registration_.reset();
+  return 0;
+}
+
+int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
+  abi::RegisterMrRequest request;
+  if (!body.read(request, true)) return EINVAL;
+  Registration done;
+  if (const int error = advance(body, request, request.extents, done)) return error;
+  return install(std::move(done.region), std::move(done.mr), reply);
+}
+
+int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  PdObject* pd = pds_.find(request.handle);
+  if (pd == nullptr) return EINVAL;
+  auto mr = std::make_unique<MrObject>();
+  mr->pd = PdUse(*pd);
+  mr->charge = context_.take(configuration::Kind::kMemoryRegions);
+  if (!mr->charge) return ENOMEM;
+  return install(memory::Region::make_null(context_.tenant().id, pd->id), std::move(mr), reply);
+}
+
+/// Installs a region. Returns 0 with a reply, or an errno value. REQUIRES: `mr` has the domain and
+/// the charges.
+int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr,
+                           Reply& reply) {
+  int error = 0;
+  context_.on_engine([&](engine::Engine& engine) {
+    const auto inserted = engine.keys().insert(std::move(region));
+    if (inserted) {
+      mr->key = (*inserted)->key();
+      mr->region = *inserted;
+      context_.tenant().counters.memory_regions.add();
+      context_.tenant().counters.memory.registered_bytes.add(mr->bytes.amount());
+    } else {
+      error = inserted.error().code;
+    }
+  });
+  if (error != 0) return error;
+  const std::uint32_t lkey = mr->key;
+  const std::uint32_t rkey = mr->rkey();
+  reply.write(abi::RegisterMrReply{pds_.regions().add(std::move(mr)), lkey, rkey, 0});
+  return 0;
+}
+
+/// Applies the changes of `request` to a region. Returns 0 or an errno value.
+int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
+                               memory::RegionSpec& spec) const {
+  if ((request.flags & kChangeAccess) != 0) {
+    if ((request.region.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
+    spec.access = request.region.access & kKnownAccess;
+  }
+  if ((request.flags & kChangePd) != 0) {
+    const PdObject* pd = pds_.find(request.region.pd);
+    if (pd == nullptr) return EINVAL;
+    spec.pd = pd->id;
+  }
+  if ((request.flags & kChangeTranslation) == 0) return 0;
+  spec.addr = request.region.addr;
+  spec.length = request.region.length;
+  spec.iova = (spec.access & memory::kZeroBased) != 0 ? 0 : request.region.iova;
+  spec.extents.clear();
+  spec.buffers.clear();
+  spec.process = nullptr;  // another process may have registered it
+  return add(extents, spec);
+}
+
+Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::ReregisterMrRequest& request,
+                                                           Extents extents) {
+  const auto refused = [](int error) { return Error{{}, error}; };
+  MrObject* known = pds_.regions().find(request.handle);
+  constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
+  if (known == nullptr || known->region->is_null() || (request.flags & ~kKnown) != 0)
+    return refused(EINVAL);
+  const bool moves = (request.flags & kChangeTranslation) != 0;
+  if (!moves && !extents.all.empty()) return refused(EINVAL);
+
+  memory::RegionSpec spec = known->region->spec();
+  if (const int error = change_spec(request, extents, spec)) return refused(error);
+  const std::uint64_t counted = registered_bytes(spec);
+  auto region = memory::Region::make(std::move(spec));
+  if (!region) return region.error();
+  auto changed = std::make_unique<MrObject>();
+  if (counted != known->bytes.amount()) {
+    changed->bytes = context_.take(configuration::Kind::kRegisteredBytes, counted);
+    if (!changed->bytes) return refused(ENOMEM);
+  }
+  if (moves && !charge_extents(extents, changed->extents)) return refused(ENOMEM);
+  if ((request.flags & kChangePd) != 0) changed->pd = PdUse(*pds_.find(request.region.pd));
+  return Registration{.extents = std::move(extents),
+                      .region = std::move(*region),
+                      .mr = std::move(changed),
+                      .replaces = known->region->serial()};
+}
+
+int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
+  abi::ReregisterMrRequest request;
+  if (!body.read(request, true)) return EINVAL;
+  Registration done;
+  if (const int error = advance(body, request, request.region.extents, done)) return error;
+  MrObject* mr = pds_.regions().find(request.handle);
+  // Another process with the context may have changed the region first.
+  if (mr == nullptr || mr->region->serial() != done.replaces) return EBUSY;
+  std::unique_ptr<memory::Region> before;
+  const std::uint64_t counted = registered_bytes(done.region->spec());
+  mr->region = done.region.get();
+  context_.on_engine([&](engine::Engine& engine) {
+    before = engine.keys().replace(mr->key, std::move(done.region));
+    context_.tenant().counters.memory.registered_bytes.subtract(mr->bytes.amount());
+    context_.tenant().counters.memory.registered_bytes.add(counted);
+  });
+  if (done.mr->bytes) mr->bytes = std::move(done.mr->bytes);
+  if ((request.flags & kChangeTranslation) != 0) mr->extents = std::move(done.mr->extents);
+  if ((request.flags & kChangePd) != 0) mr->pd = std::move(done.mr->pd);
+  before.reset();
+  reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
+  return 0;
+}
+
+int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto mr = pds_.regions().remove(request.handle);
+  if (mr == nullptr) return EINVAL;
+  std::unique_ptr<memory::Region> region;
+  context_.on_engine([&](engine::Engine& engine) { region = remove(engine, *mr); });
+  region.reset();  // unmaps its memory here, not on the engine's thread
+  return 0;
+}
+
+/// Removes a region; runs on the engine's thread. The caller's thread unmaps the memory that only
+/// the region keeps mapped.
+std::unique_ptr<memory::Region> MemoryRegions::remove(engine::Engine& engine,
+                                                      const MrObject& mr) const {
+  engine::TenantCounters& counters = context_.tenant().counters;
+  counters.memory_regions.subtract();
+  counters.memory.registered_bytes.subtract(mr.bytes.amount());
+  return engine.keys().remove(mr.key);
+}
+
+int MemoryRegions::import_mr(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const MrObject* mr = pds_.regions().find(request.handle);
+  if (mr == nullptr) return EINVAL;
+  const memory::Region& region = *mr->region;
+  reply.write(abi::ImportMrReply{.length = region.length(),
+                                 .iova = region.iova(),
+                                 .lkey = mr->key,
+                                 .rkey = mr->rkey(),
+                                 .access = region.access(),
+                                 .reserved = 0});
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,37 @@
+// Memory windows of a session.
+#pragma once
+
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/pd_objects.hpp"
+
+namespace softhca::control {
+
+class MemoryWindows {
+ public:
+  MemoryWindows(const SessionContext& context, const ProtectionDomains& pds)
+      : context_(context), pds_(pds) {}
+  /// Removes all windows from the engine.
+  ~MemoryWindows() { end(Turn::endless()); }
+  MemoryWindows(const MemoryWindows&) = delete;
+  MemoryWindows& operator=(const MemoryWindows&) = delete;
+
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
+  bool end(const Turn& turn);
+
+  int alloc(const RequestBody& body, Reply& reply);
+  int dealloc(const RequestBody& body, Reply& reply);
+
+ private:
+  struct Window {
+    configuration::Charge charge;
+    std::uint32_t key = 0;  ///< the first key; its low 8 bits change
+    PdUse pd;
+  };
+
+  const SessionContext& context_;
+  const ProtectionDomains& pds_;
+  HandleTable<Window> windows_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,48 @@
+#include "daemon/device/objects/open_xrc_domains.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+int OpenXrcDomains::open(const RequestBody& body, Reply& reply) {
+  abi::OpenXrcDomainRequest request;
+  if (!body.read(request)) return EINVAL;
+  constexpr std::uint32_t kKnown = abi::kXrcOfFile | abi::kXrcCreate | abi::kXrcExclusive;
+  if ((request.flags & ~kKnown) != 0) return EINVAL;
+  auto open = std::make_unique<OpenXrcDomain>();
+  open->charge = context_.take(configuration::Kind::kProtectionDomains);
+  if (!open->charge) return ENOMEM;
+  if ((request.flags & abi::kXrcOfFile) == 0) {
+    open->domain = all_.make();
+  } else {
+    auto domain = all_.open({.tenant = context_.tenant().id,
+                             .user = context_.peer().uid,
+                             .device = request.device,
+                             .inode = request.inode},
+                            (request.flags & abi::kXrcCreate) != 0,
+                            (request.flags & abi::kXrcExclusive) != 0);
+    if (!domain) return domain.error().code;
+    open->domain = std::move(*domain);
+  }
+  reply.write(abi::HandleBody{open_.add(std::move(open)), 0});
+  return 0;
+}
+
+int OpenXrcDomains::close(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const OpenXrcDomain* open = open_.find(request.handle);
+  if (open == nullptr) return EINVAL;
+  if (open->users != 0) return EBUSY;
+  open_.remove(request.handle);
+  return 0;
+}
+
+bool OpenXrcDomains::end(const Turn& turn) {
+  while (open_.remove_last())
+    if (turn.is_over()) return false;
+  return true;
+}
+
+}  // namespace softhca::control

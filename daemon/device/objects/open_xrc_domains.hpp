@@ -1,0 +1,39 @@
+// Domains of extended reliable connected service (XRC) that a session has opened.
+#pragma once
+
+#include <memory>
+
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/xrc_domains.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
+
+namespace softhca::control {
+
+struct OpenXrcDomain {
+  configuration::Charge charge;
+  std::shared_ptr<XrcDomain> domain;
+  std::uint32_t users = 0;
+};
+
+class OpenXrcDomains {
+ public:
+  /// `all`: the domains of the adapter.
+  OpenXrcDomains(const SessionContext& context, XrcDomains& all) : context_(context), all_(all) {}
+
+  /// Returns an open domain. Null: unknown handle.
+  OpenXrcDomain* find(std::uint32_t handle) const { return open_.find(handle); }
+
+  int open(const RequestBody& body, Reply& reply);
+  int close(const RequestBody& body, Reply& reply);
+
+  /// As QueuePairs::end().
+  bool end(const Turn& turn);
+
+ private:
+  const SessionContext& context_;
+  XrcDomains& all_;
+  HandleTable<OpenXrcDomain> open_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,61 @@
+// A protection domain, and its use by objects.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <unordered_set>
+#include <utility>
+
+#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/tenant_memory/region.hpp"
+
+namespace softhca::control {
+
+/// Random numbers of the domains of one adapter. take() returns no number that is in use, and never
+/// 0, which stands for none.
+class PdNumbers {
+ public:
+  memory::PdId take() {
+    for (;;)
+      if (const std::uint32_t number = random_(); number != 0 && in_use_.insert(number).second)
+        return memory::PdId(number);
+  }
+  void give_back(memory::PdId id) { in_use_.erase(id.value); }
+
+ private:
+  std::random_device random_;
+  std::unordered_set<std::uint32_t> in_use_;
+};
+
+struct PdObject {
+  explicit PdObject(PdNumbers& all) : numbers(all), id(all.take()) {}
+  PdObject(const PdObject&) = delete;
+  PdObject& operator=(const PdObject&) = delete;
+  ~PdObject() { numbers.give_back(id); }
+
+  configuration::Charge charge;
+  PdNumbers& numbers;
+  memory::PdId id;
+  std::uint32_t users = 0;
+};
+
+/// Held by an object in the domain. The domain must outlive the object: it cannot be removed while
+/// this is held.
+class PdUse {
+ public:
+  PdUse() = default;
+  explicit PdUse(PdObject& pd) : pd_(&pd) { ++pd.users; }
+  PdUse(PdUse&& other) noexcept : pd_(std::exchange(other.pd_, nullptr)) {}
+  PdUse& operator=(PdUse&& other) noexcept {
+    std::swap(pd_, other.pd_);
+    return *this;
+  }
+  ~PdUse() {
+    if (pd_ != nullptr) --pd_->users;
+  }
+
+ private:
+  PdObject* pd_ = nullptr;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,71 @@
+#include "daemon/device/objects/pd_objects.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+int ProtectionDomains::alloc(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  auto pd = std::make_unique<PdObject>(shared_.pd_numbers);
+  pd->charge = context_.take(configuration::Kind::kProtectionDomains);
+  if (!pd->charge) return ENOMEM;
+  reply.write(abi::HandleBody{file_->pds.add(std::move(pd)), 0});
+  return 0;
+}
+
+int ProtectionDomains::dealloc(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const PdObject* pd = find(request.handle);
+  if (pd == nullptr) return EINVAL;
+  if (pd->users != 0) return EBUSY;
+  file_->pds.remove(request.handle);
+  return 0;
+}
+
+int ProtectionDomains::import(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  return find(request.handle) != nullptr ? 0 : EINVAL;
+}
+
+int ProtectionDomains::share_context(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  const auto token = shared_.device_files.share(file_, context_.user());
+  if (!token) return token.error().code;
+  reply.write(*token);
+  return 0;
+}
+
+/// The token alone is not enough: a process that got a descriptor of another user must not reach
+/// that user's memory.
+int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
+  abi::ContextToken token;
+  if (!body.read(token)) return EINVAL;
+  if (file_->pds.size() != 0 || file_->mrs.size() != 0) return EBUSY;
+  auto file = shared_.device_files.find(token, context_.user());
+  if (file == nullptr) return EACCES;
+  leave_file();
+  file_ = std::move(file);
+  return 0;
+}
+
+/// Drops the token of a file with the last session that has the file.
+bool ProtectionDomains::leave_file() {
+  const bool was_last = are_unshared();
+  if (was_last)
+    shared_.device_files.forget(*file_, context_.user());
+  else
+    file_ = std::make_shared<DeviceFile>();
+  return was_last;
+}
+
+bool ProtectionDomains::end(const Turn& turn) {
+  leave_file();
+  while (file_->pds.remove_last())
+    if (turn.is_over()) return false;
+  return true;
+}
+
+}  // namespace softhca::control

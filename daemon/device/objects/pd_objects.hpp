@@ -1,0 +1,48 @@
+// Protection domains of a session. They are in its device file. Sessions of one user may share the
+// file (ibv_import_device), and with it the domains and their regions.
+#pragma once
+
+#include <memory>
+
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/device_files.hpp"
+#include "daemon/device/objects/shared_objects.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
+
+namespace softhca::control {
+
+class ProtectionDomains {
+ public:
+  ProtectionDomains(const SessionContext& context, SharedObjects& shared)
+      : context_(context), shared_(shared) {}
+  ~ProtectionDomains() { end(Turn::endless()); }
+  ProtectionDomains(const ProtectionDomains&) = delete;
+  ProtectionDomains& operator=(const ProtectionDomains&) = delete;
+
+  /// Returns a domain. Null: unknown handle.
+  PdObject* find(std::uint32_t handle) const { return file_->pds.find(handle); }
+  std::uint32_t size() const { return file_->pds.size(); }
+  /// Returns the regions of the device file.
+  HandleTable<MrObject>& regions() const { return file_->mrs; }
+  /// True if no other session has the file.
+  bool are_unshared() const { return file_.use_count() == 1; }
+
+  /// Leaves the device file, as the session ends and uses no domain any longer. Returns true if no
+  /// other session has the file, or can get it. Returns false if the session has left it to others.
+  bool leave_file();
+  /// As QueuePairs::end(). REQUIRES: no object uses a domain that this session alone has.
+  bool end(const Turn& turn);
+
+  int alloc(const RequestBody& body, Reply& reply);
+  int dealloc(const RequestBody& body, Reply& reply);
+  int import(const RequestBody& body, Reply& reply);
+  int share_context(const RequestBody& body, Reply& reply);
+  int join_context(const RequestBody& body, Reply& reply);
+
+ private:
+  const SessionContext& context_;
+  SharedObjects& shared_;
+  std::shared_ptr<DeviceFile> file_ = std::make_shared<DeviceFile>();
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,36 @@
+// A queue pair of a process or, for an XRC target, of the processes that hold it open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/control.hpp"
+#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/device/objects/pd_object.hpp"
+#include "daemon/engine/state/objects.hpp"
+
+namespace softhca::control {
+
+/// Memory of one or two rings.
+struct Ring {
+  abi::RingLocation location{};
+  std::byte* base = nullptr;
+  configuration::Charge bytes;
+};
+
+struct QpObject {
+  configuration::Charge charge;
+  configuration::Charge reads;  ///< memory to keep the reads and atomics of its peer
+  PdUse pd;                     ///< an XRC target has none
+  engine::QueuePair engine;
+  abi::CreateQpRequest request{};
+  Ring ring;  ///< both rings; an XRC target has none
+  abi::QpAttributes attributes{};
+  std::uint32_t holders = 1;  ///< holds by processes that made or opened it
+  /// Turns for which the current request has waited for commands posted before it, and the time of
+  /// the first.
+  unsigned turns_waited = 0;
+  Time waits_since{};
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,266 @@
+#include "daemon/device/objects/qp_objects.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+namespace {
+
+using engine::QpState;
+using engine::QpType;
+
+// The time and the turns in which commands posted before a request have to be sent. The time
+// suffices for a connection's window to open several times. The turns make the engine poll where it
+// lacks the processor.
+constexpr Duration kTimeToSend = std::chrono::milliseconds(10);
+constexpr unsigned kTurnsToSend = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+bool has_own_receives(const abi::CreateQpRequest& request) {
+  return request.srq == abi::kNoHandle && request.receive_cq != abi::kNoHandle;
+}
+
+void raise_to_least(abi::CreateQpRequest& request) {
+  request.max_send_wr = std::max(request.max_send_wr, 1u);
+  request.max_send_sge = std::max(request.max_send_sge, 1u);
+  const bool own = has_own_receives(request);
+  request.max_receive_wr = own ? std::max(request.max_receive_wr, 1u) : 0;
+  request.max_receive_sge = own ? std::max(request.max_receive_sge, 1u) : 0;
+}
+
+}  // namespace
+
+bool QueuePairs::end(const Turn& turn) {
+  return context_.remove_all(
+      turn, [&] { return take_ending(); },
+      [&](engine::Engine& engine, const Ending& ending) {
+        if (ending.is_last)
+          engine.queue_pairs().remove(ending.qp->engine);
+        else
+          engine.queue_pairs().unshare(ending.qp->engine, ending.holder);
+      },
+      [](std::unique_ptr<Ending>) {});
+}
+
+/// Takes a queue pair that the session has to release. Null: none is left.
+std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
+  auto ending = std::make_unique<Ending>();
+  std::uint32_t domain = abi::kNoHandle;
+  if (const auto made = qps_.begin(); made != qps_.end()) {
+    ending->qp = std::move(made->second);
+    ending->holder.user_handle = ending->qp->request.user_handle;
+    if (!ending->qp->engine.sends()) domain = ending->qp->request.xrc_domain;
+    qps_.erase(made);
+  } else if (const auto opened = opened_.remove_last()) {
+    ending->qp = opened->qp;
+    ending->charge = std::move(opened->charge);
+    ending->holder.user_handle = opened->user_handle;
+    domain = opened->xrc_domain;
+    opened_by_number_.erase(ending->qp->engine.qpn.value);
+  } else {
+    return nullptr;
+  }
+  ending->holder.session = &context_.engine_session();
+  ending->is_last = let_go(*ending->qp, domain);
+  return ending;
+}
+
+/// Releases a queue pair. Returns true if no other process holds it; a target can then no longer be
+/// opened. `domain`: of the target, else none.
+bool QueuePairs::let_go(QpObject& qp, std::uint32_t domain) {
+  if (--qp.holders != 0) return false;
+  if (const OpenXrcDomain* open = domains_.find(domain))
+    open->domain->targets.erase(qp.engine.qpn.value);
+  return true;
+}
+
+int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
+  const configuration::DeviceConfig& device = context_.device();
+  const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
+  const bool initiator = is(QpType::kXrcSend);
+  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd) && !initiator) return EOPNOTSUPP;
+  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr) return EINVAL;
+  if (initiator ? request.receive_cq != abi::kNoHandle || request.srq != abi::kNoHandle
+                : cqs_.find(request.receive_cq) == nullptr)
+    return EINVAL;
+  if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
+  if (request.max_send_wr > device.max_qp_wr || request.max_receive_wr > device.max_qp_wr ||
+      request.max_send_sge > device.kMaxSge || request.max_receive_sge > device.kMaxSge ||
+      request.max_inline > device.kMaxInline)
+    return EINVAL;
+  return 0;
+}
+
+/// The sizes of the queues for a request.
+struct QueuePairs::Sizes {
+  explicit Sizes(const abi::CreateQpRequest& request);
+
+  std::uint32_t send_entries;
+  std::uint32_t send_stride;
+  std::size_t send_bytes;
+  bool own_receives;  ///< it has a receive queue, and not an SRQ
+  std::uint32_t receive_entries;
+  std::size_t receive_bytes;
+};
+
+QueuePairs::Sizes::Sizes(const abi::CreateQpRequest& request)
+    : send_entries(std::bit_ceil(request.max_send_wr)),
+      send_stride(abi::send_stride(request.max_send_sge, request.max_inline)),
+      send_bytes(aligned(shm::SendRing::bytes_for(send_entries, send_stride))),
+      own_receives(has_own_receives(request)),
+      receive_entries(own_receives ? std::bit_ceil(request.max_receive_wr) : 0),
+      receive_bytes(own_receives ? aligned(shm::ReceiveRing::bytes_for(receive_entries,
+                                                                       request.max_receive_sge))
+                                 : 0) {}
+
+int QueuePairs::create(const RequestBody& body, Reply& reply) {
+  abi::CreateQpRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.type == static_cast<std::uint32_t>(QpType::kXrcReceive))
+    return create_xrc_target(request, reply);
+  if (const int error = check_create(request)) return error;
+  raise_to_least(request);
+  const Sizes sizes(request);
+
+  configuration::Charge charge = context_.take(configuration::Kind::kQueuePairs);
+  if (!charge) return ENOMEM;
+  Ring ring;
+  std::uint32_t new_segment = 0;
+  if (const int error =
+          rings_.allocate(sizes.send_bytes + sizes.receive_bytes, reply, ring, new_segment))
+    return error;
+  auto qp = std::make_shared<QpObject>();
+  qp->charge = std::move(charge);
+  qp->ring = std::move(ring);
+  qp->request = request;
+  fill(*qp, sizes);
+
+  bool installed = false;
+  context_.on_engine(
+      [&](engine::Engine& engine) { installed = engine.queue_pairs().install(qp->engine); });
+  if (!installed) {
+    rings_.release(qp->ring);
+    return ENOMEM;
+  }
+  use(request, 1);
+  abi::CreateQpReply out = reply_of(*qp, sizes);
+  out.new_segment = new_segment;
+  reply.write(out);
+  qps_.emplace(out.qpn, std::move(qp));
+  return 0;
+}
+
+void QueuePairs::fill(QpObject& qp, const Sizes& sizes) const {
+  const abi::CreateQpRequest& request = qp.request;
+  engine::QueuePair& e = qp.engine;
+  e.type = static_cast<QpType>(request.type);
+  e.session = &context_.engine_session();
+  e.tenant = &context_.tenant();
+  e.user_handle = request.user_handle;
+  PdObject& pd = *pds_.find(request.pd);
+  qp.pd = PdUse(pd);
+  e.pd = pd.id;
+  e.signal_all = request.signal_all != 0;
+  e.sq.ring = shm::SendRing(qp.ring.base, sizes.send_entries, sizes.send_stride);
+  if (sizes.own_receives) {
+    e.rq.ring = shm::ReceiveRing(qp.ring.base + sizes.send_bytes, sizes.receive_entries,
+                                 request.max_receive_sge);
+  } else if (request.srq != abi::kNoHandle) {
+    e.srq = &srqs_.find(request.srq)->engine;
+  }
+  e.sq.cq = &cqs_.find(request.send_cq)->engine;
+  if (request.receive_cq != abi::kNoHandle) e.rq.cq = &cqs_.find(request.receive_cq)->engine;
+  e.rc.mtu = context_.path_mtu();
+}
+
+abi::CreateQpReply QueuePairs::reply_of(const QpObject& qp, const Sizes& sizes) const {
+  const abi::CreateQpRequest& request = qp.request;
+  abi::CreateQpReply out{};
+  out.qpn = qp.engine.qpn.value;
+  out.send_entries = sizes.send_entries;
+  out.receive_entries = sizes.receive_entries;
+  out.max_send_wr = request.max_send_wr;
+  out.max_receive_wr = request.max_receive_wr;
+  out.max_send_sge = request.max_send_sge;
+  out.max_receive_sge = request.max_receive_sge;
+  // A slot with room for buffer entries has it for inline data. Programs rely on that without
+  // requesting it.
+  const std::uint32_t room = request.max_send_sge * std::uint32_t{sizeof(abi::ScatterGather)};
+  out.max_inline = std::max(request.max_inline, std::min(room, context_.device().kMaxInline));
+  out.send_ring = out.receive_ring = qp.ring.location;
+  out.send_ring.bytes = static_cast<std::uint32_t>(sizes.send_bytes);
+  out.receive_ring.offset += sizes.send_bytes;
+  out.receive_ring.bytes = static_cast<std::uint32_t>(sizes.receive_bytes);
+  return out;
+}
+
+/// Adds `one` to the users of the queues that a queue pair uses; -1 when it ends.
+void QueuePairs::use(const abi::CreateQpRequest& request, std::uint32_t one) {
+  cqs_.find(request.send_cq)->users += one;
+  if (CqObject* cq = cqs_.find(request.receive_cq)) cq->users += one;
+  if (SrqObject* srq = srqs_.find(request.srq)) srq->users += one;
+}
+
+QpObject* QueuePairs::find(std::uint32_t qpn) const {
+  if (const auto found = qps_.find(qpn); found != qps_.end()) return found->second.get();
+  const auto opened = opened_by_number_.find(qpn);
+  return opened == opened_by_number_.end() ? nullptr : opened->second.qp;
+}
+
+int QueuePairs::query(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const QpObject* found = find(request.handle);
+  if (found == nullptr) return EINVAL;
+  const QpObject& qp = *found;
+  abi::QueryQpReply out{qp.attributes};
+  context_.on_engine([&](engine::Engine&) {
+    const engine::QueuePair& e = qp.engine;
+    out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(e.state);
+    out.attributes.sq_draining = e.state == QpState::kSqd && e.sq.started != 0;
+  });
+  reply.write(out);
+  return 0;
+}
+
+/// The control thread, which all tenants share, serves the request. Each turn is a task of the
+/// engine, and the engine polls between two turns.
+bool QueuePairs::has_sent(engine::Engine& engine, QpObject& qp, std::uint32_t send_sequence) {
+  const Time now = engine.clock().now;
+  if (qp.turns_waited++ == 0) {
+    engine.ingress().announce(qp.engine, send_sequence);
+    qp.waits_since = now;
+  }
+  const bool may_wait = qp.turns_waited < kTurnsToSend || now - qp.waits_since < kTimeToSend;
+  if (may_wait && !engine.queue_pairs().has_sent(qp.engine, send_sequence)) return false;
+  qp.turns_waited = 0;
+  return true;
+}
+
+int QueuePairs::destroy(const RequestBody& body, Reply&) {
+  abi::DestroyQpRequest request;
+  if (!body.read(request)) return EINVAL;
+  const auto found = qps_.find(request.qpn);
+  if (found == qps_.end()) return EINVAL;
+  if (!found->second->engine.groups.empty()) return EBUSY;  // only tasks of this thread change it
+  bool sent = true;
+  context_.on_engine([&](engine::Engine& engine) {
+    sent = has_sent(engine, *found->second, request.send_sequence);
+  });
+  if (!sent) return kUnfinished;
+  const auto qp = std::move(found->second);
+  qps_.erase(found);
+  if (!qp->engine.sends()) {
+    release(qp, qp->request.user_handle, qp->request.xrc_domain);
+    return 0;
+  }
+  context_.on_engine([&](engine::Engine& engine) { engine.queue_pairs().remove(qp->engine); });
+  use(qp->request, std::uint32_t(-1));
+  rings_.release(qp->ring);
+  return 0;
+}
+
+}  // namespace softhca::control

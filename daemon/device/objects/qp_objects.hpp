@@ -1,0 +1,123 @@
+// Queue pairs of a session: those that it has made, and XRC targets that it has opened.
+//
+// The files: queue_pairs.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,
+// multicast.cpp.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "daemon/device/objects/ah_objects.hpp"
+#include "daemon/device/objects/cq_objects.hpp"
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/open_xrc_domains.hpp"
+#include "daemon/device/objects/pd_objects.hpp"
+#include "daemon/device/objects/qp_object.hpp"
+#include "daemon/device/objects/ring_memory.hpp"
+#include "daemon/device/objects/srq_objects.hpp"
+
+namespace softhca::control {
+
+class QueuePairs {
+ public:
+  QueuePairs(const SessionContext& context, RingMemory& rings, const ProtectionDomains& pds,
+             const CompletionQueues& cqs, const SharedReceiveQueues& srqs, OpenXrcDomains& domains)
+      : context_(context), rings_(rings), pds_(pds), cqs_(cqs), srqs_(srqs), domains_(domains) {}
+  /// Removes all queue pairs from the engine, except targets that other sessions hold.
+  ~QueuePairs() { end(Turn::endless()); }
+  QueuePairs(const QueuePairs&) = delete;
+  QueuePairs& operator=(const QueuePairs&) = delete;
+
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
+  bool end(const Turn& turn);
+
+  /// Returns the number of queue pairs that the session has made.
+  std::size_t size() const { return qps_.size(); }
+  /// Calls f(const engine::QueuePair&) for each. Only the engine's thread may read the members that
+  /// change.
+  template <class F>
+  void for_each(F&& f) const {
+    for (const auto& [qpn, qp] : qps_) f(qp->engine);
+    // The process that made it has gone.
+    opened_.for_each([&](std::uint32_t, const OpenedQp& opened) {
+      const engine::QueuePair& qp = opened.qp->engine;
+      if (qp.session == &context_.engine_session() && qp.user_handle == opened.user_handle) f(qp);
+    });
+  }
+
+  // queue_pairs.cpp
+  int create(const RequestBody& body, Reply& reply);
+  // destroy() and modify() return kUnfinished while commands posted before the request are still to
+  // be sent.
+  int query(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+  // modify_qp.cpp
+  int modify(const RequestBody& body, Reply& reply);
+
+  // xrc_targets.cpp
+  int open(const RequestBody& body, Reply& reply);
+  int close(const RequestBody& body, Reply& reply);
+
+  // multicast.cpp
+  int attach_multicast(const RequestBody& body, Reply& reply);
+  int detach_multicast(const RequestBody& body, Reply& reply);
+
+ private:
+  struct OpenedQp {
+    configuration::Charge charge;
+    std::shared_ptr<QpObject> qp;
+    std::uint64_t user_handle = 0;
+    std::uint32_t xrc_domain = 0;
+  };
+  struct Opened {
+    QpObject* qp = nullptr;
+    std::uint32_t times = 0;
+  };
+  struct Ending {
+    configuration::Charge charge;
+    std::shared_ptr<QpObject> qp;
+    engine::QpHolder holder;
+    bool is_last = false;
+  };
+  struct Sizes;
+  using Membership = bool (engine::Multicast::*)(engine::QueuePair&, const Gid&);
+
+  /// Returns a queue pair that this process made or opened. Null: neither.
+  QpObject* find(std::uint32_t qpn) const;
+  int check_create(const abi::CreateQpRequest& request) const;
+  /// Sets everything but the charge and the memory. REQUIRES: the request was checked.
+  void fill(QpObject& qp, const Sizes& sizes) const;
+  void use(const abi::CreateQpRequest& request, std::uint32_t one);
+  abi::CreateQpReply reply_of(const QpObject& qp, const Sizes& sizes) const;
+
+  /// True if a request that ends sending may be executed. The commands that the program posted
+  /// before it, numbered before `send_sequence`, are sent, or have had their time. Runs on the
+  /// engine's thread.
+  static bool has_sent(engine::Engine& engine, QpObject& qp, std::uint32_t send_sequence);
+  int check_values(const QpObject& qp, const abi::QpAttributes& a) const;
+
+  int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
+  void release(const std::shared_ptr<QpObject>& qp, std::uint64_t user_handle,
+               std::uint32_t domain);
+  std::unique_ptr<Ending> take_ending();
+  bool let_go(QpObject& qp, std::uint32_t domain);
+
+  /// Returns EINVAL if the queue pair is not a UD queue pair of this process, or the address not a
+  /// group. Returns `refusal` if the engine refuses.
+  int change_membership(const RequestBody& body, Membership change, int refusal);
+
+  const SessionContext& context_;
+  RingMemory& rings_;
+  const ProtectionDomains& pds_;
+  const CompletionQueues& cqs_;
+  const SharedReceiveQueues& srqs_;
+  OpenXrcDomains& domains_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<QpObject>> qps_;  ///< by number
+  HandleTable<OpenedQp> opened_;
+  /// Targets that the session has opened.
+  std::unordered_map<std::uint32_t, Opened> opened_by_number_;
+};
+
+}  // namespace softhca::control

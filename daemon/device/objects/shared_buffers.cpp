@@ -1,0 +1,94 @@
+#include "daemon/device/objects/shared_buffers.hpp"
+
+#include <cerrno>
+
+namespace softhca::control {
+namespace {
+
+constexpr std::size_t kSharedBudget = std::size_t{1} << 40;  // per process
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kSpare = 16;  // shared memory leaves this part of the mappings free
+
+}  // namespace
+
+SharedBuffers::SharedBuffers(const SessionContext& context, SharedNames& names)
+    : context_(context),
+      names_(names),
+      buffers_(kSharedBudget, context.unmap(), context.lock_memory()) {}
+
+bool SharedBuffers::end(const Turn& turn) {
+  to_name_ = nullptr;
+  while (buffers_.free_any())
+    if (turn.is_over()) return false;
+  return true;
+}
+
+int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
+  abi::AllocSharedRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxBytes)
+    return EINVAL;
+  if (!context_.may_map()) return kNoRoomYet;
+  struct Account {
+    configuration::Charge bytes;
+    configuration::Charge mapping;
+  };
+  const auto account = std::make_shared<Account>();
+  account->bytes = context_.take(configuration::Kind::kSharedBytes, request.bytes);
+  if (!account->bytes) return ENOMEM;
+  // Shared memory leaves some mappings free: queues and sessions cannot do without them.
+  account->mapping = context_.take(
+      configuration::Kind::kMappings, 1,
+      context_.tenant().control.accounts.limit(configuration::Kind::kMappings) / kSpare);
+  if (!account->mapping) return ENOMEM;
+  // The daemon's descriptor stays open until the first region seals the memory.
+  const auto descriptor =
+      std::make_shared<configuration::Charge>(context_.take(configuration::Kind::kDescriptors));
+  if (!*descriptor) return ENOMEM;
+  const auto created = buffers_.create(request.bytes, account, descriptor);
+  if (!created) return created.error().code;
+  reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
+  reply.attach(created->fd);
+  return 0;
+}
+
+int SharedBuffers::free(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  return buffers_.free(request.handle) ? 0 : EINVAL;
+}
+
+/// Names a buffer once it is sealed. So a session that joins the buffer need not wait for another
+/// session's seal.
+int SharedBuffers::name(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  auto buffer = buffers_.find(request.handle);
+  if (buffer == nullptr) return ESTALE;
+  if (!buffer->is_sealed()) {
+    to_name_ = std::move(buffer);
+    return kUnfinished;
+  }
+  const auto token = names_.name(buffer, context_.user());
+  if (!token) return token.error().code;
+  reply.write(*token);
+  return 0;
+}
+
+std::pair<UniqueFd, std::shared_ptr<void>> SharedBuffers::to_seal() {
+  const auto buffer = std::exchange(to_name_, nullptr);
+  if (buffer == nullptr) return {};
+  return buffer->to_seal();
+}
+
+/// The token alone is not enough, as for a context.
+int SharedBuffers::join(const RequestBody& body, Reply& reply) {
+  abi::SharedToken token;
+  if (!body.read(token)) return EINVAL;
+  const auto buffer = names_.find(token, context_.user());
+  if (buffer == nullptr) return EACCES;
+  reply.write(abi::HandleBody{buffers_.join(buffer), 0});
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,49 @@
+// Memory that the daemon makes for a process to share. Regions in such a buffer are registered in
+// place.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/shared_names.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
+#include "daemon/tenant_memory/shared_buffer.hpp"
+
+namespace softhca::control {
+
+class SharedBuffers {
+ public:
+  SharedBuffers(const SessionContext& context, SharedNames& names);
+
+  /// As QueuePairs::end().
+  bool end(const Turn& turn);
+
+  int alloc(const RequestBody& body, Reply& reply);
+  int free(const RequestBody& body, Reply& reply);
+  /// Returns kUnfinished until the descriptor of to_seal() is sealed. The caller then repeats the
+  /// same request.
+  int name(const RequestBody& body, Reply& reply);
+  int join(const RequestBody& body, Reply& reply);
+  /// As MemoryRegions::to_seal(), for the buffer to be named. Empty descriptor: none.
+  std::pair<UniqueFd, std::shared_ptr<void>> to_seal();
+
+  /// Returns a buffer. Null: unknown handle.
+  std::shared_ptr<memory::SharedBuffer> acquire(std::uint32_t handle) {
+    return buffers_.acquire(handle);
+  }
+
+  // Bytes and number of the buffers without regions.
+  std::uint64_t idle_bytes() const { return buffers_.idle_bytes(); }
+  std::uint64_t idle_count() const { return buffers_.idle_count(); }
+  void give_up_oldest() { buffers_.give_up_oldest(); }
+
+ private:
+  const SessionContext& context_;
+  SharedNames& names_;
+  std::shared_ptr<memory::SharedBuffer> to_name_;  ///< to be named when it is sealed
+  memory::SharedBufferPool buffers_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,237 @@
+#include "daemon/device/objects/srq_objects.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+bool SharedReceiveQueues::end(const Turn& turn) {
+  constexpr std::uint32_t kAtOnce = 64;
+  while (of_xrc_ != 0 && next_retired_ < srqs_.slots()) {
+    context_.on_engine([&](engine::Engine& engine) {
+      for (const std::uint32_t end = std::min(next_retired_ + kAtOnce, srqs_.slots());
+           next_retired_ < end; ++next_retired_) {
+        SrqObject* const srq = srqs_.find(next_retired_);
+        if (srq != nullptr && srq->xrc_domain != abi::kNoHandle)
+          engine.receive_queues().retire(srq->engine);
+      }
+    });
+    // A destroy that the end interrupted has searched targets for its own queue only.
+    if (next_retired_ >= srqs_.slots()) next_slot_ = 0;
+    if (turn.is_over()) return false;
+  }
+  while (of_xrc_ != 0) {
+    if (drop_retired()) of_xrc_ = 0;
+    if (turn.is_over()) return false;
+  }
+  return context_.remove_all(turn, srqs_, [](engine::Engine& engine, SrqObject& srq) {
+    engine.receive_queues().remove(srq.engine);
+  });
+}
+
+/// Removes retired queues from targets. Returns true if no target has retired queues of the
+/// session.
+bool SharedReceiveQueues::drop_retired() {
+  bool all = false;
+  context_.on_engine([&](engine::Engine& engine) {
+    all = engine.receive_queues().drop_retired(context_.engine_session(), next_slot_);
+  });
+  if (all) next_slot_ = 0;
+  return all;
+}
+
+int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) const {
+  const configuration::DeviceConfig& device = context_.device();
+  const abi::CreateSrqRequest& plain = request.srq;
+  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.kMaxSrqWr ||
+      plain.max_sge > device.kMaxSge || plain.limit > plain.max_wr)
+    return EINVAL;
+  if (request.xrc_domain == abi::kNoHandle) return 0;
+  const bool known =
+      domains_.find(request.xrc_domain) != nullptr && cqs_.find(request.cq) != nullptr;
+  return known ? 0 : EINVAL;
+}
+
+int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
+  abi::CreateXrcSrqRequest whole{.srq = {}, .xrc_domain = abi::kNoHandle, .cq = abi::kNoHandle};
+  if (body.read(whole)) {
+    if (whole.xrc_domain == abi::kNoHandle) return EINVAL;
+  } else if (!body.read(whole.srq)) {
+    return EINVAL;
+  }
+  if (const int error = check_create(whole)) return error;
+  const abi::CreateSrqRequest& request = whole.srq;
+  PdObject* pd = pds_.find(request.pd);
+
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  const std::uint32_t max_sge = request.max_sge == 0 ? 1 : request.max_sge;
+  const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, max_sge);
+  const bool is_used_at_once = whole.xrc_domain != abi::kNoHandle;
+  if (is_used_at_once && !rings_.has_sealed_room(bytes))
+    return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
+
+  auto srq = std::make_unique<SrqObject>();
+  srq->charge = context_.take(configuration::Kind::kSharedReceiveQueues);
+  if (!srq->charge) return ENOMEM;
+  srq->max_sge = max_sge;
+  srq->accounts =
+      context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
+  if (!srq->accounts) return ENOMEM;
+  abi::CreateSrqReply out{};
+  if (const int error = rings_.allocate(bytes, reply, srq->ring, out.new_segment)) return error;
+  srq->pd = PdUse(*pd);
+  srq->max_wr = request.max_wr;
+  srq->engine.session = &context_.engine_session();
+  srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
+  srq->engine.user_handle = request.user_handle;
+  srq->engine.pd = pd->id;
+  srq->engine.level.arm(request.limit);
+  srq->xrc_domain = whole.xrc_domain;
+  srq->cq = whole.cq;
+  if (OpenXrcDomain* open = domains_.find(whole.xrc_domain)) {
+    srq->engine.xrc_domain = open->domain->id;
+    srq->engine.cq = &cqs_.find(whole.cq)->engine;
+    ++open->users;
+    ++cqs_.find(whole.cq)->users;
+    ++of_xrc_;
+  }
+  const engine::Tenant& tenant = context_.tenant();
+  if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
+    srq->engine.provisioner = make_provisioner(entries);
+  context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
+  out.entries = entries;
+  out.max_wr = srq->max_wr;
+  out.max_sge = srq->max_sge;
+  out.ring = srq->ring.location;
+  out.number = srq->engine.number;
+  out.handle = srqs_.add(std::move(srq));
+  reply.write(out);
+  return 0;
+}
+
+int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
+  abi::ModifySrqRequest request;
+  if (!body.read(request)) return EINVAL;
+  SrqObject* srq = srqs_.find(request.handle);
+  if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
+  context_.on_engine([&](engine::Engine& engine) {
+    engine.receive_queues().set_limit(srq->engine, request.limit);
+  });
+  return 0;
+}
+
+/// Makes a provisioner on this thread, so that the engine need not allocate.
+std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
+    std::uint32_t entries) const {
+  engine::Tenant& tenant = context_.tenant();
+  return std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
+                                                tenant.counters.receive);
+}
+
+/// Checks a resize. `ring`: set to the ring as the engine sees it now.
+int SharedReceiveQueues::check_resize(SrqObject& srq, const abi::ResizeSrqRequest& request,
+                                      shm::ReceiveRing& ring) const {
+  if (request.max_wr == 0 || request.max_wr > context_.device().kMaxSrqWr) return EINVAL;
+  bool fits = false;
+  context_.on_engine([&](engine::Engine&) {
+    const std::uint32_t limit = request.sets_limit != 0 ? request.limit : srq.engine.level.armed();
+    const auto available = srq.engine.ring.available();
+    fits =
+        !srq.engine.failed && limit <= request.max_wr && available && *available <= request.max_wr;
+    ring = srq.engine.ring;
+  });
+  return fits ? 0 : EINVAL;
+}
+
+/// Moves a queue to another ring. Copies the work requests on this thread, while the engine
+/// continues with the old ring.
+int SharedReceiveQueues::move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from,
+                              Reply& reply, abi::CreateSrqReply& out) {
+  configuration::Charge accounts =
+      context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
+  if (!accounts) return ENOMEM;
+  Ring ring;
+  const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq.max_sge);
+  if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
+  const shm::ReceiveRing copy = from.copy_to(ring.base, entries);
+  const engine::Tenant& tenant = context_.tenant();
+  std::unique_ptr<receive::Provisioner> provisioner;
+  if (srq.engine.provisioner || accounts_wanted(tenant.receive_policy, tenant.receive_rules))
+    provisioner = make_provisioner(entries);
+  context_.on_engine([&](engine::Engine& engine) {
+    provisioner = engine.receive_queues().resize(srq.engine, copy, std::move(provisioner));
+  });
+  rings_.release(srq.ring);
+  srq.ring = std::move(ring);
+  srq.accounts = std::move(accounts);
+  return 0;
+}
+
+int SharedReceiveQueues::resize(const RequestBody& body, Reply& reply) {
+  abi::ResizeSrqRequest request;
+  if (!body.read(request)) return EINVAL;
+  SrqObject* srq = srqs_.find(request.handle);
+  if (srq == nullptr) return EINVAL;
+  shm::ReceiveRing ring;
+  if (const int error = check_resize(*srq, request, ring)) return error;
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  abi::CreateSrqReply out{};
+  if (entries != ring.entries()) {
+    const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
+    if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
+    if (const int error = move(*srq, entries, ring, reply, out)) return error;
+  }
+  srq->max_wr = request.max_wr;
+  if (request.sets_limit != 0)
+    context_.on_engine([&](engine::Engine& engine) {
+      engine.receive_queues().set_limit(srq->engine, request.limit);
+    });
+  out.handle = request.handle;
+  out.entries = entries;
+  out.max_wr = srq->max_wr;
+  out.max_sge = srq->max_sge;
+  out.ring = srq->ring.location;
+  out.number = srq->engine.number;
+  reply.write(out);
+  return 0;
+}
+
+int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const SrqObject* srq = srqs_.find(request.handle);
+  if (srq == nullptr) return EINVAL;
+  abi::QuerySrqReply out{.max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
+  context_.on_engine([&](engine::Engine&) { out.limit = srq->engine.level.armed(); });
+  reply.write(out);
+  return 0;
+}
+
+/// Destroys a queue. Returns kUnfinished while a queue of XRC is being removed from targets, which
+/// may be many.
+int SharedReceiveQueues::destroy(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  SrqObject* const found = srqs_.find(request.handle);
+  if (found == nullptr) return EINVAL;
+  if (found->users != 0) return EBUSY;
+  if (found->xrc_domain != abi::kNoHandle) {
+    if (!found->engine.retired)
+      context_.on_engine(
+          [&](engine::Engine& engine) { engine.receive_queues().retire(found->engine); });
+    if (!drop_retired()) return kUnfinished;
+  }
+  const auto srq = srqs_.remove(request.handle);
+  context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().remove(srq->engine); });
+  if (srq->xrc_domain != abi::kNoHandle) {
+    --of_xrc_;
+    --domains_.find(srq->xrc_domain)->users;
+    --cqs_.find(srq->cq)->users;
+  }
+  rings_.release(srq->ring);
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,79 @@
+// Shared receive queues of a session.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/device/objects/cq_objects.hpp"
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/device/objects/open_xrc_domains.hpp"
+#include "daemon/device/objects/pd_objects.hpp"
+#include "daemon/device/objects/ring_memory.hpp"
+
+namespace softhca::control {
+
+struct SrqObject {
+  configuration::Charge charge;
+  configuration::Charge accounts;  ///< memory of its provisioner, which a reload may add
+  engine::SharedReceiveQueue engine;
+  Ring ring;
+  PdUse pd;
+  std::uint32_t xrc_domain = abi::kNoHandle;
+  std::uint32_t cq = abi::kNoHandle;  ///< with a domain of XRC
+  std::uint32_t max_wr = 0;
+  std::uint32_t max_sge = 0;
+  std::uint32_t users = 0;
+};
+
+class SharedReceiveQueues {
+ public:
+  SharedReceiveQueues(const SessionContext& context, RingMemory& rings,
+                      const ProtectionDomains& pds, const CompletionQueues& cqs,
+                      const OpenXrcDomains& domains)
+      : context_(context), rings_(rings), pds_(pds), cqs_(cqs), domains_(domains) {}
+  /// Removes all queues from the engine. Destroy it before the completion queues: XRC queues
+  /// complete to one, on behalf of targets that others hold.
+  ~SharedReceiveQueues() { end(Turn::endless()); }
+  SharedReceiveQueues(const SharedReceiveQueues&) = delete;
+  SharedReceiveQueues& operator=(const SharedReceiveQueues&) = delete;
+
+  /// Continues the end of the session. Returns true if none is left, false if the turn is over.
+  bool end(const Turn& turn);
+
+  /// Returns a queue. Null: unknown handle.
+  SrqObject* find(std::uint32_t handle) const { return srqs_.find(handle); }
+  std::uint32_t size() const { return srqs_.size(); }
+  /// Calls f(handle, srq) for each.
+  template <class F>
+  void for_each(F&& f) const {
+    srqs_.for_each(f);
+  }
+
+  int create(const RequestBody& body, Reply& reply);
+  int modify(const RequestBody& body, Reply& reply);
+  int resize(const RequestBody& body, Reply& reply);
+  int query(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+ private:
+  bool drop_retired();
+  int check_create(const abi::CreateXrcSrqRequest& request) const;
+  int check_resize(SrqObject& srq, const abi::ResizeSrqRequest& request,
+                   shm::ReceiveRing& ring) const;
+  std::unique_ptr<receive::Provisioner> make_provisioner(std::uint32_t entries) const;
+  int move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from, Reply& reply,
+           abi::CreateSrqReply& out);
+
+  const SessionContext& context_;
+  RingMemory& rings_;
+  const ProtectionDomains& pds_;
+  const CompletionQueues& cqs_;
+  const OpenXrcDomains& domains_;
+  HandleTable<SrqObject> srqs_;
+  std::size_t of_xrc_ = 0;          ///< queues with a domain of XRC
+  std::uint32_t next_retired_ = 0;  ///< as the session ends: the first handle that is not retired
+  std::uint32_t next_slot_ = 0;     ///< next slot of queue pairs to search for retired queues
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,92 @@
+// Targets of extended reliable connected service (XRC), which processes may share.
+#include <cerrno>
+#include <utility>
+
+#include "daemon/device/objects/qp_objects.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Holds on one target, by all processes. The engine notifies each holder of its events.
+constexpr std::uint32_t kMostHolders = 1024;
+
+}  // namespace
+
+/// Makes a target. It has no rings, as no program posts to it.
+int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
+  OpenXrcDomain* open = domains_.find(request.xrc_domain);
+  if (open == nullptr) return EINVAL;
+  auto qp = std::make_shared<QpObject>();
+  qp->charge = context_.take(configuration::Kind::kQueuePairs);
+  if (!qp->charge) return ENOMEM;
+  qp->request = request;
+  engine::QueuePair& e = qp->engine;
+  e.type = engine::QpType::kXrcReceive;
+  e.session = &context_.engine_session();
+  e.tenant = &context_.tenant();
+  e.user_handle = request.user_handle;
+  e.xrc_domain = open->domain->id;
+  e.rc.mtu = context_.path_mtu();
+  bool installed = false;
+  context_.on_engine([&](engine::Engine& engine) { installed = engine.queue_pairs().install(e); });
+  if (!installed) return ENOMEM;
+  ++open->users;
+  abi::CreateQpReply out{};
+  out.qpn = e.qpn.value;
+  open->domain->targets[out.qpn] = qp;
+  qps_.emplace(out.qpn, std::move(qp));
+  reply.write(out);
+  return 0;
+}
+
+int QueuePairs::open(const RequestBody& body, Reply& reply) {
+  abi::OpenQpRequest request;
+  if (!body.read(request)) return EINVAL;
+  OpenXrcDomain* open = domains_.find(request.xrc_domain);
+  if (open == nullptr) return EINVAL;
+  const auto found = open->domain->targets.find(request.qpn);
+  if (found == open->domain->targets.end()) return EINVAL;
+  auto opened = std::make_unique<OpenedQp>();
+  opened->charge = context_.take(configuration::Kind::kQueuePairs);
+  if (!opened->charge) return ENOMEM;
+  opened->qp = found->second.lock();
+  opened->user_handle = request.user_handle;
+  opened->xrc_domain = request.xrc_domain;
+  if (opened->qp->holders == kMostHolders) return ENOMEM;
+  ++opened->qp->holders;
+  context_.on_engine([&](engine::Engine& engine) {
+    engine.queue_pairs().share(opened->qp->engine,
+                               {&context_.engine_session(), request.user_handle});
+  });
+  ++open->users;
+  Opened& target = opened_by_number_[request.qpn];
+  target = {opened->qp.get(), target.times + 1};
+  reply.write(abi::HandleBody{opened_.add(std::move(opened)), 0});
+  return 0;
+}
+
+int QueuePairs::close(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto opened = opened_.remove(request.handle);
+  if (opened == nullptr) return EINVAL;
+  const auto target = opened_by_number_.find(opened->qp->engine.qpn.value);
+  if (--target->second.times == 0) opened_by_number_.erase(target);
+  release(opened->qp, opened->user_handle, opened->xrc_domain);
+  return 0;
+}
+
+/// Releases a target that this process made or opened. The last process to do so ends it.
+void QueuePairs::release(const std::shared_ptr<QpObject>& qp, std::uint64_t user_handle,
+                         std::uint32_t domain) {
+  const bool last = let_go(*qp, domain);
+  context_.on_engine([&](engine::Engine& engine) {
+    if (last)
+      engine.queue_pairs().remove(qp->engine);
+    else
+      engine.queue_pairs().unshare(qp->engine, {&context_.engine_session(), user_handle});
+  });
+  --domains_.find(domain)->users;
+}
+
+}  // namespace softhca::control

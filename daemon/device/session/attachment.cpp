@@ -1,0 +1,86 @@
+#include "daemon/device/session/attachment.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+void Attachment::close() {
+  if (!is_open()) return;
+  context_.on_engine([&](engine::Engine& engine) {
+    if (has_begun()) adapter_.worker.unwatch(*session_);
+    engine.sessions().remove(*session_);
+  });
+  session_ = nullptr;
+  vcbs_.close();  // its level may go next
+}
+
+int Attachment::charge() {
+  charge_ = {};
+  charge_ = context_.take(configuration::Kind::kSessions);
+  if (!charge_) return ENOMEM;
+  mapping_ = {};
+  mapping_ = context_.take(configuration::Kind::kMappings);
+  return mapping_ ? 0 : ENOMEM;
+}
+
+int Attachment::open(engine::Level* level, Reply& reply) {
+  vcbs_.close();  // releases those of an earlier attempt that failed later
+  vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
+  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
+                                     context_.lock_memory());
+  if (!memory) return memory.error().code;
+  memory_ = std::move(*memory);
+  if (const int error = make_descriptors(reply)) return error;
+  install(level);
+  reply.write(abi::HelloReply{.vcbs = vcbs_.places(),
+                              .session = session_->id.value,
+                              .daemon_pid = static_cast<std::uint32_t>(::getpid()),
+                              .reserved = 0});
+  return 0;
+}
+
+int Attachment::make_descriptors(Reply& reply) {
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return errno;
+  reply.attach(memory_.fd());
+  reply.attach(wake_.get());
+  return make_one_way(SOCK_SEQPACKET, context_.socket(), async_, reply);
+}
+
+void Attachment::install(engine::Level* level) {
+  shm::SessionView::format(memory_.base(), vcbs_.places());
+  session_ = std::make_unique<engine::Session>(
+      SessionId(adapter_.next_session++), context_.tenant(),
+      shm::SessionView(memory_.base(), vcbs_.places()), vcbs_.first());
+  session_->view.revoke(vcbs_.count());
+  session_->process = static_cast<std::uint32_t>(context_.peer().pid);
+  session_->user = context_.peer().uid;
+  session_->level = level;
+  session_->async_fd = async_.get();
+  session_->wake_fd = wake_.get();
+  adapter_.worker.run([this](engine::Engine& engine) { engine.sessions().install(*session_); });
+  context_.set_engine_session(*session_);
+}
+
+void Attachment::begin() {
+  if (std::exchange(begun_, true)) return;
+  context_.on_engine([this](engine::Engine& engine) {
+    engine.sessions().poll(*session_);
+    adapter_.worker.watch(*session_);
+  });
+}
+
+void Attachment::raise(engine::EventType type) {
+  if (!is_open()) return;
+  constexpr std::uint64_t kPort = 1;
+  adapter_.worker.run(
+      [&](engine::Engine& engine) { engine.async_events().raise(*session_, kPort, type); });
+}
+
+}  // namespace softhca::control

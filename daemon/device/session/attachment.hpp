@@ -1,0 +1,66 @@
+// A session in the engine: its VCBs, the memory that process and engine share, and the descriptors
+// by which each notifies the other.
+#pragma once
+
+#include <memory>
+
+#include "daemon/base/sealed_memory.hpp"
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/session/vcb_grant.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
+
+namespace softhca::control {
+
+class Attachment {
+ public:
+  Attachment(Adapter& adapter, SessionContext& context)
+      : adapter_(adapter), context_(context), vcbs_(adapter, context.tenant()) {}
+  ~Attachment() { close(); }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  /// Charges the tenant again for the session. Returns 0 or ENOMEM.
+  int charge();
+  /// Installs the session in the engine, which does not read its memory yet. Returns 0 with a
+  /// complete `reply`, or an errno value. After an error it may be tried again. REQUIRES: it is
+  /// charged, and not open.
+  int open(engine::Level* level, Reply& reply);
+  /// Returns the descriptor of the memory that open() announced to the process, which has mapped
+  /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.
+  UniqueFd to_seal() { return is_open() ? memory_.take_fd() : UniqueFd(); }
+  /// Lets the engine read the memory from now on, as the process can no longer free any of it. Does
+  /// nothing if it was called before.
+  void begin();
+
+  /// Removes the session from the engine, if it is open. REQUIRES: its objects are removed from the
+  /// engine.
+  void close();
+
+  bool is_open() const { return session_ != nullptr; }
+  /// True if begin() was called.
+  bool has_begun() const { return begun_; }
+  /// Returns the engine's session. Null: it is not open.
+  engine::Session* session() const { return session_.get(); }
+  VcbGrant& vcbs() { return vcbs_; }
+  const VcbGrant& vcbs() const { return vcbs_; }
+  /// Raises an event of the port or its addresses. Does nothing if the session is not open.
+  void raise(engine::EventType type);
+
+ private:
+  int make_descriptors(Reply& reply);
+  void install(engine::Level* level);
+
+  Adapter& adapter_;
+  SessionContext& context_;
+  configuration::Charge charge_;
+  configuration::Charge mapping_;
+  VcbGrant vcbs_;
+  SealedMemory memory_;
+  UniqueFd wake_;
+  PeerSocket async_;
+  std::unique_ptr<engine::Session> session_;
+  bool begun_ = false;
+};
+
+}  // namespace softhca::control

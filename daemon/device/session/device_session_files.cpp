@@ -1,0 +1,180 @@
+// Opens a session, and returns the attributes of the device and its port.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/base/endian.hpp"
+#include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/device/adapter/log.hpp"
+#include "daemon/device/session/device_session.hpp"
+#include "daemon/frontend/unix/sockets/peer_process.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Values of enum ibv_port_state, ibv_mtu, and of the speed and width codes of ibv_port_attr.
+constexpr std::uint32_t kPortDown = 1;
+constexpr std::uint32_t kPortActive = 4;
+constexpr std::uint32_t kMtu4096 = 5;
+constexpr std::uint32_t kSpeedEdr = 32;
+constexpr std::uint32_t kWidth4x = 2;
+constexpr std::uint32_t kMaxMessage = 1u << 31;
+
+}  // namespace
+
+LevelQuery DeviceSession::level_query(const abi::HelloWithLevel& hello) const {
+  LevelQuery query{.by_socket = socket_level_,
+                   .uid = peer().uid,
+                   .groups = {peer().gid},
+                   .cgroup = {},
+                   .name = {}};
+  query.name = {hello.level, ::strnlen(hello.level, sizeof hello.level)};
+  gid_t groups[256];
+  socklen_t bytes = sizeof groups;
+  if (::getsockopt(socket(), SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
+    query.groups.insert(query.groups.end(), groups, groups + bytes / sizeof(gid_t));
+  if (asks_for_cgroup(adapter_.settings(tenant())))
+    query.cgroup = cgroup_of(peer().pid, pidfd_.get()).value_or("");
+  return query;
+}
+
+/// Returns the level of the process. Null: the tenant is not divided into levels. REQUIRES: the
+/// tenant is not leaving.
+Expected<engine::Level*> DeviceSession::find_level(const abi::HelloWithLevel& hello) {
+  auto level = choose_level(adapter_.settings(tenant()), tenant(), level_query(hello));
+  if (!level) refusal_ = level.error().message;
+  return level;
+}
+
+/// True if the process greets as softhca's provider does, in the daemon's version.
+bool DeviceSession::speaks_version(std::uint64_t magic, std::uint32_t version) {
+  if (magic != abi::kSessionMagic) return false;
+  if (version == abi::kAbiVersion) return true;
+  refusal_ = "its provider has ABI " + std::to_string(version) + ", the daemon " +
+             std::to_string(abi::kAbiVersion) +
+             "; install matching versions and restart the program";
+  return false;
+}
+
+/// Reads a HELLO. Returns 0, EPROTO (another version; its HELLO may have another length) or EINVAL.
+int DeviceSession::read_hello(const RequestBody& body, abi::HelloWithLevel& hello) {
+  hello = {};
+  if (!body.read(hello.hello, true)) return EINVAL;
+  if (!speaks_version(hello.hello.magic, hello.hello.version)) return EPROTO;
+  return body.read(hello) || body.read(hello.hello) ? 0 : EINVAL;
+}
+
+int DeviceSession::hello(const RequestBody& body, Reply& reply) {
+  abi::HelloWithLevel named;
+  if (const int error = read_hello(body, named)) return error;
+  if (tenant().control.leaving) return ENODEV;
+  if (!*descriptors_) return EMFILE;
+
+  const auto level = find_level(named);
+  if (!level) return level.error().code;
+
+  if (const int error = attachment_.charge()) return error;
+  may_offer_memory_ = adapter_.settings(tenant()).programs.process_memory;
+  if (const int error = attachment_.open(*level, reply)) return error;
+  return 0;
+}
+
+/// True if the engine accesses the process's memory itself.
+bool DeviceSession::is_trusted() const {
+  switch (adapter_.settings(tenant()).programs.trusted) {
+    case configuration::Trusted::kNone:
+      return false;
+    case configuration::Trusted::kOwn:
+      return (peer().uid == ::geteuid() || peer().uid == 0) &&
+             is_in_our_pid_namespace(peer().pid, pidfd_.get());
+    case configuration::Trusted::kAll:
+      break;
+  }
+  return true;
+}
+
+/// Gives the process a socket by which it passes its memory: the daemon itself could open that only
+/// with rights over the process. A process without a free descriptor for the socket asks again.
+int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
+  if (!body.empty() || regions_.uses_process()) return EINVAL;
+  if (!may_offer_memory_) return EOPNOTSUPP;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  PeerSocket ours = context_.socket().sibling(UniqueFd(ends[0]));
+  PeerSocket theirs = context_.socket().sibling(UniqueFd(ends[1]));
+  const auto process = context_.reach_process(std::move(ours), is_trusted());
+  if (!process) return process.error().code;
+  configuration::Charge descriptor = regions_.has_process()
+                                         ? context_.take(configuration::Kind::kDescriptors)
+                                         : descriptors_->split(1);
+  if (!descriptor) return EMFILE;
+  // Regions may outlive the session, if other sessions share them.
+  struct Account {
+    configuration::Charge descriptor;
+    std::shared_ptr<memory::ProcessMemory> memory;
+  };
+  const auto account = std::make_shared<Account>();
+  account->descriptor = std::move(descriptor);
+  account->memory = *process;
+  regions_.set_process({account, account->memory.get()});
+  reply.give(std::move(theirs));
+  return 0;
+}
+
+int DeviceSession::query_device(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  const configuration::DeviceConfig& device = context_.device();
+  const auto limit = [&](configuration::Kind kind) {
+    constexpr std::uint64_t kMost = 0x7fffffff;  // limit of the fields of verbs
+    return static_cast<std::uint32_t>(std::min(tenant().control.accounts.limit(kind), kMost));
+  };
+  abi::DeviceReply out{};
+  device.kFirmware.copy(out.firmware, sizeof out.firmware - 1);
+  out.node_guid = out.sys_image_guid = swap_bytes(adapter_.node_guid(tenant()));
+  out.max_mr_size = tenant().control.accounts.limit(configuration::Kind::kRegisteredBytes);
+  out.vendor_id = device.kVendorId;
+  out.vendor_part_id = device.kPartId;
+  out.hw_version = device.kHardwareVersion;
+  out.max_qp = limit(configuration::Kind::kQueuePairs);
+  out.max_qp_wr = device.max_qp_wr;
+  out.max_sge = out.max_srq_sge = device.kMaxSge;
+  out.max_cq = limit(configuration::Kind::kCompletionQueues);
+  out.max_cqe = device.max_cqe - 1;
+  out.max_mr = limit(configuration::Kind::kMemoryRegions);
+  out.max_mw = limit(configuration::Kind::kMemoryWindows);
+  out.capabilities = abi::kCanResizeSrq;
+  if (may_offer_memory_) out.capabilities |= abi::kCanReachProcess;
+  out.max_pd = limit(configuration::Kind::kProtectionDomains);
+  out.max_ah = limit(configuration::Kind::kAddressHandles);
+  out.max_srq = limit(configuration::Kind::kSharedReceiveQueues);
+  out.max_srq_wr = device.kMaxSrqWr;
+  out.max_rd_atomic = device.kMaxRdAtomic;
+  out.max_inline = device.kMaxInline;
+  out.completion_vectors = device.kCompletionVectors;
+  reply.write(out);
+  return 0;
+}
+
+int DeviceSession::query_port(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request) || request.handle != 1) return EINVAL;
+  abi::PortReply out{};
+  out.state = adapter_.link_up(tenant()) ? kPortActive : kPortDown;
+  out.max_mtu = kMtu4096;
+  out.active_mtu = mtu_code(context_.path_mtu());
+  out.gid_entries = static_cast<std::uint32_t>(gid_entries(tenant().addresses));
+  out.max_message_bytes = kMaxMessage;
+  out.active_speed = kSpeedEdr;
+  out.active_width = kWidth4x;
+  reply.write(out);
+  return 0;
+}
+
+void DeviceSession::report_link(bool up) {
+  attachment_.raise(up ? engine::EventType::kPortActive : engine::EventType::kPortError);
+}
+
+void DeviceSession::report_addresses() { attachment_.raise(engine::EventType::kGidChange); }
+
+}  // namespace softhca::control

@@ -1,0 +1,39 @@
+#include "daemon/engine/addresses/peer_address.hpp"
+
+namespace softhca::engine {
+
+bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame) {
+  AddressPath& path = qp.connection.route.path;
+  if (frame.source != path.destination) return false;
+  if (frame.destination != path.source) {
+    if (!qp.tenant->answers_to(path.source, frame.destination, path.port)) return false;
+    path.source = frame.destination;
+    qp.connection.route.invalidate();
+  }
+  qp.connection.peer_seen = true;
+  return true;
+}
+
+void try_other_source(QueuePair& qp) {
+  const Tenant& tenant = *qp.tenant;
+  AddressPath& path = qp.connection.route.path;
+  if (qp.connection.peer_seen || tenant.former_addresses.empty()) return;
+  const std::size_t now = tenant.addresses.size();
+  const std::size_t all = now + tenant.former_addresses.size();
+  const auto at = [&](std::size_t i) -> const Gid& {
+    return (i < now ? tenant.addresses[i] : tenant.former_addresses[i - now]).gid;
+  };
+  std::size_t used = 0;
+  while (used < all && at(used) != path.source) ++used;
+  for (std::size_t i = 1; i <= all; ++i) {
+    const Gid& other = at((used + i) % all);
+    if (other == path.source || other.is_ipv4() != path.destination.is_ipv4() ||
+        !tenant.answers_to(path.source, other, path.port))
+      continue;
+    path.source = other;
+    qp.connection.route.invalidate();
+    return;
+  }
+}
+
+}  // namespace softhca::engine

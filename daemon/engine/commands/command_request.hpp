@@ -1,0 +1,19 @@
+// Validates a command, which is in a PCB by now, private to the daemon.
+#pragma once
+
+#include "daemon/engine/memory/memory_access.hpp"
+#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
+
+namespace softhca::engine {
+
+/// True if the command sends a message. False if it concerns only a memory window.
+bool is_message(const abi::CommandHeader& header);
+/// Returns the length of the message, in bytes, as the command claims it; checks nothing.
+std::uint32_t declared_bytes(const collect::Pcb& command);
+
+/// Builds the request for the command of a PCB. Verdicts: what is wrong with the command.
+Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
+                      MemoryAccess& memory, transport::Request& out);
+
+}  // namespace softhca::engine

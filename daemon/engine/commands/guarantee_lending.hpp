@@ -1,0 +1,40 @@
+// Lends guarantees while they are idle (mechanism A10). The holder gets them back when it asks for
+// them, where PCBs and credits are taken (qos/quota.hpp). This part does what takes time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/engine/addresses/local_addresses.hpp"
+#include "daemon/engine/commands/ingress.hpp"
+
+namespace softhca::engine {
+
+class GuaranteeLending {
+ public:
+  GuaranteeLending(const StepClock& clock, const LocalAddresses& addresses, Ingress& ingress,
+                   collect::PcbPool& pcbs, schedule::TvlTable& tvls,
+                   schedule::KickArbitrator& arbitrator, std::uint16_t tenants)
+      : clock_(clock),
+        addresses_(addresses),
+        ingress_(ingress),
+        pcbs_(pcbs),
+        tvls_(tvls),
+        arbitrator_(arbitrator),
+        lends_(tenants) {}
+
+  /// Lends what is idle, and brings back what was recalled. To be called about once a second while
+  /// any tenant lends or has lent.
+  void adjust(const AdjustmentPolicy& policy);
+
+ private:
+  const StepClock& clock_;
+  const LocalAddresses& addresses_;
+  Ingress& ingress_;
+  collect::PcbPool& pcbs_;
+  schedule::TvlTable& tvls_;
+  schedule::KickArbitrator& arbitrator_;
+  std::vector<bool> lends_;  ///< tenants, by id
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,90 @@
+// Access to the memory that commands, receives and remote keys name, of regions or through windows.
+// Keys are looked up for every access. So a region may be deregistered at any time: the next access
+// fails, and no pointer dangles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/engine/memory/memory_waits.hpp"
+#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
+#include "daemon/tenant_memory/key_table.hpp"
+#include "daemon/tenant_memory/scatter_list.hpp"
+#include "daemon/tenant_memory/window_table.hpp"
+
+namespace softhca::engine {
+
+/// A place in a region; null: there is none.
+struct RemoteMemory {
+  memory::Region* region = nullptr;
+  std::uint64_t offset = 0;
+};
+
+class MemoryAccess {
+ public:
+  MemoryAccess(std::uint32_t regions, std::uint32_t windows, std::uint32_t queue_pairs)
+      : keys_(regions), windows_(windows), waits_(queue_pairs) {}
+
+  memory::KeyTable& keys() { return keys_; }
+  memory::WindowTable& windows() { return windows_; }
+  /// Queue pairs that wait for memory which a process reaches.
+  MemoryWaits& waits() { return waits_; }
+  const MemoryWaits& waits() const { return waits_; }
+
+  // Accesses of a MemoryWaits::Step may end with kBusy.
+  // --- of commands of the queue pair. Errors: kLocalProtection.
+  /// Checks whether the memory of the message may be used in this way, and returns its length. Each
+  /// access looks it up once more. `writes`: responses are stored there.
+  Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
+                  std::uint32_t& length) const;
+  /// Returns where `bytes` of the message are, from `offset` on. REQUIRES: it is not inline.
+  Verdict resolve_message(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                          std::size_t bytes, memory::ScatterList& out) const {
+    return memory::resolve(keys_, collect::entries_of(pcb), offset, bytes, memory::kLocalRead,
+                           qp.pd, out);
+  }
+  /// Reads bytes of the message from `offset` on.
+  Verdict gather(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                 std::span<std::byte> out);
+  Verdict scatter(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                  std::span<const std::byte> in);
+  /// Moves bytes between the message, from `offset` on, and `far`, in one copy. `from_far`: into
+  /// the message, as for a read. `remote_fault`: the far memory is to blame.
+  Verdict move(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+               std::uint32_t bytes, memory::ScatterView far, bool from_far, bool& remote_fault);
+
+  // --- of the receive that the queue pair has drawn
+  Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
+  Verdict resolve_receive(const QueuePair& qp, std::uint64_t offset, std::uint32_t bytes,
+                          memory::ScatterList& out) const;
+
+  // --- of the peer of a queue pair
+  /// Returns the memory that the peer names, if it may use it in this way. Checks key, domain,
+  /// bounds, and the flags of region, window and queue pair.
+  RemoteMemory remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
+                      std::uint64_t length, transport::RemoteAccess access);
+  /// Runs an atomic operation. kRemoteInvalidRequest: it is not aligned.
+  Verdict atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
+                 std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
+
+  // --- windows
+  /// Binds a window. kWindowBind: it may not be bound in this way.
+  Verdict bind(const QueuePair& qp, const abi::CommandHeader& header);
+  /// Invalidates a window. Only windows of type 2 can be invalidated, through the queue pair that
+  /// they are bound to (o10-37.2.17). kLocalQpOperation: no such window has this key.
+  Verdict invalidate(const QueuePair& qp, Rkey rkey);
+  /// As memory::WindowTable::erase().
+  bool remove_window(std::uint32_t key);
+
+ private:
+  void settle(const memory::Window& window);
+
+  memory::KeyTable keys_;
+  memory::WindowTable windows_;
+  MemoryWaits waits_;
+};
+
+}  // namespace softhca::engine

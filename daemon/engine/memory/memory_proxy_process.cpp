@@ -1,0 +1,160 @@
+#include "daemon/engine/memory/memory_proxy_process.hpp"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "daemon/base/passed_descriptors.hpp"
+#include "daemon/engine/memory/proxy_area.hpp"
+#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/tenant_memory/offered_memory.hpp"
+
+namespace softhca::engine {
+namespace {
+
+// It would take the engine 20 us and more to wake the process for each access of a busy tenant. So
+// the process stays awake for some time, and polls.
+constexpr Duration kStaysAwake = std::chrono::milliseconds(1);
+constexpr long kNap = 20'000;  // ns
+
+class Server {
+ public:
+  Server(ProxyArea& area, UniqueFd socket) : area_(area), socket_(std::move(socket)) {
+    ::prctl(PR_SET_TIMERSLACK, 1);
+  }
+
+  void serve() {
+    constexpr auto kLong = std::chrono::hours(1);
+    for (;;) {
+      const std::uint32_t seen = area_.wake.load(std::memory_order_acquire);
+      area_.awake.store(nanoseconds(monotonic_time()), std::memory_order_relaxed);
+      // In this order: the message about a memory comes before accesses to it.
+      const bool asked = is_asked();
+      if (!take_messages()) return;
+      if (asked) {
+        answer();
+        last_work_ = monotonic_time();
+        continue;
+      }
+      if (monotonic_time() - last_work_ < kStaysAwake) {
+        nap();
+        continue;
+      }
+      area_.awake.store(0, std::memory_order_relaxed);
+      area_.slept.store(seen, std::memory_order_seq_cst);
+      if (!is_asked()) futex_wait(area_.wake, seen, kLong);
+    }
+  }
+
+ private:
+  /// Takes messages. False: the daemon is done with this process.
+  bool take_messages() {
+    const std::uint32_t sent = area_.messages.load(std::memory_order_acquire);
+    if (sent == area_.taken.load(std::memory_order_relaxed)) return true;
+    for (;;) {
+      ProxyMessage message{};
+      std::array<UniqueFd, 1> fds;
+      const ssize_t got = receive_with_descriptors(
+          socket_.get(), std::as_writable_bytes(std::span{&message, 1}), fds, MSG_DONTWAIT);
+      if (got < 0 && errno == EAGAIN) {
+        area_.taken.store(sent, std::memory_order_relaxed);
+        return true;
+      }
+      if (got != sizeof message) return false;
+      if (message.adds == 0)
+        memories_.erase(message.memory);
+      else
+        memories_[message.memory] = std::make_unique<memory::OfferedMemory>(std::move(fds[0]));
+    }
+  }
+
+  bool is_asked() const {
+    return area_.asked.load(std::memory_order_seq_cst) !=
+           area_.done.load(std::memory_order_relaxed);
+  }
+
+  void answer() {
+    const std::uint32_t number = area_.done.load(std::memory_order_relaxed);
+    const std::uint32_t place = area_.order[number % ProxyArea::kPlaces] % ProxyArea::kPlaces;
+    const long sleeps = sleeps_so_far();
+    area_.access[place].ok = run(area_.access[place], area_.bytes[place]) == Verdict::kOk;
+    area_.kept_waiting = sleeps_so_far() != sleeps ? 1 : 0;
+    area_.done.store(number + 1, std::memory_order_seq_cst);
+    if (area_.waiting.load(std::memory_order_seq_cst) != 0) futex_wake(area_.done);
+  }
+
+  static void nap() {
+    const timespec time{.tv_sec = 0, .tv_nsec = kNap};
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+  }
+
+  /// Returns how often this process has gone to sleep, without the times that it lost its
+  /// processor.
+  static long sleeps_so_far() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  }
+
+  static std::uint64_t nanoseconds(Time time) {
+    return static_cast<std::uint64_t>(time.time_since_epoch().count());
+  }
+
+  Verdict run(const ProxyArea::Access& access, std::span<std::byte> bytes) {
+    const auto found = memories_.find(access.memory);
+    if (found == memories_.end()) return Verdict::kLocalProtection;
+    memory::OfferedMemory& process = *found->second;
+    if (access.kind == ProxyArea::kAtomic) return run_atomic(process, access.range[0].addr, bytes);
+    std::array<iovec, memory::kMaxEntries> remote;
+    std::size_t count = 0;
+    iovec local{bytes.data(), 0};
+    for (; count < std::min<std::size_t>(access.ranges, remote.size()); ++count) {
+      const ProxyArea::Range& range = access.range[count];
+      if (range.length > bytes.size() - local.iov_len) return Verdict::kLocalProtection;
+      remote[count] = {std::bit_cast<void*>(range.addr), range.length};
+      local.iov_len += range.length;
+    }
+    const std::span there{remote.data(), count};
+    return access.kind == ProxyArea::kWrite ? process.write({&local, 1}, there)
+                                            : process.read({&local, 1}, there);
+  }
+
+  static Verdict run_atomic(memory::OfferedMemory& process, std::uint64_t addr,
+                            std::span<std::byte> bytes) {
+    ProxyArea::Atomic operands;
+    std::memcpy(&operands, bytes.data(), sizeof operands);
+    const auto operation = static_cast<memory::AtomicOp>(operands.operation);
+    const Verdict done =
+        process.atomic(addr, operation, operands.compare_add, operands.swap, operands.original);
+    std::memcpy(bytes.data(), &operands, sizeof operands);
+    return done;
+  }
+
+  ProxyArea& area_;
+  UniqueFd socket_;
+  Time last_work_{};
+  std::map<std::uint32_t, std::unique_ptr<memory::OfferedMemory>> memories_;
+};
+
+}  // namespace
+
+void serve_memory_proxy(UniqueFd area, UniqueFd socket) {
+  void* at = ::mmap(nullptr, sizeof(ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED, area.get(), 0);
+  area.reset();
+  if (at != MAP_FAILED) Server(*static_cast<ProxyArea*>(at), std::move(socket)).serve();
+  ::_exit(at == MAP_FAILED ? 1 : 0);
+}
+
+}  // namespace softhca::engine

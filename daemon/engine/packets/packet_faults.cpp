@@ -1,0 +1,93 @@
+// Injects faults into packets at a port.
+#include <cstring>
+
+#include "daemon/engine/packets/packet_io.hpp"
+
+namespace softhca::engine {
+
+using transport::SendResult;
+
+/// Sends a packet to which a fault may apply. It goes as a frame of its own.
+SendResult PacketIo::send_faulty(PortBinding& binding, const wire::FrameTemplate& path,
+                                 const wire::Headers& h, const transport::PayloadSource& payload,
+                                 const QueuePair* qp) {
+  FaultPassage passage{.tenant = nullptr,
+                       .port = binding.id,
+                       .qpn = qp != nullptr ? qp->qpn : Qpn(),
+                       .direction = FaultDirection::kSent};
+  std::array<std::byte, wire::kMaxNetworkHeaders> head;
+  path.write(head.data(), 0, 0);
+  passage.tenant = sender_of(binding, qp, head);
+  if (!faults_.concern(passage)) return hand_over(binding, path, h, payload, qp);
+
+  port::Frame frame;
+  if (const auto made = make_frame(binding, path, h, payload, qp, frame); made != SendResult::kSent)
+    return made;
+  const Faults::Fate fate = faults_.decide(passage);
+  if (fate.damager != nullptr)
+    Faults::corrupt(fate, {frame.data + path.length(), frame.length - path.length()});
+  const Captures::Part whole = frame.bytes();
+  if (captures_.on())
+    show_sent(binding, qp, {&whole, 1},
+              fate.any() ? injected_remark(fate.kind()) : CaptureRemark::kNone);
+  if (fate.duplicate && !send_copy(binding, whole)) faults_.lack_room();
+  if (fate.drop ||
+      (fate.holder != nullptr && faults_.hold(fate, passage, h.destination, {&whole, 1}))) {
+    binding.port->release({&frame, 1});
+    return SendResult::kSent;
+  }
+  binding.port->transmit(frame);
+  faults_.passed(passage, h.destination);
+  return SendResult::kSent;
+}
+
+/// Sends a copy of the packet now. False: the port is full.
+bool PacketIo::send_copy(PortBinding& binding, std::span<const std::byte> packet) {
+  port::Frame frame = binding.port->allocate();
+  if (!frame) return false;
+  if (binding.outbox) binding.outbox->give_way();
+  assert(packet.size() <= frame.capacity);
+  std::memcpy(frame.data, packet.data(), packet.size());
+  frame.length = static_cast<std::uint32_t>(packet.size());
+  binding.port->transmit(frame);
+  return true;
+}
+
+void PacketIo::send_held() {
+  faults_.take_due(FaultDirection::kSent, [&](PortId port, std::span<std::byte> packet) {
+    if (!send_copy(*ports_[port.value], packet)) faults_.lack_room();
+  });
+}
+
+PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame& frame,
+                                        const wire::ParsedFrame& parsed) {
+  const FaultPassage passage{.tenant = addresses_.owner(parsed.destination, binding.id),
+                             .port = binding.id,
+                             .qpn = parsed.headers.destination,
+                             .direction = FaultDirection::kReceived};
+  const Faults::Fate fate = faults_.decide(passage);
+  if (fate.drop) {
+    if (captures_.on())
+      captures_.received(binding, passage.tenant, parsed, injected_remark(FaultKind::kDrop));
+    return Arrival::kNotNow;
+  }
+  if (fate.damager != nullptr) {
+    const auto at = static_cast<std::size_t>(parsed.datagram.data() - frame.data);
+    Faults::corrupt(fate, {frame.data + at, parsed.datagram.size()});
+    // The caller does not check the ICRC: where part of it is spent on a hidden identification,
+    // some damaged packets would pass.
+    return Arrival::kDamaged;
+  }
+  std::array<std::byte, wire::kEthernetLength + wire::kVlanTagLength> ethernet;
+  const HeldPackets::Part parts[] = {
+      {ethernet.data(), wire::encode_ethernet(parsed.ethernet, ethernet.data())},
+      parsed.network,
+      parsed.datagram};
+  if (fate.duplicate) faults_.repeat(passage, parts);
+  if (fate.holder != nullptr && faults_.hold(fate, passage, passage.qpn, parts))
+    return Arrival::kNotNow;
+  faults_.passed(passage, passage.qpn);
+  return Arrival::kAsItCame;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,88 @@
+// The end of commands: their completions (mechanism B6: by now every read of the command's data is
+// done), and the start of commands that waited for them.
+#include "daemon/base/probes.hpp"
+#include "daemon/engine/queue_pairs/command_execution.hpp"
+#include "daemon/engine/state/costs.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using abi::CompletionOpcode;
+
+CompletionOpcode opcode_of(std::uint8_t command_opcode) {
+  switch (static_cast<abi::Opcode>(command_opcode)) {
+    case abi::Opcode::kRdmaWrite:
+    case abi::Opcode::kRdmaWriteWithImm:
+      return CompletionOpcode::kRdmaWrite;
+    case abi::Opcode::kRdmaRead:
+      return CompletionOpcode::kRdmaRead;
+    case abi::Opcode::kCompareSwap:
+      return CompletionOpcode::kCompareSwap;
+    case abi::Opcode::kFetchAdd:
+      return CompletionOpcode::kFetchAdd;
+    case abi::Opcode::kAtomicWrite:
+      return CompletionOpcode::kAtomicWrite;
+    case abi::Opcode::kFlush:
+      return CompletionOpcode::kFlush;
+    case abi::Opcode::kBindWindow:
+      return CompletionOpcode::kBindWindow;
+    case abi::Opcode::kLocalInvalidate:
+      return CompletionOpcode::kLocalInvalidate;
+    default:
+      return CompletionOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
+  const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
+  const auto status =
+      verdict == Verdict::kOk ? abi::CompletionStatus::kSuccess : status_of(verdict);
+  probes::command_completed(qp.qpn.value, header.sequence, static_cast<std::uint32_t>(status));
+  const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
+  if (!qp.sq.discarding && (wanted || verdict != Verdict::kOk)) {
+    shm::Completion completion;
+    completion.qpn = qp.qpn.value;
+    completion.index = header.sequence;
+    completion.byte_len = commands_[pcb].length;
+    completion.status = status;
+    completion.opcode = opcode_of(header.opcode);
+    completion_events_.push(*qp.sq.cq, completion, false,
+                            qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot)));
+  }
+  if (verdict == Verdict::kOk) {
+    qp.sq.probing = qp.sq.sparing = false;
+    const std::uint64_t time = cpu_.spent() - commands_[pcb].time_when_seen;
+    qp.tenant->counters.command_engine_time.add(time / kUnitsPerNanosecond);
+    if (abi::is_sampled(header.sequence)) {
+      commands_.samples().completed(qp, header.sequence);
+      waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
+    }
+  } else {
+    remember_failed(qp, verdict);
+    if (qp.state != QpState::kError) cpu_.fail_later(qp, failure_of(verdict));
+  }
+  --qp.sq.started;
+  commands_.release(pcb);
+  if (qp.sq.started == 0) {
+    report_drained(qp);
+    release_held(qp);
+  }
+}
+
+void CommandExecution::remember_failed(QueuePair& qp, Verdict verdict) {
+  if (verdict == Verdict::kFlushed)
+    history_.add_if_any(qp, QpEventKind::kCommandsFlushed);
+  else
+    history_.add(qp, QpEventKind::kCommandFailed, {.detail = static_cast<std::uint32_t>(verdict)});
+}
+
+void CommandExecution::report_drained(QueuePair& qp) {
+  if (qp.state != QpState::kSqd || qp.sq.commands != 0 || !qp.sq.sqd_notify) return;
+  if (qp.sends() && qp.sq.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
+  qp.sq.sqd_notify = false;
+  async_events_.raise(qp, EventType::kSendQueueDrained);
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,64 @@
+// How commands begin and end. The engine validates a command that holds its credits and hands it to
+// the transport of its queue pair. A command that concerns only a memory window runs here. A
+// command that is done completes (mechanism B6), and those that waited for it begin.
+//
+// The files: command_execution.cpp (begin), command_completion.cpp (end), command_windows.cpp.
+#pragma once
+
+#include <cstddef>
+
+#include "daemon/engine/commands/dispatch.hpp"
+#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
+#include "daemon/engine/receive/completion_events.hpp"
+
+namespace softhca::engine {
+
+class CommandExecution final : public CommandSink {
+ public:
+  CommandExecution(CpuScheduler& cpu, CommandStore& commands, collect::PcbPool& pcbs,
+                   const schedule::SendQueueScheduler& scheduler, Dispatch& dispatch,
+                   MemoryAccess& memory, AsyncEvents& async_events,
+                   CompletionEvents& completion_events, QpHistory& history)
+      : cpu_(cpu),
+        commands_(commands),
+        pcbs_(pcbs),
+        scheduler_(scheduler),
+        dispatch_(dispatch),
+        memory_(memory),
+        async_events_(async_events),
+        completion_events_(completion_events),
+        history_(history) {}
+
+  /// Starts commands that have their credits, as many as the budget allows. Returns how many.
+  std::size_t start_commands();
+  void start(PcbId pcb);
+  /// Begins the held commands of the queue pair that may start now. Does nothing when it is called
+  /// from within itself.
+  void release_held(QueuePair& qp);
+  // command_completion.cpp
+  void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) override;
+  /// Notifies the program of a queue pair in SQD, once, that the queue pair has drained: every
+  /// command that has begun is complete. A command that began and was given back must complete
+  /// first.
+  void report_drained(QueuePair& qp);
+
+ private:
+  void count(QueuePair& qp, PcbId pcb);
+  void begin(QueuePair& qp, PcbId pcb);
+  void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
+  void remember_failed(QueuePair& qp, Verdict verdict);
+  // command_windows.cpp
+  void run_window_command(QueuePair& qp, PcbId pcb);
+
+  CpuScheduler& cpu_;
+  CommandStore& commands_;
+  collect::PcbPool& pcbs_;
+  const schedule::SendQueueScheduler& scheduler_;
+  Dispatch& dispatch_;
+  MemoryAccess& memory_;
+  AsyncEvents& async_events_;
+  CompletionEvents& completion_events_;
+  QpHistory& history_;
+};
+
+}  // namespace softhca::engine

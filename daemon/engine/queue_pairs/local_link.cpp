@@ -1,0 +1,137 @@
+#include "daemon/engine/queue_pairs/local_link.hpp"
+
+#include "daemon/engine/state/costs.hpp"
+#include "daemon/roce/transport/segment.hpp"
+
+namespace softhca::engine {
+
+using transport::Request;
+using transport::RequestKind;
+
+const transport::LocalPeer* QpLocalLink::find_peer() {
+  QueuePair* const peer = connected_peer();
+  if (peer == nullptr) return nullptr;
+  if (peer != peer_) {
+    peer_ = peer;
+    there_.emplace(parts_, *peer);
+    end_.emplace(transport::LocalPeer{.memory = *there_,
+                                      .receives = *there_,
+                                      .events = *there_,
+                                      .max_dest_rd_atomic = peer->rc.max_dest_rd_atomic,
+                                      .min_rnr_timer = peer->rc.min_rnr_timer});
+  }
+  return &*end_;
+}
+
+/// Returns the queue pair at the other end if it is there and connected to this one, else null.
+QueuePair* QpLocalLink::connected_peer() const {
+  QueuePair* const peer = parts_.queue_pairs.find(qp_.connection.destination);
+  if (peer == nullptr || peer->type != peer_type(qp_.type) || !may_receive(peer->state) ||
+      peer->error.pending || peer->connection.destination != qp_.qpn)
+    return nullptr;
+  const AddressPath& here = qp_.connection.route.path;
+  const AddressPath& there = peer->connection.route.path;
+  if (there.destination != here.source &&
+      !qp_.tenant->answers_to(here.source, there.destination, here.port))
+    return nullptr;
+  if (there.source != here.destination &&
+      !peer->tenant->answers_to(there.source, here.destination, there.port))
+    return nullptr;
+  return peer;
+}
+
+/// True if the memory of either end is slow.
+bool QpLocalLink::is_slow() const {
+  return parts_.slow_memory.is_slow(*qp_.tenant) || parts_.slow_memory.is_slow(*peer_->tenant);
+}
+
+bool QpLocalLink::is_within_rate(const Request& request) const {
+  if (!may_go_on()) return false;
+  return !parts_.peer_rates.holds_message(qp_, *peer_, request.kind == RequestKind::kRead);
+}
+
+void QpLocalLink::wait_for_rate(const Request& request) {
+  if (parts_.slow_memory.holds(qp_, *qp_.tenant) || parts_.slow_memory.holds(qp_, *peer_->tenant))
+    return;
+  parts_.peer_rates.wait(qp_, *peer_, request.kind == RequestKind::kRead);
+}
+
+transport::LocalLink::Draw QpLocalLink::draw() {
+  switch (parts_.receives.draw(*peer_)) {
+    case shm::Take::kTaken:
+      return Draw::kTaken;
+    case shm::Take::kEmpty:
+      return Draw::kEmpty;
+    case shm::Take::kHostile:
+      break;
+  }
+  return Draw::kUnusable;
+}
+
+transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint32_t offset,
+                                              std::uint32_t bytes) {
+  const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, offset);
+  memory::ScatterList far;
+  const bool reads = request.kind == RequestKind::kRead;
+  if (transport::is_send(request.kind)) {
+    const Verdict verdict = parts_.memory.resolve_receive(*peer_, offset, bytes, far);
+    if (verdict != Verdict::kOk) return Moved(verdict, true);
+  } else {
+    const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
+    const RemoteMemory place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
+                                                    request.remote_addr + offset, bytes, access);
+    if (place.region == nullptr) return refuse_access(request.rkey);
+    far.entries[0] = {place.region, place.offset, bytes};
+    far.count = 1;
+  }
+  bool peer_at_fault = true;
+  const Verdict verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes,
+                                             far.view(), reads, peer_at_fault);
+  if (verdict == Verdict::kBusy) return Moved(verdict);
+  return Moved(verdict, peer_at_fault);
+}
+
+transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
+  const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, 0);
+  const collect::Pcb& command = parts_.pcbs.pcb(request.pcb);
+  std::uint64_t original = 0;
+  std::uint64_t swap = request.swap;
+  const bool store = request.kind == RequestKind::kAtomicWrite;
+  if (store) {
+    const Verdict verdict =
+        parts_.memory.gather(qp_, command, 0, std::as_writable_bytes(std::span(&swap, 1)));
+    if (verdict != Verdict::kOk) return Moved(verdict);
+  }
+  const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
+                                               request.kind, request.compare_add, swap, original);
+  if (verdict == Verdict::kBusy) return Moved(verdict);
+  if (verdict == Verdict::kRemoteAccess) return refuse_access(request.rkey);
+  if (verdict != Verdict::kOk || store) return Moved(verdict, true);
+  return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
+}
+
+/// Records that the other end refused the access, and returns its verdict.
+transport::LocalLink::Moved QpLocalLink::refuse_access(Rkey rkey) {
+  parts_.history.add(*peer_, QpEventKind::kAccessRefused, {.detail = rkey.value});
+  return Moved(Verdict::kRemoteAccess, true);
+}
+
+std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {
+  const std::uint64_t cost = (begins ? kLocalMessageCost : 0) + bytes;
+  parts_.cpu.add(cost);
+  parts_.cpu.moved(bytes);
+  return cost;
+}
+
+void QpLocalLink::begins(const Request& request) {
+  parts_.memory_waits.begin_message(qp_.slot);
+  parts_.cpu.moved(beyond_bytes(request.length));
+  parts_.peer_rates.begins(qp_, *peer_, request.kind == RequestKind::kRead, request.length);
+}
+
+void QpLocalLink::arrived(const Request& request) {
+  qp_.tenant->counters.local_messages.add();
+  qp_.tenant->counters.local_bytes.add(request.length);
+}
+
+}  // namespace softhca::engine

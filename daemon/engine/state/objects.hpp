@@ -1,0 +1,11 @@
+// The objects that a tenant process creates and that the engine works on. The control thread
+// creates and owns them. Once installed, only the engine thread touches their mutable parts, until
+// they are removed.
+#pragma once
+
+#include "daemon/engine/state/completion_queue.hpp"
+#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/state/route.hpp"
+#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/state/shared_receive_queue.hpp"
+#include "daemon/engine/state/tenant.hpp"

@@ -1,0 +1,46 @@
+#include "daemon/frontend/unix/device_tree/guid.hpp"
+
+#include <cstddef>
+
+namespace softhca::control {
+namespace {
+
+/// FNV-1a.
+class Hash {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes)
+      value_ = (value_ ^ std::to_integer<std::uint8_t>(byte)) * 0x100000001b3;
+  }
+  template <class T>
+  void add_value(const T& value) {
+    add(std::as_bytes(std::span(&value, 1)));
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const PortIdentity> ports) {
+  Hash hash;
+  hash.add(std::as_bytes(std::span(runtime_dir)));
+  for (const PortIdentity& port : ports) {
+    hash.add_value(port.mac.bytes);
+    hash.add_value(port.address.bytes);
+  }
+  return hash.value();
+}
+
+std::uint64_t node_guid(std::uint64_t daemon, std::string_view tenant) {
+  Hash hash;
+  hash.add_value(daemon);
+  hash.add(std::as_bytes(std::span(tenant)));
+  constexpr std::uint64_t kLocal = std::uint64_t{0x02} << 56;
+  constexpr std::uint64_t kGroup = std::uint64_t{0x01} << 56;
+  return (hash.value() | kLocal) & ~kGroup;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,63 @@
+// The device trees of all tenants, kept up to date: addresses, link state, counters, and links to
+// the kernel's own adapters.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/device/adapter/adapter.hpp"
+#include "daemon/frontend/unix/device_tree/counter_files.hpp"
+#include "daemon/frontend/unix/device_tree/device_tree.hpp"
+
+namespace softhca::control {
+
+class DeviceTrees {
+ public:
+  /// Called when a tenant's link has gone up or down.
+  using LinkChanged = std::function<void(const engine::Tenant& tenant, bool up)>;
+
+  DeviceTrees(Adapter& adapter, LinkChanged link_changed)
+      : adapter_(adapter), link_changed_(std::move(link_changed)) {}
+
+  /// Records the kernel's adapters. Call it before the first tick().
+  void look_at_real_devices() { real_devices_ = real_devices(); }
+
+  /// Makes the tree of a tenant, unless it exists: programs may be using it. REQUIRES: the tenant's
+  /// folder exists.
+  Outcome make(engine::Tenant& tenant);
+  /// Removes the tenant's folder, unless it has files that are not the daemon's.
+  void remove(const engine::Tenant& tenant);
+  /// Removes the folders of all tenants.
+  void remove();
+  /// Writes the new content of the tree beside the current one. Error: it cannot be written.
+  Expected<AddressUpdate> prepare_addresses(
+      const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
+
+  /// Call it about once a second.
+  void tick();
+
+ private:
+  struct Tree {
+    engine::Tenant* tenant;
+    CounterFiles counters;
+    bool link_up = true;         ///< as last seen
+    bool counters_fail = false;  ///< they cannot be written, and the log says so
+  };
+
+  DeviceDescription describe(const engine::Tenant& tenant,
+                             const std::vector<engine::Tenant::Address>& addresses) const;
+  std::string path_of(const engine::Tenant& tenant) const;
+  void check_link(Tree& tree);
+  void write_counters(Tree& tree);
+  void check_devices();
+
+  Adapter& adapter_;
+  LinkChanged link_changed_;
+  std::list<Tree> trees_;
+  std::vector<std::string> real_devices_;  ///< of the kernel, as last seen
+};
+
+}  // namespace softhca::control

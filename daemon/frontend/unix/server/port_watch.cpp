@@ -1,0 +1,35 @@
+#include "daemon/frontend/unix/server/port_watch.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+namespace softhca::control {
+
+void PortWatch::tick() {
+  told_.resize(ports_.size());
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const port::PortCounters now = ports_[i]->port->counters();
+    const std::string& name = ports_[i]->name;
+    Told& told = told_[i];
+    if (now.trains_refused != 0 && !std::exchange(told.trains, true))
+      spdlog::warn(
+          "port {}: the interface or the kernel takes no trains of packets (Linux 6.2 and later "
+          "do); packets are sent one by one",
+          name);
+    if (ports_[i]->port->kernel_headers() == nullptr) continue;
+    if (now.path_too_narrow != 0 && !std::exchange(told.narrow, true))
+      spdlog::warn(
+          "port {}: packets are longer than a link on their way carries, and are lost; give the "
+          "port the mtu of that link",
+          name);
+    if (now.rx_missed != 0 && !std::exchange(told.missed, true))
+      spdlog::warn(
+          "port {}: packets came that the buffer of its socket had no room for, which the sysctl "
+          "net.core.rmem_max limits for users without privilege",
+          name);
+  }
+}
+
+}  // namespace softhca::control

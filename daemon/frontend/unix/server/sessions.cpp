@@ -1,0 +1,199 @@
+#include "daemon/frontend/unix/server/sessions.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/frontend/unix/server/vcb_adjustment.hpp"
+#include "daemon/frontend/unix/sockets/process_name.hpp"
+
+namespace softhca::control {
+
+void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
+  engine::Tenant& tenant = *listener.tenant;
+  auto descriptors =
+      tenant.control.accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors);
+  const bool charged = static_cast<bool>(descriptors);
+  if (!charged) {
+    complain_(listener,
+              describe(peer) + ": the tenant's descriptors are all in use (tenant.descriptors)");
+    if (std::exchange(listener.telling, true)) return;
+  }
+  UniqueFd pidfd = peer_pidfd(socket.get(), peer);
+  if (!pidfd) {
+    if (!charged) listener.telling = false;
+    if (errno != ESRCH) complain_(listener, strerror(errno));
+    return;
+  }
+  Entry& entry = entries_.emplace_back();
+  entry.self = std::prev(entries_.end());
+  entry.listener = &listener;
+  entry.charged = charged;
+  ++listener.connections;
+  entry.session = std::make_unique<DeviceSession>(adapter_, shared_, tenant, std::move(socket),
+                                                  peer, std::move(pidfd), std::move(descriptors));
+  entry.session->set_socket_level(listener.level);
+  entry.session->set_ready([this, &entry] { arm(entry, Interest::kWritable); });
+  entry.socket.ready = [this, &entry] { serve(entry); };
+  entry.process.ready = [this, &entry] { end(entry); };
+  if (!loops_.watch(tenant, entry.session->socket(), entry.socket) ||
+      !loops_.watch(tenant, entry.session->pidfd(), entry.process)) {
+    complain_(listener, strerror(errno));
+    return end(entry);
+  }
+}
+
+void Sessions::serve(Entry& entry) {
+  DeviceSession& session = *entry.session;
+  const bool greeted = session.greeted();
+  const bool goes_on = session.serve();
+  if (const std::string refusal = session.take_refusal(); !refusal.empty())
+    complain_(*entry.listener, describe(session.peer()) + ": " + refusal);
+  if (!greeted && session.greeted()) note(session, "session_opened", "connected");
+  if (auto request = session.become_channel()) {
+    engine::Tenant& tenant = *entry.listener->tenant;
+    loops_.unwatch(tenant, request->socket.get());
+    end(entry);
+    return become_channel_(tenant, std::move(*request));
+  }
+  if (!goes_on) return end(entry);
+  Interest interest = session.has_more() ? Interest::kWritable : Interest::kReadable;
+  if (session.is_waiting()) interest = Interest::kNothing;
+  arm(entry, interest);
+}
+
+void Sessions::arm(Entry& entry, Interest interest) {
+  if (entry.ending) return;
+  if (std::exchange(entry.interest, interest) == interest) return;
+  const DeviceSession& session = *entry.session;
+  if (!loops_.arm(session.tenant(), session.socket(), entry.socket, interest)) end(entry);
+}
+
+/// Ends a session: its process has gone or has broken the protocol. Work for which the rest of
+/// `turn` is too short is done in later turns of the tenant.
+void Sessions::end(Entry& entry, const Turn& turn) {
+  if (std::exchange(entry.ending, true)) return;
+  DeviceSession& session = *entry.session;
+  // softhca-run only checks that a daemon answers. Events of such connections would displace
+  // others.
+  if (session.greeted()) note(session, "session_closed", "left");
+  if (session.socket() >= 0) loops_.unwatch(session.tenant(), session.socket());
+  loops_.unwatch(session.tenant(), session.pidfd());
+  if (!turn.is_over() && session.end(turn)) return finish(entry);
+  loops_.add_work(session.tenant(), [this, &entry] {
+    const bool over = entry.session->end(Turn());
+    if (over) finish(entry);
+    return !over;
+  });
+}
+
+void Sessions::finish(Entry& entry) {
+  --entry.listener->connections;
+  if (!entry.charged) entry.listener->telling = false;
+  entries_.erase(entry.self);
+}
+
+/// Adds an entry to the journal, for the operator.
+void Sessions::note(const DeviceSession& session, const char* kind, const char* what) {
+  const auto process = static_cast<std::uint32_t>(session.peer().pid);
+  adapter_.journal.add({.kind = kind,
+                        .tenant = session.tenant().name,
+                        .text = "process " + std::to_string(process) + " " + what,
+                        .process = process});
+}
+
+void Sessions::tell_late_memory() {
+  constexpr auto kInterval = std::chrono::seconds(10);
+  if (now() - told_late_memory_ < kInterval) return;
+  for (const auto& tenant : adapter_.tenants) {
+    const auto tell = [&](std::uint64_t& told, std::uint64_t times, const char* kind,
+                          const char* text) {
+      if (std::exchange(told, times) == times) return;
+      told_late_memory_ = now();
+      adapter_.journal.add({.kind = kind, .tenant = tenant->name, .text = text});
+    };
+    tell(tenant->control.late_accesses_told, tenant->counters.memory.late_accesses.value(),
+         "memory_late",
+         "an access to memory of its programs did not come back in time; until it does, what they "
+         "have not shared is out of reach");
+    tell(tenant->control.slow_memory_told, tenant->counters.memory.held.value(), "memory_slow",
+         "memory of its programs is slow to reach; so that others do not wait for it, its messages "
+         "do");
+  }
+}
+
+std::vector<const DeviceSession*> Sessions::all() const {
+  std::vector<const DeviceSession*> out;
+  for (const Entry& entry : entries_) out.push_back(entry.session.get());
+  return out;
+}
+
+bool Sessions::is_of(const Entry& entry, const engine::Level& level) {
+  return entry.listener->level == &level || entry.session->object_counts().level == &level ||
+         entry.session->has_queue_pairs_of(level);
+}
+
+std::uint64_t Sessions::count(const engine::Level& level) const {
+  std::uint64_t count = 0;
+  for (const Entry& entry : entries_) count += is_of(entry, level);
+  return count;
+}
+
+std::uint64_t Sessions::undivided(const engine::Tenant& tenant) const {
+  std::uint64_t count = 0;
+  for (const Entry& entry : entries_) {
+    const DeviceSession::ObjectCounts counts = entry.session->object_counts();
+    count += &entry.session->tenant() == &tenant && counts.id != 0 && counts.level == nullptr;
+  }
+  return count;
+}
+
+std::uint32_t Sessions::oldest(const engine::Tenant& tenant) const {
+  std::uint32_t oldest = adapter_.next_session;
+  for (const Entry& entry : entries_) {
+    const std::uint32_t id = entry.session->object_counts().id;
+    if (&entry.session->tenant() == &tenant && id != 0) oldest = std::min(oldest, id);
+  }
+  return oldest;
+}
+
+template <class Which>
+void Sessions::end_if(Which&& which) {
+  const Turn turn;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    Entry& ending = *entry++;
+    if (which(ending)) end(ending, turn);
+  }
+}
+
+void Sessions::end(const engine::Tenant& tenant) {
+  end_if([&](const Entry& entry) { return &entry.session->tenant() == &tenant; });
+}
+
+void Sessions::end(const engine::Level& level) {
+  end_if([&](const Entry& entry) { return is_of(entry, level); });
+}
+
+void Sessions::adjust_vcbs() {
+  std::vector<VcbHolder> holders;
+  for (const Entry& entry : entries_)
+    if (const VcbHolder holder = entry.session->vcb_holder();
+        holder.session != nullptr && !entry.ending)
+      holders.push_back(holder);
+  control::adjust_vcbs(adapter_, holders);
+}
+
+void Sessions::report_link(const engine::Tenant& tenant, bool up) {
+  for (const Entry& entry : entries_)
+    if (&entry.session->tenant() == &tenant) entry.session->report_link(up);
+}
+
+void Sessions::report_addresses(const engine::Tenant& tenant) {
+  for (const Entry& entry : entries_)
+    if (&entry.session->tenant() == &tenant) entry.session->report_addresses();
+}
+
+}  // namespace softhca::control

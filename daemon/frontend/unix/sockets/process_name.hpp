@@ -1,0 +1,20 @@
+// The name of a process at the other end of a socket.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
+
+namespace softhca::control {
+
+/// Returns the name in /proc/PID/comm. Empty: the process has gone.
+std::string name_of_process(pid_t pid);
+/// Replaces characters that could do harm in logs, in metrics and on terminals by '?'. Processes
+/// choose their names.
+std::string printable(std::string name);
+/// Returns a text for messages: "process 4711 (fio, uid 1000)".
+std::string describe(const PeerIdentity& process);
+
+}  // namespace softhca::control

@@ -1,0 +1,167 @@
+// The part of the method `qp.set` that sets the rates of a queue pair. They hold as long as the
+// queue pair exists.
+#include "daemon/configuration/allocation.hpp"
+#include "daemon/operate/admin/admin_view.hpp"
+
+namespace softhca::control {
+namespace {
+
+using configuration::Allocation;
+using engine::QpRates;
+using engine::RateGate;
+
+struct RateKey {
+  const char* name;
+  std::uint64_t RateLimits::*member;
+};
+constexpr RateKey kRateKeys[] = {{"bytes_per_second", &RateLimits::bytes_per_second},
+                                 {"burst_bytes", &RateLimits::burst_bytes},
+                                 {"messages_per_second", &RateLimits::messages_per_second},
+                                 {"burst_messages", &RateLimits::burst_messages}};
+
+/// One of the rates of a queue pair.
+struct RateTable {
+  const char* prefix;  ///< prefix of its keys
+  /// Allocation of a tenant with the range of the first key; those of the other keys follow it.
+  Allocation first;
+};
+constexpr const char* kMinimum = "min_bytes_per_second";
+constexpr RateTable kSent{"", Allocation::kRateBytes};
+constexpr RateTable kInbound{"inbound_rate.", Allocation::kInboundBytes};
+constexpr RateTable kServed{"served_rate.", Allocation::kServedBytes};
+
+std::string name_of(const RateTable& table, const RateKey& key) {
+  return std::string(table.prefix) + key.name;
+}
+
+/// Calls f(table, key, allocation) for each key. The allocation has the range of the key.
+template <class F>
+void for_each_key(F&& f) {
+  for (const RateTable& table : {kSent, kInbound, kServed}) {
+    auto allocation = static_cast<unsigned>(table.first);
+    for (const RateKey& key : kRateKeys) f(table, key, static_cast<Allocation>(allocation++));
+  }
+}
+
+/// Returns the limits with the changes of `params`.
+RateLimits changed(RateLimits limits, const RateTable& table, const Json& params) {
+  for (const RateKey& key : kRateKeys) {
+    const std::string name = name_of(table, key);
+    if (!params.contains(name)) continue;
+    const Json& value = params.at(name);
+    limits.*key.member = value.is_null() ? RateLimits{}.*key.member : value.get<std::uint64_t>();
+  }
+  return limits;
+}
+
+}  // namespace
+
+bool AdminView::names_rate(const Json& params) {
+  bool named = params.contains(kMinimum);
+  for_each_key([&](const RateTable& table, const RateKey& key, Allocation) {
+    named |= params.contains(name_of(table, key));
+  });
+  return named;
+}
+
+std::optional<RpcError> AdminView::check_rate(const Json& params) const {
+  std::optional<RpcError> wrong;
+  const auto check = [&](const std::string& name, Allocation allocation) {
+    if (!params.contains(name) || params.at(name).is_null()) return;
+    const Json& value = params.at(name);
+    const configuration::Range range = configuration::range_of(allocation, adapter_.config.pools);
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() >= range.least &&
+        value.get<std::uint64_t>() <= range.most)
+      return;
+    wrong = invalid_params(name + " is " + std::to_string(range.least) + " to " +
+                           std::to_string(range.most) + ", or null: the default");
+  };
+  for_each_key([&](const RateTable& table, const RateKey& key, Allocation allocation) {
+    check(name_of(table, key), allocation);
+  });
+  check(kMinimum, Allocation::kRateMinBytes);
+  return wrong;
+}
+
+/// Checks the minimum rate. The minimums of queue pairs are parts of the minimum of their level or
+/// tenant.
+std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
+                                                 const Json& params) const {
+  if (!params.contains(kMinimum) || params.at(kMinimum).is_null()) return std::nullopt;
+  const auto asked = params.at(kMinimum).get<std::uint64_t>();
+  const schedule::MinimumRates& minimums = adapter_.engine.cpu().minimums();
+  const engine::Level* level = engine::level_of(qp);
+  const std::uint64_t all =
+      (level != nullptr ? minimums.of(level->qos_class) : minimums.of(qp.tenant->id))
+          .rate()
+          .per_second;
+  std::uint64_t others = 0;
+  for (const DeviceSession* session : sessions_())
+    session->for_each_qp([&](const engine::QueuePair& other) {
+      if (&other != &qp && other.qos_class == qp.qos_class)
+        others += minimums.of_queue_pair(other.slot).per_second;
+    });
+  const std::uint64_t free = all - std::min(all, others);
+  if (asked > free)
+    return RpcError{RpcCode::kRefused,
+                    "asked for " + std::to_string(asked) + " of rate.min_bytes_per_second, " +
+                        std::to_string(free) + " of " + std::to_string(all) + " of " +
+                        (level != nullptr ? "level " + level->name : "tenant " + qp.tenant->name) +
+                        " are in no queue pair's minimum",
+                    {}};
+  const auto sent = qp.sq.rates != nullptr ? qp.sq.rates->sent.limits() : RateLimits{};
+  const RateLimits limits = changed(sent, kSent, params);
+  if (limits.bytes_per_second != 0 && asked > limits.bytes_per_second)
+    return invalid_params(std::string(kMinimum) + " is above bytes_per_second");
+  return std::nullopt;
+}
+
+void AdminView::set_rate(Qpn qpn, const Json& params) {
+  auto made = std::make_unique<QpRates>();
+  adapter_.worker.run([&](engine::Engine& engine) {
+    engine::QueuePair* qp = engine.find_queue_pair(qpn);
+    if (qp == nullptr) return;
+    if (qp->sq.rates == nullptr) qp->sq.rates = std::move(made);
+    QpRates& rates = *qp->sq.rates;
+    engine.rates().set(rates.sent, changed(rates.sent.limits(), kSent, params));
+    schedule::MinimumRates& minimums = engine.cpu().minimums();
+    Rate minimum = minimums.of_queue_pair(qp->slot);
+    if (params.contains(kMinimum))
+      minimum.per_second =
+          params.at(kMinimum).is_null() ? 0 : params.at(kMinimum).get<std::uint64_t>();
+    minimums.set_queue_pair(qp->slot, {minimum.per_second, rates.sent.limits().burst_bytes});
+    for (const auto& [table, gate] :
+         {std::pair(kInbound, &rates.peers.inbound), std::pair(kServed, &rates.peers.served)})
+      engine.peer_rates().set(*gate, changed(gate->limits(), table, params));
+  });
+}
+
+void add_throttling(Json& out, const RateGate& gate) {
+  out["throttled"] = gate.held.value() != 0;
+  out["throttled_s"] = static_cast<double>(gate.held_ns.value()) * 1e-9;
+}
+
+void add_throttling(Json& out, const engine::PeerGates& gates) {
+  for (const auto& [name, gate] :
+       {std::pair("inbound", &gates.inbound), std::pair("served", &gates.served)}) {
+    add_throttling(out[name], *gate);
+    out[name]["rated_bytes"] = gate->bytes.value();
+  }
+}
+
+Json to_json(const QpRates& rates, const Rate& minimum) {
+  const auto of_gate = [](const RateGate& gate) {
+    Json out;
+    add_throttling(out, gate);
+    const RateLimits limits = gate.limits();
+    for (const RateKey& key : kRateKeys) out[key.name] = limits.*key.member;
+    return out;
+  };
+  Json out = of_gate(rates.sent);
+  out[kMinimum] = minimum.per_second;
+  out["inbound"] = of_gate(rates.peers.inbound);
+  out["served"] = of_gate(rates.peers.served);
+  return out;
+}
+
+}  // namespace softhca::control

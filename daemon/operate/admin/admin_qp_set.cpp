@@ -1,0 +1,95 @@
+// The method `qp.set`: sets the rates of a queue pair (admin_qp_rate.cpp), and its limit and
+// importance on its shared receive queue (mechanisms D1, D6). They hold until the queue pair ends,
+// or until a null restores the default.
+#include "daemon/operate/admin/admin_view.hpp"
+
+namespace softhca::control {
+namespace {
+
+using engine::ReceiveQueues;
+using receive::Member;
+
+/// Reads a member of `params`: a whole number up to `most`, or null. Does nothing if the member is
+/// absent. Returns false if it has another value.
+template <class T>
+bool read_term(const Json& params, const char* key, T most, T if_null, std::optional<T>& out) {
+  if (!params.contains(key)) return true;
+  const Json& value = params.at(key);
+  if (value.is_null())
+    out = if_null;
+  else if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most)
+    out = value.get<T>();
+  return out.has_value();
+}
+
+std::string text_of(const std::string& key, const Json& value) {
+  return " " + key + " " + (value.is_null() ? "as by default" : value.dump());
+}
+
+}  // namespace
+
+RpcResult AdminView::set_queue_pair(const Json& params) {
+  constexpr std::uint8_t kMostImportant = kImportances - 1;
+  const auto qpn = params.at("qpn").get<std::uint32_t>();
+  ReceiveQueues::ReceiveTerms terms;
+  if (!read_term(params, "srq_limit", kMostSrqBuffers, Member::kByPolicy, terms.limit))
+    return invalid_params("srq_limit is 0 (none) to " + std::to_string(kMostSrqBuffers) +
+                          " buffers, or null: as by policy");
+  if (!read_term(params, "importance", kMostImportant, Member::kByPath, terms.importance))
+    return invalid_params("importance is 0 to 7, or null: by rule, or that of its path");
+  const bool of_receives = terms.limit || terms.importance;
+  if (!of_receives && !names_rate(params))
+    return invalid_params("neither a rate nor srq_limit nor importance is given");
+  if (auto wrong = check_rate(params)) return *wrong;
+
+  const DeviceSession* owner = nullptr;
+  const engine::QueuePair* found = nullptr;
+  for (const DeviceSession* session : sessions_())
+    session->for_each_qp([&](const engine::QueuePair& qp) {
+      if (qp.qpn.value == qpn) owner = session, found = &qp;
+    });
+  if (found == nullptr) return no_such("queue pair", std::to_string(qpn));
+  if (auto wrong = check_minimum(*found, params)) return *wrong;
+  if (of_receives)
+    if (RpcResult set = set_receive_terms(*found, terms); !set) return set;
+  if (names_rate(params)) set_rate(Qpn(qpn), params);
+  std::string text = "queue pair";
+  for (const auto& [key, value] : params.items())
+    if (key != "qpn") text += text_of(key, value);
+  adapter_.journal.add(
+      {.kind = "set", .tenant = owner->tenant().name, .text = text, .queue_pair = qpn});
+  return Json{{"qpn", qpn}};
+}
+
+RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
+                                       const ReceiveQueues::ReceiveTerms& terms) {
+  // Queues of a tenant without limits have no provisioner. This thread makes it, so that the engine
+  // need not allocate. The queue stays valid: only this thread makes and removes queue pairs and
+  // queues.
+  engine::SharedReceiveQueue* srq = nullptr;
+  std::uint32_t entries = 0;
+  bool provisioned = false;
+  adapter_.worker.run([&](engine::Engine&) {
+    srq = qp.srq;
+    if (srq == nullptr) return;
+    entries = srq->ring.entries();
+    provisioned = srq->provisioner != nullptr;
+  });
+  if (srq == nullptr)
+    return RpcError{RpcCode::kNoSuchThing,
+                    "queue pair " + std::to_string(qp.qpn.value) + " is on no shared receive queue",
+                    {}};
+  std::unique_ptr<receive::Provisioner> made;
+  if (!provisioned) {
+    engine::Tenant& tenant = *srq->session->tenant;
+    made = std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
+                                                  tenant.counters.receive);
+  }
+  adapter_.worker.run([&](engine::Engine& engine) {
+    if (made) engine.receive_queues().start_provisioning(*srq, std::move(made));
+    engine.receive_queues().set_terms(qp.qpn, terms);
+  });
+  return Json{};
+}
+
+}  // namespace softhca::control

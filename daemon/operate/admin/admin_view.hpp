@@ -1,0 +1,115 @@
+// The methods of the admin socket that show objects: status, tenants, tenant.show, explain, qps,
+// qp.show, srqs, events, counters; and qp.set, which changes one. docs/admin-socket.md describes
+// their parameters and answers.
+//
+// The engine's thread copies the state that only it may read into plain structures, a few objects
+// at a time. The control thread converts these to text. The files: admin_view.cpp (status,
+// counters, events), admin_tenants.cpp, admin_explain.cpp, admin_objects.cpp (queue pairs, shared
+// receive queues), admin_qp_show.cpp, admin_qp_set.cpp, admin_qp_rate.cpp.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/device/adapter/adapter.hpp"
+#include "daemon/device/session/device_session.hpp"
+#include "daemon/operate/admin/admin_methods.hpp"
+
+namespace softhca::control {
+
+class AdminView {
+ public:
+  using Sessions = std::function<std::vector<const DeviceSession*>()>;
+
+  /// Returns a tenant's limits and use of rdma_cm.
+  using ConnectionsOf = std::function<Json(const engine::Tenant&)>;
+
+  /// `sessions`: returns the existing sessions. `connections`: empty: tenant.show omits rdma_cm.
+  AdminView(Adapter& adapter, Sessions sessions, ConnectionsOf connections = {})
+      : adapter_(adapter), sessions_(std::move(sessions)), connections_(std::move(connections)) {}
+
+  /// Adds the methods. This object must outlive them.
+  void add_to(AdminMethods& methods);
+  /// Sets the function that returns the faults for `status`. Without it, `status` shows none.
+  void show_faults(std::function<Json()> faults) { faults_ = std::move(faults); }
+  /// Adds `tenant.show` and `explain` for this tenant only.
+  void add_own(AdminMethods& methods, const engine::Tenant& tenant);
+  /// Copies the engine's latest events into the journal. Call it about once a second, as the engine
+  /// keeps only a few.
+  void take_engine_events();
+
+ private:
+  // admin_view.cpp
+  RpcResult status(const Json& params);
+  RpcResult counters(const Json& params);
+  RpcResult events(const Json& params);
+  Json pools() const;
+  Json ports() const;
+  double uptime() const;
+
+  // admin_tenants.cpp
+  RpcResult tenants(const Json& params);
+  RpcResult tenant_show(const Json& params);
+  Json lanes_of(const engine::Tenant& tenant) const;
+  Json sessions_of(const engine::Tenant& tenant) const;
+
+  // admin_explain.cpp
+  RpcResult explain(const Json& params);
+
+  // admin_objects.cpp
+  RpcResult queue_pairs(const Json& params);
+  RpcResult shared_receive_queues(const Json& params);
+
+  // admin_qp_show.cpp
+  RpcResult show_queue_pair(const Json& params);
+
+  // admin_qp_set.cpp
+  RpcResult set_queue_pair(const Json& params);
+  RpcResult set_receive_terms(const engine::QueuePair& qp,
+                              const engine::ReceiveQueues::ReceiveTerms& terms);
+
+  // admin_qp_rate.cpp
+  static bool names_rate(const Json& params);
+  std::optional<RpcError> check_rate(const Json& params) const;
+  std::optional<RpcError> check_minimum(const engine::QueuePair& qp, const Json& params) const;
+  /// Sets the rates of a queue pair. Does nothing if the queue pair is gone. REQUIRES: check_rate()
+  /// and check_minimum() passed.
+  void set_rate(Qpn qpn, const Json& params);
+
+  /// Returns a tenant. Null: unknown name.
+  const engine::Tenant* find_tenant(const std::string& name) const;
+  const engine::Tenant* find_tenant(TenantId id) const;
+
+  Adapter& adapter_;
+  Sessions sessions_;
+  ConnectionsOf connections_;
+  std::function<Json()> faults_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::uint64_t engine_events_ = 0;  ///< events of the engine's log that were copied to the journal
+};
+
+/// Returns a string or number of `params`, or `otherwise` if it is absent. Throws what Json throws
+/// on a value of another type.
+template <class T>
+T param(const Json& params, const char* key, T otherwise) {
+  if (!params.is_object() || !params.contains(key)) return otherwise;
+  return params.at(key).get<T>();
+}
+
+/// Returns the number of entries of a page: `limit` of `params`; at most and by default 1000.
+std::size_t page_limit(const Json& params);
+
+/// Adds `throttled`, the current state, and `throttled_s`, the time of past throttling in seconds.
+void add_throttling(Json& out, const engine::RateGate& gate);
+/// Adds `inbound` and `served`, each with these members and `rated_bytes`.
+void add_throttling(Json& out, const engine::PeerGates& gates);
+/// Returns the limits, the minimum and the throttling of the send rate, and limits and throttling
+/// of `inbound` and `served`. Call it on the engine's thread.
+Json to_json(const engine::QpRates& rates, const Rate& minimum);
+
+/// Returns {guaranteed, in_use, shared, high_water, draining, lent, may_share}.
+Json to_json(const Quota& quota);
+
+}  // namespace softhca::control

@@ -1,0 +1,322 @@
+// The steps of a change of configuration.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+
+#include "daemon/operate/reload/change.hpp"
+#include "daemon/operate/reload/vcb_change.hpp"
+
+namespace softhca::control {
+namespace {
+
+using configuration::TenantConfig;
+
+/// Logs that a part of an undo failed.
+void expect_undone(const std::string& name, const Outcome& outcome) {
+  if (!outcome)
+    spdlog::error("reload: could not undo '{}': {}; correct it and reload again", name,
+                  outcome.error().message);
+}
+
+}  // namespace
+
+std::vector<Step> ReloadChange::steps() {
+  std::vector<Step> steps;
+  add_metrics_step(steps);
+  add_port_steps(steps);
+  add_peer_step(steps);
+  // Adds the steps of tenants in the order of the configuration.
+  for (const TenantConfig& entry : wanted_.tenants)
+    for (const auto* rows : {&allotments_.there, &allotments_.added})
+      for (const AllotmentChange::Row& row : *rows)
+        if (row.to == &entry) add_tenant_steps(row, steps);
+  steps.push_back({"shares of datagrams", [this] { return check_datagrams(); }, {}});
+  add_allocation_steps(steps);
+  return steps;
+}
+
+void ReloadChange::add_metrics_step(std::vector<Step>& steps) {
+  if (wanted_.metrics == site_.adapter.config.metrics) return;
+  steps.push_back({"metrics endpoint",
+                   [this]() -> Outcome {
+                     auto moved = site_.move_metrics(wanted_.metrics);
+                     if (!moved) return moved.error();
+                     replace_metrics_ = std::move(*moved);
+                     return {};
+                   },
+                   [this] { replace_metrics_ = {}; }});
+}
+
+void ReloadChange::add_port_steps(std::vector<Step>& steps) {
+  for (std::size_t i = 0; i < wanted_.ports.size(); ++i)
+    for (const configuration::InterfaceAddress& address : wanted_.ports[i].addresses) {
+      const auto& before = site_.adapter.config.ports[i].addresses;
+      if (std::find(before.begin(), before.end(), address) != before.end() ||
+          site_.guards.contains(address.gid))
+        continue;
+      steps.push_back({"address of port " + wanted_.ports[i].name,
+                       [this, &port = wanted_.ports[i], gid = address.gid]() -> Outcome {
+                         auto guard = guard_address(port, gid);
+                         if (!guard) return guard.error();
+                         if (*guard) guards_.emplace(gid, std::move(**guard));
+                         return {};
+                       },
+                       [this, gid = address.gid] { guards_.erase(gid); }});
+    }
+}
+
+void ReloadChange::add_peer_step(std::vector<Step>& steps) {
+  if (wanted_.peers == site_.adapter.config.peers) return;
+  steps.push_back({"keys of peers",
+                   [this]() -> Outcome {
+                     auto made = engine::PeerTable::make(wanted_.peers);
+                     if (!made) return made.error();
+                     peers_ = std::move(*made);
+                     return {};
+                   },
+                   [this] { peers_.reset(); }});
+}
+
+void ReloadChange::add_tenant_steps(const AllotmentChange::Row& row, std::vector<Step>& steps) {
+  engine::Tenant& tenant = *row.tenant;
+  const TenantConfig* old = find_tenant(site_.adapter.config, tenant.name);
+  if (old == nullptr) {
+    steps.push_back(open_tenant_step(row));
+  } else if (!(old->socket == row.to->socket)) {
+    const std::string name = "permissions of tenant " + tenant.name;
+    steps.push_back({name,
+                     [this, &tenant, &to = *row.to] {
+                       return site_.server.listeners().permit(tenant, to.socket);
+                     },
+                     [this, &tenant, old, name] {
+                       expect_undone(name, site_.server.listeners().permit(tenant, old->socket));
+                     }});
+  }
+  add_address_step(row, steps);
+  add_request_socket_step(row, steps);
+  for (const configuration::LevelConfig& level : row.to->levels) add_level_step(row, level, steps);
+}
+
+bool ReloadChange::is_added(const engine::Tenant& tenant) const {
+  return std::any_of(added_.begin(), added_.end(),
+                     [&](const auto& added) { return added.get() == &tenant; });
+}
+
+/// Returns the step that opens a tenant that is added, or was leaving.
+Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
+  engine::Tenant& tenant = *row.tenant;
+  return {"socket of tenant " + tenant.name,
+          [this, &tenant, &to = *row.to] { return site_.server.open_tenant(tenant, to.socket); },
+          [this, &tenant] {
+            site_.server.close_tenant(tenant);
+            if (!is_added(tenant)) return;
+            site_.server.forget_tenant(tenant);
+            for (engine::Tenant* gone : allotments_.gone) {
+              const TenantConfig* settings = find_tenant(site_.adapter.config, gone->name);
+              // The new tenant may have had its number.
+              if (gone->id == tenant.id && settings != nullptr)
+                expect_undone("connections of tenant " + gone->name,
+                              site_.server.serve_connections(*gone, *settings));
+            }
+          }};
+}
+
+/// Adds the step for a tenant's addresses. An added tenant has its addresses already.
+void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps) {
+  engine::Tenant& tenant = *row.tenant;
+  auto addresses = addresses_of(wanted_, *row.to);
+  if (addresses == tenant.addresses) return;
+  steps.push_back({"addresses of tenant " + tenant.name,
+                   [this, &tenant, to = std::move(addresses)]() -> Outcome {
+                     auto update = site_.server.device_trees().prepare_addresses(tenant, to);
+                     if (!update) return update.error();
+                     updates_.emplace_back(&tenant, std::move(*update));
+                     return {};
+                   },
+                   [this, &tenant] {
+                     std::erase_if(updates_,
+                                   [&](const auto& update) { return update.first == &tenant; });
+                   }});
+}
+
+/// Adds the steps for a tenant's control socket. Tenants that may divide their allocation have one.
+void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
+                                           std::vector<Step>& steps) {
+  if (!may_divide(*row.to)) return;
+  engine::Tenant& tenant = *row.tenant;
+  const TenantConfig* old = find_tenant(site_.adapter.config, tenant.name);
+  const std::string name = "control socket of tenant " + tenant.name;
+  if (!site_.server.control_sockets().contains(tenant)) {
+    steps.push_back({name,
+                     [this, &tenant, &to = *row.to] {
+                       return site_.server.control_sockets().open(tenant, to.control);
+                     },
+                     [this, &tenant] { site_.server.control_sockets().close(tenant); }});
+  } else if (old != nullptr && !(old->control == row.to->control)) {
+    const std::string permissions = "permissions of the " + name;
+    steps.push_back({permissions,
+                     [this, &tenant, &to = *row.to] {
+                       return site_.server.control_sockets().permit(tenant, to.control);
+                     },
+                     [this, &tenant, old, permissions] {
+                       expect_undone(permissions,
+                                     site_.server.control_sockets().permit(tenant, old->control));
+                     }});
+  }
+}
+
+void ReloadChange::add_level_step(const AllotmentChange::Row& row,
+                                  const configuration::LevelConfig& entry,
+                                  std::vector<Step>& steps) {
+  engine::Tenant& tenant = *row.tenant;
+  engine::Level& level = level_of(tenant, entry);
+  const bool is_new = std::none_of(tenant.levels.begin(), tenant.levels.end(),
+                                   [&](const auto& there) { return there.get() == &level; });
+  const configuration::LevelConfig* old = level_in_force(site_.adapter.config, tenant, entry.name);
+  const auto had = old != nullptr ? old->socket : std::nullopt;
+  if (!entry.socket || had == entry.socket) return;
+  const std::string name = "tenant " + tenant.name + ", level " + entry.name;
+  if (!had)
+    steps.push_back({"socket of " + name,
+                     [this, &tenant, &level, to = *entry.socket] {
+                       return site_.server.listeners().open(tenant, level, to);
+                     },
+                     [this, &level, is_new] {
+                       is_new ? site_.server.listeners().forget(level)
+                              : site_.server.listeners().close(level);
+                     }});
+  else
+    steps.push_back({"permissions of " + name,
+                     [this, &tenant, &level, to = *entry.socket] {
+                       return site_.server.listeners().permit(tenant, level, to);
+                     },
+                     [this, &tenant, &level, name, before = *had] {
+                       expect_undone("permissions of " + name,
+                                     site_.server.listeners().permit(tenant, level, before));
+                     }});
+}
+
+/// Checks the shares of datagrams. Added tenants have their clients already. Leaving tenants still
+/// have theirs, unless an added tenant has their number.
+Outcome ReloadChange::check_datagrams() const {
+  std::vector<TenantId> gone;
+  for (const engine::Tenant* tenant : allotments_.gone)
+    if (std::none_of(added_.begin(), added_.end(),
+                     [&](const auto& added) { return added->id == tenant->id; }))
+      gone.push_back(tenant->id);
+  const auto check = [&](const char* what, GeneralServices& services,
+                         const configuration::GeneralServicesConfig& to) -> Outcome {
+    auto possible = services.check(to, gone);
+    if (possible) return possible;
+    return Error{std::string("[") + what + "]: " + possible.error().message, possible.error().code};
+  };
+  Server& server = site_.server;
+  auto possible = check("general_services", server.general_services(), wanted_.general_services);
+  if (possible)
+    possible = check("shared_datagrams", server.shared_datagrams(), wanted_.shared_datagrams);
+  return possible;
+}
+
+void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
+  const auto vcbs = std::make_shared<VcbChange>(site_.adapter, added_);
+  steps.push_back(
+      {"VCBs", [this, vcbs] { return vcbs->apply(allotments_); }, [vcbs] { vcbs->undo(); }});
+  steps.push_back({"former addresses",
+                   [this]() -> Outcome {
+                     site_.former.change(site_.adapter.tenants, wanted_,
+                                         site_.adapter.next_session);
+                     return {};
+                   },
+                   [this, before = site_.former] { site_.former = before; }});
+  steps.push_back({"allocations", [this] { return change_engine(); }, {}});
+}
+
+/// Changes the allocations in the engine. After an error nothing has changed.
+Outcome ReloadChange::change_engine() {
+  Adapter& adapter = site_.adapter;
+  Outcome done;
+  {
+    const std::lock_guard lock(adapter.tenants_changing);
+    adapter.worker.run([&](engine::Engine& engine) {
+      done = site_.allotments.change(allotments_);
+      if (done) adjust_engine(engine);
+    });
+    if (done) std::move(added_.begin(), added_.end(), std::back_inserter(adapter.tenants));
+  }
+  if (done) change_members();
+  return done;
+}
+
+/// Updates the users and groups of levels. Does not resolve unchanged names again: tenants change
+/// their own levels, too.
+void ReloadChange::change_members() {
+  for (const AllotmentChange::Row& row : allotments_.there) {
+    // A tenant that was leaving and comes back is not in force.
+    const auto* const before = find_tenant(site_.adapter.config, row.tenant->name);
+    for (const auto& level : row.tenant->levels) {
+      const configuration::LevelConfig* const from =
+          before == nullptr ? nullptr : settings_of(*before, *level);
+      const configuration::LevelConfig* const to = settings_of(*row.to, *level);
+      if (from == nullptr || to == nullptr || from->users != to->users ||
+          from->groups != to->groups)
+        set_members(*level, to);
+    }
+  }
+}
+
+/// Makes the changes in the engine that go with the allocations and cannot fail. Runs on the
+/// engine's thread.
+void ReloadChange::adjust_engine(engine::Engine& engine) {
+  site_.guards.merge(guards_);
+  for (const AllotmentChange::Row& row : allotments_.there)
+    engine.addresses().set(*row.tenant, addresses_of(wanted_, *row.to),
+                           site_.former.of(*row.tenant));
+  for (auto& [srq, provisioner] : provisioners_)
+    engine.receive_queues().start_provisioning(*srq, std::move(provisioner));
+  for (const auto* rows : {&allotments_.there, &allotments_.added})
+    for (const auto& [tenant, to] : *rows) {
+      engine.receive_queues().set_policy(*tenant, to->srq, to->srq_rules);
+      tenant->marking = marking_of(*to);
+      tenant->kept.set_watermark(kept_watermark(to->kept_packets, wanted_.reliability));
+      for (const auto& level : tenant->levels) {
+        const configuration::LevelConfig* const entry = settings_of(*to, *level);
+        if (entry != nullptr) level->marking = marking_of(*entry);
+        set_rules(*level, entry);
+      }
+    }
+  change_ports(engine);
+  if (wanted_.peers != site_.adapter.config.peers) engine.packets().exchange_peers(peers_);
+  engine.set_doorbells(wanted_.doorbells);
+  engine.set_congestion(wanted_.congestion, wanted_.reliability.flight);
+  engine.queue_pairs().set_reliability(wanted_.reliability);
+  site_.adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive,
+                                wanted_.daemon.park_after);
+}
+
+/// Changes the addresses and neighbours of ports. A port continues to answer for an address that
+/// sessions still have. Runs on the engine's thread.
+void ReloadChange::change_ports(engine::Engine& engine) {
+  for (std::size_t i = 0; i < wanted_.ports.size(); ++i) {
+    const configuration::PortConfig& now = wanted_.ports[i];
+    const configuration::PortConfig& before = site_.adapter.config.ports[i];
+    neighbour::Neighbours& neighbours = *engine.ports()[i]->neighbours;
+    for (const configuration::InterfaceAddress& address : now.addresses)
+      if (std::find(before.addresses.begin(), before.addresses.end(), address) ==
+          before.addresses.end())
+        neighbours.add_address({address.gid, address.prefix, !site_.guards.contains(address.gid)});
+    neighbours.set_gateway(now.gateway4.value_or(Gid{}), now.gateway6.value_or(Gid{}));
+    neighbours.set_static(static_neighbours_of(now));
+    if (now.addresses != before.addresses) neighbours.announce();
+    for (const configuration::InterfaceAddress& address : before.addresses) {
+      const bool kept = std::any_of(now.addresses.begin(), now.addresses.end(),
+                                    [&](const auto& a) { return a.gid == address.gid; });
+      if (kept || site_.former.contains(address.gid)) continue;
+      neighbours.remove_address(address.gid);
+      site_.guards.erase(address.gid);
+    }
+  }
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,75 @@
+// Removed tenants and levels with running programs. They keep their resources until the programs
+// end or the drain timeout is over.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/device/adapter/adapter.hpp"
+#include "daemon/device/adapter/allotments.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
+#include "daemon/operate/reload/change.hpp"
+#include "daemon/operate/reload/former_addresses.hpp"
+
+namespace softhca::control {
+
+class Departures {
+ public:
+  struct OfTenant {
+    engine::Tenant* tenant = nullptr;
+    std::chrono::steady_clock::time_point since;
+    bool end = false;       ///< the daemon does not wait for its programs
+    bool is_ended = false;  ///< its programs' connections were closed; some may still be ending
+  };
+
+  Departures(Adapter& adapter, Server& server, Allotments& allotments, FormerAddresses& former)
+      : adapter_(adapter), server_(server), allotments_(allotments), former_(former) {}
+
+  /// Starts the departure of tenants and levels that are not in `wanted`. Those that come back
+  /// stay.
+  void begin(const configuration::Config& wanted, const ReloadChange& change);
+  /// Closes the connections of tenants and levels that have exceeded their time to drain.
+  void end_overdue();
+  /// Remove the tenants and levels that have drained.
+  void finish_tenants();
+  void finish_levels();
+
+  const std::list<OfTenant>& tenants() const { return tenants_; }
+  /// Stops waiting for the programs of a tenant.
+  void end(const std::string& tenant);
+  /// Returns the connections of a leaving tenant. Nothing: the tenant is not leaving.
+  std::optional<std::uint64_t> draining(const std::string& tenant) const;
+
+  /// Returns the resources that programs will still use beyond those of `wanted`, once it is in
+  /// force.
+  configuration::Held held_besides(const configuration::Config& wanted) const;
+
+ private:
+  struct OfLevel {
+    engine::Tenant* tenant = nullptr;
+    engine::Level* level = nullptr;
+    std::chrono::steady_clock::time_point since;
+    bool is_ended = false;
+  };
+  void begin_tenants(const configuration::Config& wanted, const ReloadChange& change);
+  void remove(engine::Tenant& tenant);
+  void add_held(const engine::Tenant& tenant, const configuration::TenantConfig* wanted,
+                configuration::Held& held) const;
+
+  Adapter& adapter_;
+  Server& server_;
+  Allotments& allotments_;
+  FormerAddresses& former_;
+  std::list<OfTenant> tenants_;
+  std::list<OfLevel> levels_;
+};
+
+/// Returns the tenant with this name. REQUIRES: it exists.
+engine::Tenant& tenant_of(const Adapter& adapter, const std::string& name);
+
+}  // namespace softhca::control

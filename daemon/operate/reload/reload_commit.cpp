@@ -1,0 +1,48 @@
+// The part of a reload that cannot fail, after all steps that can.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/operate/reload/reload.hpp"
+
+namespace softhca::control {
+
+using configuration::Config;
+using configuration::TenantConfig;
+
+std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& made) {
+  departures_.begin(wanted, made);
+  const configuration::GeneralServicesConfig general = adapter_.config.general_services;
+  const configuration::GeneralServicesConfig shared = adapter_.config.shared_datagrams;
+  adapter_.put_in_force(wanted);
+  change_accounts(wanted);
+  std::vector<std::string> kept;
+  const auto change = [&](const char* section, GeneralServices& services,
+                          const configuration::GeneralServicesConfig& before,
+                          configuration::GeneralServicesConfig& to) {
+    // A step of the change has checked this.
+    const Outcome changed = services.change(to, now());
+    if (changed) return;
+    to = before;
+    kept.push_back("[" + std::string(section) + "] not applied, old values stay in force: " +
+                   changed.error().message + "; correct it and reload");
+  };
+  change("general_services", server_.general_services(), general, adapter_.config.general_services);
+  change("shared_datagrams", server_.shared_datagrams(), shared, adapter_.config.shared_datagrams);
+  spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
+  made.finish();
+  return kept;
+}
+
+void Reloader::change_accounts(const Config& wanted) {
+  adapter_.totals.set_limits(configuration::totals_of(wanted.pools));
+  for (const auto& tenant : adapter_.tenants) {
+    const TenantConfig* entry = find_tenant(wanted, tenant->name);
+    if (entry == nullptr) continue;
+    tenant->control.accounts.set_limits(entry->limits);
+    server_.configure_connections(*tenant, *entry);
+  }
+}
+
+}  // namespace softhca::control

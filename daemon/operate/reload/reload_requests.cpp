@@ -1,0 +1,203 @@
+// Requests of the operator to the resource manager, and plans of requests.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/configuration/config_check.hpp"
+#include "daemon/operate/reload/reload.hpp"
+
+namespace softhca::control {
+
+using configuration::AllocationResult;
+using configuration::TenantConfig;
+using Changes = std::span<const configuration::AllocationChange>;
+
+namespace {
+
+/// Prepares the file of saved changes. Refuses if the request of this number, or a saved request
+/// that fits now, would not fit after a reload or restart.
+std::optional<ReloadRefusal> prepare_to_save(const Layers& layers,
+                                             const std::vector<configuration::SavedRequest>& saved,
+                                             std::uint64_t number) {
+  const auto misfit = [&](const configuration::Overlaid& laid,
+                          const std::string& when) -> std::optional<ReloadRefusal> {
+    for (const auto& [left, why] : laid.left_out) {
+      if (layers.left_out().contains(left)) continue;
+      const std::string which = left == number ? "it" : "saved request " + std::to_string(left);
+      return ReloadRefusal{ReloadRefusal::Cause::kNotFree,
+                           {which + " would not fit after a " + when +
+                            ", over the configuration file: " + why.message},
+                           why};
+    }
+    return std::nullopt;
+  };
+  if (auto why =
+          misfit(configuration::lay_over(layers.file(), layers.tenants(), saved, {}), "reload"))
+    return why;
+  if (auto why = misfit(layers.after_restart(saved, layers.tenants()), "restart")) return why;
+  if (const auto written = layers.prepare(saved); !written)
+    return ReloadRefusal{ReloadRefusal::Cause::kSetup, {written.error().message}, {}};
+  return std::nullopt;
+}
+
+}  // namespace
+
+ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
+  if (auto why = find_own_level(changes)) {
+    ReloadResult result;
+    result.refusal = std::move(why);
+    return result;
+  }
+  const std::vector<configuration::AllocationChange> list(changes.begin(), changes.end());
+  const auto wanted = configuration::with_changes(adapter_.config, changes,
+                                                  departures_.held_besides(adapter_.config));
+  std::vector<configuration::SavedRequest> saved;
+  if (save && wanted) {
+    saved = layers_.with(list);
+    if (auto why = prepare_to_save(layers_, saved, saved.back().number)) {
+      ReloadResult result;
+      result.refusal = std::move(why);
+      return result;
+    }
+  }
+  ReloadResult result = put_changes(wanted, by);
+  if (!result) return result;
+  layers_.forget_own(list);
+  if (save)
+    if (const auto kept = layers_.keep(std::move(saved)); !kept)
+      result.kept.push_back("in force, but not saved: " + kept.error().message);
+  set_given(list);
+  record("set", by, result);
+  return result;
+}
+
+/// Returns a refusal if a change names a level that a tenant has made. Only the tenant may change
+/// it.
+std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
+  for (const configuration::AllocationChange& change : changes) {
+    const TenantConfig* tenant = find_tenant(adapter_.config, change.tenant);
+    const auto* level = tenant != nullptr ? find_level(*tenant, change.level) : nullptr;
+    if (level == nullptr || !level->own) continue;
+    const std::string who = "tenant " + change.tenant;
+    return refusal_of(
+        {configuration::AllocationRefusal::Cause::kNotAllowed, who, name_of(change.allocation), 0,
+         0,
+         who + ": level " + change.level +
+             " is one that it has made itself; set the tenant as a whole, or softhcactl "
+             "--as " +
+             change.tenant});
+  }
+  return std::nullopt;
+}
+
+/// Adds the operator's changes to what the operator has given. If they do not fit in that, the
+/// tenant is given what is in force.
+void Reloader::set_given(const std::vector<configuration::AllocationChange>& changes) {
+  const auto given =
+      configuration::with_changes(given_, changes, departures_.held_besides(adapter_.config));
+  for (const configuration::AllocationChange& change : changes)
+    for (TenantConfig& tenant : given_.tenants)
+      if (tenant.name == change.tenant)
+        tenant = given ? *find_tenant(*given, tenant.name)
+                       : without_own_levels(*find_tenant(adapter_.config, tenant.name));
+}
+
+ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
+  ReloadResult result;
+  std::vector<configuration::SavedRequest> saved = layers_.saved();
+  for (const std::uint64_t number : numbers)
+    if (std::ranges::find(saved, number, &configuration::SavedRequest::number) == saved.end()) {
+      result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
+                                     {"there is no saved request " + std::to_string(number)},
+                                     {}};
+      return result;
+    }
+  std::erase_if(saved, [&](const configuration::SavedRequest& request) {
+    return numbers.empty() || std::ranges::find(numbers, request.number) != numbers.end();
+  });
+  auto dropped = layers_.prepare(saved, numbers.empty());
+  if (dropped) dropped = layers_.keep(std::move(saved));
+  if (!dropped)
+    result.refusal = ReloadRefusal{ReloadRefusal::Cause::kSetup, {dropped.error().message}, {}};
+  return result;
+}
+
+ReloadResult Reloader::put_changes(const AllocationResult& wanted, const Actor& by) {
+  ReloadResult result;
+  if (!wanted) {
+    result.refusal = refusal_of(wanted.refusal());
+    return result;
+  }
+  result = put(*wanted);
+  if (!result) return result;
+  for (const configuration::Difference& difference : result.plan.differences)
+    adapter_.journal.add({.kind = "set", .tenant = by.tenant, .text = difference.text()});
+  return result;
+}
+
+ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
+  const Revision* const revision = revisions_.find(number);
+  if (revision == nullptr) {
+    ReloadResult result;
+    result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
+                                   {"there is no revision " + std::to_string(number) +
+                                    ", or it is not kept any more: softhcactl revisions"},
+                                   {}};
+    return result;
+  }
+  configuration::Config wanted = adapter_.config;
+  wanted.tenants = tenants_of(revision->in_force);
+  ReloadResult result;
+  if (const auto possible = configuration::check_together(wanted); !possible) {
+    result.refusal = ReloadRefusal{ReloadRefusal::Cause::kSetup, {possible.error().message}, {}};
+    return result;
+  }
+  std::vector<TenantConfig> given = tenants_of(revision->given);
+  configuration::OwnDivisions own = revision->own;
+  std::vector<configuration::TenantOnDemand> on_demand = *revision->on_demand;
+  result = put(wanted);
+  if (!result) return result;
+  given_.tenants = std::move(given);
+  layers_.set_own(std::move(own));
+  layers_.restore_tenants(std::move(on_demand));
+  for (const std::string& text : result.plan.texts()) spdlog::info("rollback: {}", text);
+  const std::string summary = "to revision " + std::to_string(number);
+  adapter_.journal.add({.kind = "rollback", .text = summary});
+  record(("rollback " + summary).c_str(), by, result);
+  return result;
+}
+
+/// Adds a revision, unless nothing has changed.
+void Reloader::record(const char* cause, const Actor& by, const ReloadResult& result) {
+  if (!result.plan.empty())
+    revisions_.add(cause, by, result.plan, adapter_.config, given_, layers_);
+}
+
+PlannedRequest Reloader::plan_change(Changes changes) const {
+  return plan_request(configuration::with_changes(adapter_.config, changes,
+                                                  departures_.held_besides(adapter_.config)));
+}
+
+PlannedRequest Reloader::plan_own_change(const engine::Tenant& tenant, Changes changes) const {
+  PlannedRequest planned = plan_request(with_own_changes(tenant, changes));
+  for (auto* shares : {&planned.before, &planned.after})
+    std::erase_if(*shares, [&](const auto& share) { return share.tenant != tenant.name; });
+  return planned;
+}
+
+PlannedRequest Reloader::plan_request(const AllocationResult& wanted) const {
+  PlannedRequest planned;
+  if (!wanted) {
+    planned.result.refusal = refusal_of(wanted.refusal());
+    return planned;
+  }
+  planned.result.plan = plan_reload(adapter_.config, *wanted);
+  planned.result.refusal = check(*wanted, planned.result.plan);
+  if (!planned.result) return planned;
+  const configuration::Held held = departures_.held_besides(adapter_.config);
+  planned.before = configuration::expected_shares(adapter_.config, held);
+  planned.after = configuration::expected_shares(*wanted, held);
+  return planned;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,113 @@
+#include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+namespace softhca::management::rdma_cm {
+
+namespace {
+
+constexpr Duration kLongestResolve = std::chrono::hours(1);
+constexpr unsigned kAtOnce = 32;  // most expired identifiers in one call
+
+}  // namespace
+
+int AddressResolution::resolve_ip(const Command& command) {
+  rdma_ucm_resolve_ip body;
+  if (!read_body(command.body, body)) return EINVAL;
+  const std::optional<SocketAddress> from = from_sockaddr(body.src_addr);
+  const std::optional<SocketAddress> to = from_sockaddr(body.dst_addr);
+  if (!to || (!from && body.src_addr.sin6_family != AF_UNSPEC)) return EINVAL;
+  Identifier* id = nullptr;
+  if (const int error = identifiers_.find_of(command.channel.id, body.id, id)) return error;
+  if (!events_.has_room(*id)) return ENOMEM;
+  if (id->state == IdentifierState::kIdle) {
+    SocketAddress source = from ? *from : any_address(to->family);
+    if (!from) source.scope = to->scope;
+    if (const int error = binding_.bind(*id, command.channel.owner, source)) return error;
+  }
+  if (id->state != IdentifierState::kBound || id->local.family != to->family) return EINVAL;
+
+  id->remote = *to;
+  if (const int error = choose_source(*id)) {
+    id->remote = any_address(to->family);
+    return error;
+  }
+  id->state = IdentifierState::kResolvingAddress;
+  if (id->remote.address.is_multicast() || addresses_.has(id->remote.address)) {
+    found(*id);
+    return 0;
+  }
+  const auto wait = std::clamp<Duration>(std::chrono::milliseconds(body.timeout_ms),
+                                         std::chrono::milliseconds(1), kLongestResolve);
+  id->resolution.deadline = command.now + wait;
+  waiting_.emplace(id->resolution.deadline, id->number);
+  environment_.resolve(id->resolution.source, id->remote.address, ResolveCookie(id->cookie()));
+  return 0;
+}
+
+/// Chooses the source for id.remote. Replaces a loopback or "any" address in id.remote by an
+/// address of the tenant. Returns 0 or ENETUNREACH.
+int AddressResolution::choose_source(Identifier& id) {
+  SocketAddress& to = id.remote;
+  if (to.is_any() || to.is_loopback()) {
+    const LocalAddress* own = addresses_.find_loopback(to);
+    if (id.source && id.source->is_ipv4() == to.address.is_ipv4())
+      own = addresses_.find(*id.source);
+    if (own == nullptr) return ENETUNREACH;
+    to.address = own->gid;
+  }
+  if (!id.source && addresses_.has(to.address)) {
+    id.resolution.source = to.address;
+    return 0;
+  }
+  const std::optional<Gid> source = id.source ? id.source : environment_.source_for(to.address);
+  if (!source || source->is_ipv4() != to.address.is_ipv4() || !addresses_.has(*source))
+    return ENETUNREACH;
+  id.resolution.source = *source;
+  return 0;
+}
+
+void AddressResolution::resolved(ResolveCookie cookie, bool reachable) {
+  Identifier* const id = identifiers_.find_cookie(cookie.value);
+  if (id == nullptr || id->state != IdentifierState::kResolvingAddress) return;
+  if (reachable)
+    found(*id);
+  else
+    not_found(*id);
+}
+
+void AddressResolution::expire(Time now) {
+  for (unsigned n = 0; n < kAtOnce && !waiting_.empty() && waiting_.begin()->first <= now; ++n)
+    not_found(*identifiers_.find(waiting_.begin()->second.value));
+}
+
+void AddressResolution::stop(Identifier& id) {
+  waiting_.erase({id.resolution.deadline, id.number});
+  id.resolution.deadline = kNever;
+}
+
+void AddressResolution::found(Identifier& id) {
+  stop(id);
+  id.source = id.local.address = id.resolution.source;
+  ports_.claim_changed(id);
+  id.state = IdentifierState::kAddressResolved;
+  events_.queue(id, EventType::kAddrResolved);
+}
+
+void AddressResolution::not_found(Identifier& id) {
+  stop(id);
+  id.state = IdentifierState::kBound;
+  events_.queue(id, EventType::kAddrError, -ETIMEDOUT);
+}
+
+void AddressResolution::addresses_changed() {
+  identifiers_.for_each([&](Identifier& id) {
+    const bool gone = id.source && !addresses_.has(*id.source);
+    if (gone && !id.address_gone) events_.queue(id, EventType::kAddrChange);
+    id.address_gone = gone;
+  });
+}
+
+}  // namespace softhca::management::rdma_cm

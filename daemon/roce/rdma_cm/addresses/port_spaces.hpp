@@ -1,0 +1,35 @@
+// The ports of each port space, and the identifiers that hold them.
+#pragma once
+
+#include "daemon/roce/cm/cm_environment.hpp"
+#include "daemon/roce/rdma_cm/addresses/port_table.hpp"
+#include "daemon/roce/rdma_cm/identifier.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class PortSpaces {
+ public:
+  /// `random` of the environment chooses ephemeral ports. The environment outlives the table.
+  PortSpaces(cm::Environment& environment, const PortRange& ephemeral)
+      : environment_(environment), tcp_(ephemeral), udp_(ephemeral), ipoib_(ephemeral) {}
+
+  /// Assigns the port of the identifier's local address, or a port of the range if that is 0.
+  /// Returns 0, EACCES, EADDRINUSE or EADDRNOTAVAIL.
+  int bind(Identifier& id, bool may_bind_low_ports);
+  /// Makes its port exclusive. Returns 0, EADDRINUSE or EADDRNOTAVAIL.
+  int listen(const Identifier& id);
+  /// Updates the claim after a change of the identifier's address or options.
+  void claim_changed(const Identifier& id);
+  /// Releases the identifier's port, if it has one.
+  void release(Identifier& id);
+
+ private:
+  PortTable& of(PortSpace space);
+
+  cm::Environment& environment_;
+  PortTable tcp_;
+  PortTable udp_;
+  PortTable ipoib_;
+};
+
+}  // namespace softhca::management::rdma_cm

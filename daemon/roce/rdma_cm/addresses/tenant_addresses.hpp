@@ -1,0 +1,25 @@
+// The tenant's own addresses that identifiers are bound to.
+#pragma once
+
+#include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
+#include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class LocalAddresses {
+ public:
+  /// `environment` outlives it.
+  explicit LocalAddresses(const Environment& environment) : environment_(environment) {}
+
+  /// Returns null if the address is not the tenant's.
+  const LocalAddress* find(const Gid& gid) const;
+  bool has(const Gid& gid) const { return find(gid) != nullptr; }
+  /// Returns the address that replaces a loopback or "any" address: the first one of that family,
+  /// preferably not link-local. Null: none.
+  const LocalAddress* find_loopback(const SocketAddress& address) const;
+
+ private:
+  const Environment& environment_;
+};
+
+}  // namespace softhca::management::rdma_cm

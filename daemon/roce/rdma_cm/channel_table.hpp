@@ -1,0 +1,37 @@
+// The event channels that processes have open.
+#pragma once
+
+#include <unordered_map>
+
+#include "daemon/roce/cm/cm_environment.hpp"
+#include "daemon/roce/rdma_cm/channel.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class ChannelTable {
+ public:
+  /// `random` of the environment generates channel ids. The environment outlives the table.
+  explicit ChannelTable(cm::Environment& environment) : environment_(environment) {}
+
+  ChannelId open(const ChannelOwner& owner);
+  /// Closes a channel. REQUIRES: it is open and has no identifiers left.
+  void close(ChannelId id) { channels_.erase(id); }
+  /// Returns null if there is none. The pointer is valid while the channel is open.
+  Channel* find(ChannelId id);
+  const Channel* find(ChannelId id) const;
+  /// Returns the channel of an identifier; null: a request that was not reported to a program.
+  Channel* of(const Identifier& id) { return find(id.channel); }
+  /// Returns the process of an identifier; 0: unknown, or none.
+  pid_t process_of(const Identifier& id) const;
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (auto& [id, channel] : channels_) visit(channel);
+  }
+  std::size_t size() const { return channels_.size(); }
+
+ private:
+  cm::Environment& environment_;
+  std::unordered_map<ChannelId, Channel> channels_;
+};
+
+}  // namespace softhca::management::rdma_cm

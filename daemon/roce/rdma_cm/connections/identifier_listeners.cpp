@@ -1,0 +1,43 @@
+#include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
+
+#include <cerrno>
+
+namespace softhca::management::rdma_cm {
+
+int Listeners::listen(const Command& command) {
+  rdma_ucm_listen body;
+  if (!read_body(command.body, body)) return EINVAL;
+  Identifier* id = nullptr;
+  if (const int error = identifiers_.find_of(command.channel.id, body.id, id)) return error;
+  if (id->state != IdentifierState::kIdle && id->state != IdentifierState::kBound) return EINVAL;
+  if (size_ >= limits_.listeners) {
+    environment_.note_refused(Refusal::kListeners);
+    return ENOSPC;
+  }
+  if (id->state == IdentifierState::kIdle)
+    if (const int error = binding_.bind(*id, command.channel.owner, any_address(AF_INET)))
+      return error;
+  if (const int error = ports_.listen(*id)) return error;
+  id->options.reuse_address = false;
+  id->listener.backlog =
+      body.backlog == 0 || body.backlog > limits_.backlog ? limits_.backlog : body.backlog;
+  id->state = IdentifierState::kListen;
+  at_[{id->space, id->local.port}].push_back(id->number);
+  ++size_;
+  return 0;
+}
+
+void Listeners::remove(const Identifier& id) {
+  if (id.state != IdentifierState::kListen) return;
+  const auto found = at_.find({id.space, id.local.port});
+  std::erase(found->second, id.number);
+  if (found->second.empty()) at_.erase(found);
+  --size_;
+}
+
+const std::vector<IdentifierNumber>* Listeners::at(PortSpace space, std::uint16_t port) const {
+  const auto found = at_.find({space, port});
+  return found == at_.end() ? nullptr : &found->second;
+}
+
+}  // namespace softhca::management::rdma_cm

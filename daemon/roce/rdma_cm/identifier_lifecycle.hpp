@@ -1,0 +1,69 @@
+// CREATE_ID and DESTROY_ID, and the release of all resources of an identifier.
+#pragma once
+
+#include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
+#include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
+#include "daemon/roce/rdma_cm/channel_table.hpp"
+#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/connections/admission_control.hpp"
+#include "daemon/roce/rdma_cm/connections/connection_commands.hpp"
+#include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
+#include "daemon/roce/rdma_cm/event_queues.hpp"
+#include "daemon/roce/rdma_cm/identifier_table.hpp"
+#include "daemon/roce/rdma_cm/multicast_joins.hpp"
+#include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class IdentifierLifecycle {
+ public:
+  /// The parts that hold resources of identifiers.
+  struct Parts {
+    PortSpaces& ports;
+    AddressResolution& resolution;
+    Listeners& listeners;
+    Multicast& multicast;
+    AdmissionControl& admission;
+    ConnectionCommands& connections;
+  };
+
+  /// All outlive it.
+  IdentifierLifecycle(Environment& environment, const Limits& limits, ChannelTable& channels,
+                      IdentifierTable& identifiers, EventQueues& events, const Parts& parts)
+      : environment_(environment),
+        limits_(limits),
+        channels_(channels),
+        identifiers_(identifiers),
+        events_(events),
+        parts_(parts) {}
+  IdentifierLifecycle(const IdentifierLifecycle&) = delete;
+  IdentifierLifecycle& operator=(const IdentifierLifecycle&) = delete;
+
+  int create_id(const Command& command);
+  int destroy_id(const Command& command);
+
+  /// Destroys some identifiers of a channel. Returns true if none are left.
+  bool destroy_some(Channel& channel, Time now);
+  /// Removes the adapter, see Service. The identifiers are notified in parts.
+  void device_removed() { removed_ = true; }
+  /// True if identifiers are still to be notified.
+  bool is_removing() const { return removed_ && next_removed_ < identifiers_.slots(); }
+  void remove_some(Time now);
+  bool is_removed() const { return removed_; }
+
+ private:
+  void destroy(Identifier& id, Time now);
+  /// Ends listening, resolving and the connection of the identifier; notifies its peer.
+  void stop(Identifier& id, Time now);
+
+  Environment& environment_;
+  const Limits& limits_;
+  ChannelTable& channels_;
+  IdentifierTable& identifiers_;
+  EventQueues& events_;
+  const Parts parts_;
+  bool removed_ = false;
+  std::uint32_t next_removed_ = 0;  ///< first identifier not yet notified
+};
+
+}  // namespace softhca::management::rdma_cm

@@ -1,0 +1,178 @@
+#include "daemon/roce/rdma_cm/service.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
+
+namespace softhca::management::rdma_cm {
+
+namespace {
+
+constexpr std::uint32_t kMostIdentifiers = 65536;
+
+Limits checked(Limits limits) {
+  limits.identifiers = std::min(limits.identifiers, kMostIdentifiers);
+  limits.backlog = std::max(limits.backlog, 1u);
+  return limits;
+}
+
+}  // namespace
+
+Service::Service(Environment& environment, const Limits& limits, const cm::Limits& manager_limits)
+    : limits_(checked(limits)),
+      manager_(environment, *this, environment.adapter().node_guid, manager_limits),
+      channels_(environment),
+      addresses_(environment),
+      ports_(environment, limits.ephemeral),
+      events_(environment, channels_, identifiers_),
+      admission_(environment, limits_),
+      binding_(addresses_, ports_, identifiers_),
+      resolution_(environment, addresses_, ports_, binding_, identifiers_, events_),
+      routes_(environment, identifiers_, events_),
+      options_(identifiers_, ports_, routes_),
+      listeners_(environment, limits_, binding_, ports_, identifiers_),
+      multicast_(environment, limits_, addresses_, identifiers_, events_),
+      connections_(environment, addresses_, identifiers_, admission_, manager_),
+      connection_events_(environment, addresses_, identifiers_, events_, admission_),
+      requests_(environment, limits_, addresses_, channels_, identifiers_, events_, listeners_,
+                admission_),
+      event_commands_(identifiers_, events_, multicast_),
+      lifecycle_(environment, limits_, channels_, identifiers_, events_,
+                 {.ports = ports_,
+                  .resolution = resolution_,
+                  .listeners = listeners_,
+                  .multicast = multicast_,
+                  .admission = admission_,
+                  .connections = connections_}) {}
+
+void Service::set_limits(const Limits& limits, const cm::Limits& manager_limits) {
+  limits_ = checked(limits);
+  manager_.set_limits(manager_limits);
+}
+
+// --- processes
+
+ChannelId Service::open_channel(const ChannelOwner& owner) { return channels_.open(owner); }
+
+bool Service::close_channel(ChannelId id, Time now) {
+  Channel* const channel = channels_.find(id);
+  if (channel == nullptr) return true;
+  if (!lifecycle_.destroy_some(*channel, now)) return false;
+  channels_.close(id);
+  return true;
+}
+
+int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Body body,
+                     Reply& reply, Time now) {
+  reply = {};
+  Channel* const channel = channels_.find(id);
+  if (channel == nullptr) return EBADF;
+  Channel* const other = channels_.find(other_id);
+  Channel* const emptied = command == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
+  const bool had_events = emptied != nullptr && !emptied->events.empty();
+  const int error = dispatch(
+      command, {.channel = *channel, .other = other, .body = body, .reply = reply, .now = now});
+  reply.drained = had_events && emptied->events.empty();
+  return error;
+}
+
+int Service::dispatch(std::uint32_t command, const Command& with) {
+  struct Entry {
+    std::uint32_t command;
+    int (*run)(Service& service, const Command& command);
+  };
+  using C = const Command&;
+  static constexpr auto kUnsupported = [](Service&, C) { return ENOSYS; };
+  static constexpr auto kTable = std::to_array<Entry>({
+      {RDMA_USER_CM_CMD_CREATE_ID, [](Service& s, C c) { return s.lifecycle_.create_id(c); }},
+      {RDMA_USER_CM_CMD_DESTROY_ID, [](Service& s, C c) { return s.lifecycle_.destroy_id(c); }},
+      {RDMA_USER_CM_CMD_BIND_IP, [](Service& s, C c) { return s.binding_.bind_ip(c); }},
+      {RDMA_USER_CM_CMD_RESOLVE_IP, [](Service& s, C c) { return s.resolution_.resolve_ip(c); }},
+      {RDMA_USER_CM_CMD_RESOLVE_ROUTE, [](Service& s, C c) { return s.routes_.resolve_route(c); }},
+      {RDMA_USER_CM_CMD_QUERY_ROUTE, [](Service& s, C c) { return s.routes_.query_route(c); }},
+      {RDMA_USER_CM_CMD_CONNECT, [](Service& s, C c) { return s.connections_.connect(c); }},
+      {RDMA_USER_CM_CMD_LISTEN, [](Service& s, C c) { return s.listeners_.listen(c); }},
+      {RDMA_USER_CM_CMD_ACCEPT, [](Service& s, C c) { return s.connections_.accept(c); }},
+      {RDMA_USER_CM_CMD_REJECT, [](Service& s, C c) { return s.connections_.reject(c); }},
+      {RDMA_USER_CM_CMD_DISCONNECT, [](Service& s, C c) { return s.connections_.disconnect(c); }},
+      {RDMA_USER_CM_CMD_INIT_QP_ATTR,
+       [](Service& s, C c) { return init_qp_attr(c, s.identifiers_, s.manager_, s.addresses_); }},
+      {RDMA_USER_CM_CMD_GET_EVENT, [](Service& s, C c) { return s.event_commands_.get_event(c); }},
+      {RDMA_USER_CM_CMD_SET_OPTION, [](Service& s, C c) { return s.options_.set_option(c); }},
+      {RDMA_USER_CM_CMD_NOTIFY, [](Service& s, C c) { return s.connections_.notify(c); }},
+      {RDMA_USER_CM_CMD_JOIN_IP_MCAST, [](Service& s, C c) { return s.multicast_.join(c); }},
+      {RDMA_USER_CM_CMD_LEAVE_MCAST, [](Service& s, C c) { return s.multicast_.leave(c); }},
+      {RDMA_USER_CM_CMD_MIGRATE_ID,
+       [](Service& s, C c) { return s.event_commands_.migrate_id(c); }},
+      {RDMA_USER_CM_CMD_GET_OPTION, kUnsupported},  // the kernel has none either
+      {RDMA_USER_CM_CMD_QUERY, kUnsupported},       // these need AF_IB
+      {RDMA_USER_CM_CMD_BIND, kUnsupported},
+      {RDMA_USER_CM_CMD_RESOLVE_ADDR, kUnsupported},
+      {RDMA_USER_CM_CMD_JOIN_MCAST, kUnsupported},
+  });
+  const auto* const found = std::ranges::find(kTable, command, &Entry::command);
+  return found != kTable.end() ? found->run(*this, with) : EINVAL;
+}
+
+// --- network and timers
+
+void Service::receive(std::span<const std::byte> mad, const cm::Path& path, Qpn source, Time now) {
+  manager_.receive(mad, path, source, now);
+}
+
+void Service::resolved(ResolveCookie cookie, bool reachable) {
+  resolution_.resolved(cookie, reachable);
+}
+
+void Service::expire(Time now) {
+  if (lifecycle_.is_removing()) lifecycle_.remove_some(now);
+  resolution_.expire(now);
+  manager_.expire(now);
+}
+
+Time Service::next_deadline() const {
+  if (lifecycle_.is_removing()) return Time{};
+  return std::min(resolution_.next_deadline(), manager_.next_deadline());
+}
+
+cm::Answer Service::on_request(const cm::Request& request) { return requests_.on_request(request); }
+
+cm::Answer Service::on_sidr_request(const cm::SidrRequest& request) {
+  return requests_.on_sidr_request(request);
+}
+
+void Service::on_over_limit(cm::OverLimit limit) { requests_.on_over_limit(limit); }
+
+void Service::on_event(const cm::Event& event) { connection_events_.on_event(event); }
+
+// --- the operator
+
+void Service::addresses_changed() { resolution_.addresses_changed(); }
+
+void Service::device_removed() { lifecycle_.device_removed(); }
+
+void Service::rename_level(const std::string& from, const std::string& to) {
+  admission().rename(from, to);
+  channels_.for_each([&](Channel& channel) {
+    if (channel.owner.level == from) channel.owner.level = to;
+  });
+  identifiers_.for_each([&](Identifier& id) {
+    if (id.connection.admitted == from) id.connection.admitted = to;
+  });
+}
+
+void Service::for_each_connection(const std::function<void(const ConnectionInfo&)>& visit) const {
+  identifiers_.for_each([&](const Identifier& id) {
+    if (const auto info = connection_of(id, channels_, manager_)) visit(*info);
+  });
+}
+
+void Service::for_each_listener(const std::function<void(const ListenerInfo&)>& visit) const {
+  identifiers_.for_each([&](const Identifier& id) {
+    if (const auto info = listener_of(id, channels_)) visit(*info);
+  });
+}
+
+}  // namespace softhca::management::rdma_cm

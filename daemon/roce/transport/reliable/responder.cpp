@@ -1,0 +1,87 @@
+#include "daemon/roce/transport/reliable/responder.hpp"
+
+#include <bit>
+#include <cassert>
+
+#include "daemon/roce/transport/codes.hpp"
+
+namespace softhca::transport {
+
+void Responder::configure(const RcAttributes& attributes, const ResponderStores& stores) {
+  assert(std::has_single_bit(attributes.mtu));
+  if (!replays_.is_open(attributes.max_dest_rd_atomic))
+    replays_.open(stores.replays, attributes.max_dest_rd_atomic);
+  if (stores.kept != nullptr && !kept_.is_open()) kept_.open(*stores.kept, *stores.account);
+  attributes_ = attributes;
+  mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
+}
+
+std::size_t Responder::memory_for(std::uint8_t max_dest_rd_atomic) {
+  return max_dest_rd_atomic * sizeof(Replay);
+}
+
+void Responder::release() {
+  owe_nothing();
+  replays_.close();
+  kept_.close();
+}
+
+void Responder::reset(Psn rq_psn) {
+  expected_ = rq_psn;
+  sequence_ = Psn();
+  message_.reset();
+  kept_.clear();
+  ack_due_ = failed_ = established_ = asked_again_ = resumes_ = false;
+  nak_ = 0;
+  refusal_ = Refusal::kNone;
+  replays_.clear();
+}
+
+void Responder::resume(Psn expected, Psn sequence) {
+  reset(expected);
+  sequence_ = sequence;
+}
+
+void Responder::flush(const ResponderUpcalls& up) {
+  message_.fail_receive(up.receives, Verdict::kFlushed);
+  kept_.clear();
+  owe_nothing();
+  resumes_ = false;
+  failed_ = true;
+}
+
+void Responder::owe_nothing() {
+  replays_.settle_all();
+  ack_due_ = asked_again_ = false;
+  nak_ = 0;
+}
+
+/// Records that the packet at `expected_` is missing.
+void Responder::miss(Psn shown_by) {
+  refusal_ = Refusal::kSequence;
+  gap_seen_ = shown_by;
+  nak_ = wire::kSyndromeSequence;
+  nak_psn_ = expected_;
+}
+
+/// Refuses the packet at `expected_`, which cannot be executed.
+void Responder::refuse(const ResponderUpcalls& up, Verdict verdict) {
+  if (verdict == Verdict::kReceiverNotReady)
+    return refuse_for_now(Refusal::kNotReady, attributes_.min_rnr_timer);
+  kept_.clear();
+  nak_psn_ = expected_;
+  refusal_ = Refusal::kFatal;
+  nak_ = nak_syndrome(verdict);
+  message_.end();
+  message_.fail_receive(up.receives, verdict);
+}
+
+/// Refuses the packet at `expected_`, which cannot be executed yet.
+void Responder::refuse_for_now(Refusal why, std::uint8_t rnr_timer) {
+  kept_.clear();
+  nak_psn_ = expected_;
+  refusal_ = why;
+  nak_ = wire::kSyndromeRnr | (rnr_timer & 0x1f);
+}
+
+}  // namespace softhca::transport

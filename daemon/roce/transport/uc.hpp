@@ -1,0 +1,152 @@
+// Unreliable connection (InfiniBand specification, volume 1, 9.8.2): no acknowledgements. A request
+// is complete when its last packet was sent. A message with a gap is dropped completely and
+// silently.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/roce/transport/incoming_message.hpp"
+#include "daemon/roce/transport/send_progress.hpp"
+#include "daemon/roce/transport/send_queue.hpp"
+#include "daemon/roce/transport/upcalls.hpp"
+#include "daemon/roce/wire/headers.hpp"
+
+namespace softhca::transport {
+
+/// Same calling rules as Requester, without timers and responses.
+class UcRequester {
+ public:
+  /// Like Requester::open().
+  void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
+  void configure(const UcAttributes& attributes);
+  void reset(Psn sq_psn);
+
+  Psn next_psn() const { return next_psn_; }
+
+  bool full() const { return queue_.full(); }
+  SendProgress progress() const {
+    return {.unsent = queue_.size(), .outstanding = queue_.size(), .half_sent = half_sent()};
+  }
+  bool idle() const { return queue_.empty(); }
+  /// Adds a request. Sends and writes are possible; other kinds end with kLocalQpOperation.
+  /// REQUIRES: !full().
+  void start(const Request& request);
+  bool transmit(const SenderUpcalls& up, unsigned packet_budget);
+  void flush(const SenderUpcalls& up);
+  /// Like Requester::withdraw_unsent().
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    queue_.cut_behind(half_sent(), visit);
+  }
+  /// Like Requester::abandon().
+  template <class Visit>
+  void abandon(Visit&& visit) {
+    while (!queue_.empty()) visit(queue_.pop());
+  }
+
+ private:
+  bool fail(const SenderUpcalls& up, Verdict verdict);
+  PcbId half_sent() const { return index_ != 0 ? queue_.oldest() : SendQueue::kEnd; }
+
+  UcAttributes attributes_;
+  std::uint32_t mtu_shift_ = 10;
+  SendQueue queue_;
+  Psn next_psn_;
+  std::uint32_t index_ = 0;  ///< packet of the oldest request that is sent next
+  bool failed_ = false;
+};
+
+class UcResponder {
+ public:
+  void configure(const UcAttributes& attributes);
+  void reset(Psn rq_psn);
+  Psn expected() const { return expected_; }
+  void receive(const ReceiverUpcalls& up, const wire::Headers& h,
+               std::span<const std::byte> payload);
+  /// Completes a drawn receive with kFlushed. Then it receives nothing until reset().
+  void flush(const ReceiverUpcalls& up);
+
+ private:
+  bool check_psn(const ReceiverUpcalls& up, const RequestPacket& p);
+  bool check_sequence(const RequestPacket& p) const;
+  bool check_length(const RequestPacket& p) const;
+  bool begin(const ReceiverUpcalls& up, const RequestPacket& p);
+  void finish_packet(const ReceiverUpcalls& up, const RequestPacket& p);
+  bool take(const ReceiverUpcalls& up, const RequestPacket& p, bool begun);
+  bool draw(const ReceiverUpcalls& up);
+  void finish(const ReceiverUpcalls& up, const RequestPacket& p);
+  void fail(const ReceiverUpcalls& up, Verdict verdict);
+  bool refuse_access(const ReceiverUpcalls& up);
+
+  UcAttributes attributes_;
+  Psn expected_;
+  IncomingMessage message_;         ///< the receive of a dropped message is used for the next
+  std::uint16_t bad_accesses_ = 0;  ///< since reset()
+  bool failed_ = false;
+  bool resumes_ = false;  ///< the last packet has begun and comes again: its memory was busy
+};
+
+/// Both sides of an unreliable connection.
+class Uc {
+ public:
+  void open(RequestTable& table, std::uint32_t requests) { requester_.open(table, requests); }
+  void configure(const UcAttributes& attributes) {
+    requester_.configure(attributes);
+    responder_.configure(attributes);
+  }
+  void reset() {
+    reset_sender(Psn());
+    reset_receiver(Psn());
+  }
+  void reset_sender(Psn sq_psn) { requester_.reset(sq_psn); }
+  void reset_receiver(Psn rq_psn) { responder_.reset(rq_psn); }
+  WirePosition position() const {
+    return {.send = requester_.next_psn(), .receive = responder_.expected()};
+  }
+  void resume(const WirePosition& position) {
+    reset_sender(position.send);
+    reset_receiver(position.receive);
+  }
+
+  void start(const Request& request) { requester_.start(request); }
+  bool transmit(const UcUpcalls& up, Time, unsigned packet_budget) {
+    return requester_.transmit(up.sender, packet_budget);
+  }
+  /// Handles a packet. Returns false: it owes its peer nothing.
+  bool receive(const UcUpcalls& up, const wire::Headers& h, std::span<const std::byte> payload,
+               Time) {
+    responder_.receive(up.receiver, h, payload);
+    return false;
+  }
+  void expire(const UcUpcalls&, Time) {}
+  void flush(const UcUpcalls& up) {
+    requester_.flush(up.sender);
+    responder_.flush(up.receiver);
+  }
+  SendProgress progress() const { return requester_.progress(); }
+  /// Returns false: its requests never wait for the peer.
+  bool is_held() const { return false; }
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    requester_.withdraw_unsent(visit);
+  }
+  Time deadline() const { return kNever; }
+  template <class Visit>
+  void withdraw(Visit&& visit) {
+    requester_.abandon(visit);
+  }
+  template <class Visit>
+  void abandon(Visit&& visit) {
+    requester_.abandon(visit);
+  }
+
+ private:
+  UcRequester requester_;
+  UcResponder responder_;
+};
+
+}  // namespace softhca::transport

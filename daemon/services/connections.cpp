@@ -1,0 +1,428 @@
+#include "daemon/services/connections.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "daemon/configuration/allotments/connections_carried.hpp"
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/services/paths.hpp"
+#include "daemon/services/performance.hpp"
+
+namespace softhca::control {
+namespace {
+
+using namespace management;
+
+constexpr auto kConnectionManagement =
+    static_cast<std::uint8_t>(wire::ManagementClass::kCommunication);
+
+/// IBV_RATE_100_GBPS: the rate of the port, as programs see it.
+constexpr std::uint8_t kPortRate = 16;
+
+// Interval and number of polls for neighbours that programs wait for, and the time after which a
+// silent neighbour counts as absent.
+constexpr Duration kLook = std::chrono::milliseconds(2);
+constexpr std::size_t kLooks = 64;
+constexpr Duration kResolveTimeout = std::chrono::seconds(3);
+constexpr std::size_t kMostPending = 4096;
+
+// The time that programs have to clean up when their adapter is removed.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+
+static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm::Refusal::kCount));
+
+}  // namespace
+
+/// The environment of a tenant's service.
+class Connections::ServedTenant final : public rdma_cm::Environment {
+ public:
+  ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
+      : adapter_(adapter), agent_(agent), tenant_(tenant), service_(*this) {
+    read_addresses();
+  }
+
+  const engine::Tenant& tenant() const { return tenant_; }
+  rdma_cm::Service& service() { return service_; }
+
+  void read_addresses() {
+    addresses_.clear();
+    for (const auto& address : tenant_.addresses)
+      addresses_.push_back({address.gid, static_cast<std::uint8_t>(addresses_.size())});
+  }
+
+  void configure(const configuration::TenantConfig& config) {
+    const configuration::ConnectionsConfig& to = config.connections;
+    service_.set_limits({.identifiers = to.identifiers,
+                         .listeners = to.listeners,
+                         .backlog = to.backlog,
+                         .connects_per_second = to.connects_per_second},
+                        {.connections = to.most, .half_open = to.half_open});
+    limits_ = to;
+    std::vector<rdma_cm::Admission::Part> parts;
+    for (const configuration::Carried& part : configuration::carried_by(config))
+      parts.push_back({part.level, part.connections, part.shares});
+    // Each connection has a queue pair of its own.
+    const auto queue_pairs = std::min<std::uint64_t>(
+        config.limits[configuration::Kind::kQueuePairs], rdma_cm::Admission::kAll);
+    service_.admission().set(parts, static_cast<std::uint32_t>(queue_pairs));
+  }
+
+  ConnectionFigures figures() {
+    copy_figures();
+    const ConnectionCounters& c = counters();
+    using rdma_cm::Refusal;
+    ConnectionFigures out{
+        .tenant = tenant_.name,
+        .limits = {{Refusal::kIdentifiers, "identifiers", limits_.identifiers,
+                    c.identifiers.value()},
+                   {Refusal::kListeners, "listeners", limits_.listeners, c.listeners.value()},
+                   {Refusal::kBacklog, "backlog", limits_.backlog, {}},
+                   {Refusal::kConnections, "most", limits_.most, c.connections.value()},
+                   {Refusal::kHalfOpen, "half_open", limits_.half_open, c.half_open.value()},
+                   {Refusal::kConnectRate, "connects_per_second", limits_.connects_per_second, {}}},
+        .admitted = service_.admission().admitted(),
+        .most_admitted = service_.admission().most(),
+        .levels = service_.admission().view()};
+    for (ConnectionFigures::Limit& limit : out.limits)
+      limit.refused = c.refused[static_cast<std::size_t>(limit.refusal)].value();
+    return out;
+  }
+
+  void receive(const engine::Datagram& datagram, Time now) {
+    service_.receive({datagram.payload.data(), datagram.length},
+                     {.local = datagram.path.source,
+                      .remote = datagram.path.destination,
+                      .flow_label = datagram.path.flow_label,
+                      .traffic_class = datagram.path.traffic_class},
+                     datagram.peer, now);
+  }
+
+  bool retire(Time now) {
+    if (!service_.is_removed()) {
+      service_.device_removed();
+      retired_at_ = now;
+    }
+    return service_.identifiers() == 0 || now - retired_at_ >= kFarewell;
+  }
+
+  void add_signal(rdma_cm::ChannelId channel, int fd) { signals_.emplace(channel, fd); }
+  void remove_signal(rdma_cm::ChannelId channel) { signals_.erase(channel); }
+
+  Time next_deadline() const {
+    return std::min(service_.next_deadline(), pending_.empty() ? kNever : next_look_);
+  }
+  void expire(Time now) {
+    service_.expire(now);
+    if (!pending_.empty() && now >= next_look_) look_for_neighbours(now);
+  }
+
+  void copy_figures() {
+    ConnectionCounters& to = counters();
+    const cm::Manager& manager = service_.manager();
+    const cm::Counters& from = manager.counters();
+    to.mads_received.set(from.received);
+    to.mads_sent.set(from.sent);
+    to.retries.set(from.retries);
+    to.duplicates.set(from.duplicates);
+    to.malformed.set(from.malformed);
+    to.stale.set(from.stale);
+    to.timeouts.set(from.timeouts);
+    to.connections.set(manager.size());
+    to.half_open.set(manager.half_open());
+    to.listeners.set(static_cast<std::uint32_t>(service_.listeners()));
+    to.identifiers.set(static_cast<std::uint32_t>(service_.identifiers()));
+    to.event_channels.set(static_cast<std::uint32_t>(service_.channels()));
+  }
+
+  // --- rdma_cm::Environment
+
+  void send(const cm::Path& path, const wire::Mad& mad) override {
+    engine::Datagram datagram;
+    datagram.path = path_between(adapter_, tenant_, path.local, path.remote);
+    datagram.path.flow_label = path.flow_label;
+    datagram.path.traffic_class = path.traffic_class;
+    datagram.path.hop_limit = path.hop_limit;
+    datagram.peer = engine::kGeneralServicesQpn;
+    datagram.tenant = tenant_.id;
+    datagram.gives_way = path.standing == cm::Standing::kUnknown;
+    static_assert(sizeof mad == engine::Datagram::kBytes);
+    std::copy(mad.begin(), mad.end(), datagram.payload.begin());
+    agent_.send(datagram);
+  }
+
+  std::uint32_t random() override {
+    if (randoms_left_ == 0) {
+      // getrandom(2) always returns up to 256 bytes completely.
+      [[maybe_unused]] const ssize_t got = ::getrandom(randoms_.data(), sizeof randoms_, 0);
+      static_assert(sizeof randoms_ <= 256);
+      randoms_left_ = randoms_.size();
+    }
+    return std::exchange(randoms_[--randoms_left_], 0);
+  }
+
+  void note_established_peer(const Gid& peer) override {
+    agent_.vouch_for(tenant_, kConnectionManagement, peer);
+  }
+
+  /// At most two bytes are unread at any time, so the socket has room. A process that fills the
+  /// socket itself misses its own events.
+  void signal(rdma_cm::ChannelId channel) override {
+    const auto found = signals_.find(channel);
+    if (found == signals_.end()) return;
+    const std::byte one{1};
+    [[maybe_unused]] const ssize_t sent =
+        ::send(found->second, &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+
+  std::span<const rdma_cm::LocalAddress> addresses() const override { return addresses_; }
+
+  rdma_cm::Adapter adapter() const override {
+    return {.node_guid = adapter_.node_guid(tenant_),
+            .path_mtu = mtu_code(adapter_.path_mtu(tenant_)),
+            .packet_rate = kPortRate};
+  }
+
+  std::optional<Gid> source_for(const Gid& destination) const override {
+    return control::source_for(adapter_, tenant_, destination);
+  }
+
+  bool may_name_queue_pair(Qpn qpn, uid_t user) const override {
+    bool may = false;
+    adapter_.worker.run([&](engine::Engine& engine) {
+      const engine::QueuePair* qp = engine.find_queue_pair(qpn);
+      may = qp == nullptr ||
+            (qp->tenant == &tenant_ && qp->session != nullptr && qp->session->user == user);
+    });
+    return may;
+  }
+
+  void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
+    if (adapter_.engine.addresses().is_local(destination) || destination.is_multicast())
+      return service_.resolved(cookie, true);
+    if (pending_.size() >= kMostPending) return service_.resolved(cookie, false);
+    if (pending_.empty()) next_look_ = now();
+    pending_.push_back(
+        {path_between(adapter_, tenant_, source, destination), cookie, now() + kResolveTimeout});
+  }
+
+  void note_refused(rdma_cm::Refusal refusal) override {
+    const auto index = static_cast<std::size_t>(refusal);
+    counters().refused[index].add();
+    if (!complaints_[index].allows(now())) return;
+    adapter_.journal.add({.kind = "connection_refused",
+                          .tenant = tenant_.name,
+                          .text = why(refusal) + ": " +
+                                  std::to_string(counters().refused[index].value()) +
+                                  " refused so far"});
+  }
+  void note_reject_sent(wire::CmRejectReason reason) override {
+    counters().rejects_sent[reject_index(reason)].add();
+  }
+  void note_reject_received(wire::CmRejectReason reason) override {
+    counters().rejects_received[reject_index(reason)].add();
+  }
+  void note_unreachable(rdma_cm::Role) override { counters().unreachable.add(); }
+  void note_established(rdma_cm::Role role, Duration took) override {
+    (role == rdma_cm::Role::kActive ? counters().established_active
+                                    : counters().established_passive)
+        .add();
+    counters().establish_ns.add(static_cast<std::uint64_t>(took.count()));
+  }
+
+ private:
+  struct PendingResolution {
+    engine::AddressPath path;
+    rdma_cm::ResolveCookie cookie;
+    Time until{};
+  };
+
+  std::string why(rdma_cm::Refusal refusal) {
+    const std::uint32_t admitted = service_.admission().admitted();
+    if (refusal == rdma_cm::Refusal::kAdmission)
+      return admitted == 0 ? "its guarantees carry 0 connections (pcbs_each, "
+                             "completion_credits_each); raise its PCBs or credits"
+                           : "its guarantees carry no more than the " + std::to_string(admitted) +
+                                 " connections there are";
+    if (refusal == rdma_cm::Refusal::kHalfOpen)
+      return "connections.half_open = " + std::to_string(limits_.half_open);
+    if (refusal == rdma_cm::Refusal::kPeers)
+      return "a peer has used its share of half-open connections (connections.half_open = " +
+             std::to_string(limits_.half_open) + ")";
+    if (refusal == rdma_cm::Refusal::kEvents)
+      return "a program's rdma_cm event queue is full; it does not call rdma_get_cm_event";
+    for (const ConnectionFigures::Limit& limit : figures().limits)
+      if (limit.refusal == refusal)
+        return std::string("connections.") + limit.key + " = " + std::to_string(limit.limit);
+    return name_of(refusal);
+  }
+
+  static std::size_t reject_index(wire::CmRejectReason reason) {
+    const auto code = static_cast<std::size_t>(reason);
+    return code < ConnectionCounters::kRejectReasons ? code : 0;
+  }
+  ConnectionCounters& counters() { return tenant_.control.connections; }
+
+  void look_for_neighbours(Time now) {
+    const std::size_t count = std::min(pending_.size(), kLooks);
+    std::vector<engine::Reach> found(count);
+    adapter_.worker.run([&](engine::Engine& engine) {
+      for (std::size_t i = 0; i < count; ++i)
+        found[i] = engine.packets().reach_of(pending_[i].path);
+    });
+    // Those that were polled go behind the others.
+    std::vector<PendingResolution> tried(pending_.begin(),
+                                         pending_.begin() + static_cast<std::ptrdiff_t>(count));
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
+    next_look_ = now + kLook;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (found[i] == engine::Reach::kUnknown && now < tried[i].until)
+        pending_.push_back(tried[i]);
+      else
+        service_.resolved(tried[i].cookie, found[i] == engine::Reach::kReady);
+    }
+  }
+
+  Adapter& adapter_;
+  GeneralServices& agent_;
+  engine::Tenant& tenant_;
+  std::vector<rdma_cm::LocalAddress> addresses_;
+  rdma_cm::Service service_;
+  configuration::ConnectionsConfig limits_;
+  std::array<ComplaintLimit, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> complaints_{};
+  std::map<rdma_cm::ChannelId, int> signals_;
+  std::vector<PendingResolution> pending_;
+  Time next_look_{};
+  std::array<std::uint32_t, 64> randoms_{};
+  std::size_t randoms_left_ = 0;
+  Time retired_at_{};
+};
+
+Connections::Connections(Adapter& adapter, GeneralServices& agent)
+    : adapter_(adapter), agent_(agent) {}
+Connections::~Connections() = default;
+
+Connections::ServedTenant* Connections::served(const engine::Tenant& tenant) {
+  for (const auto& it : served_)
+    if (&it->tenant() == &tenant) return it.get();
+  return nullptr;
+}
+
+Outcome Connections::add(engine::Tenant& tenant) {
+  // A removed tenant with the same number may still be served.
+  for (const auto& it : served_)
+    if (it->tenant().id == tenant.id) {
+      remove(it->tenant());
+      break;
+    }
+  const auto refused = [&](const Error& error) {
+    return Error{"tenant " + tenant.name + ": " + error.message, error.code};
+  };
+  auto it = std::make_unique<ServedTenant>(adapter_, agent_, tenant);
+  const auto added =
+      agent_.add_client(tenant, kConnectionManagement,
+                        {.name = "connection manager",
+                         .receive = [made = it.get()](const engine::Datagram& datagram) {
+                           made->receive(datagram, now());
+                         }});
+  if (!added) return refused(added.error());
+  if (const auto watched = add_performance_agent(agent_, adapter_, tenant); !watched) {
+    agent_.remove_client(tenant, kConnectionManagement);
+    return refused(watched.error());
+  }
+  served_.push_back(std::move(it));
+  return {};
+}
+
+/// Does nothing if the tenant is not served: another tenant may have its number by now.
+void Connections::remove(const engine::Tenant& tenant) {
+  if (served(tenant) == nullptr) return;
+  remove_performance_agent(agent_, tenant);
+  agent_.remove_client(tenant, kConnectionManagement);
+  std::erase_if(served_, [&](const auto& it) { return &it->tenant() == &tenant; });
+}
+
+void Connections::configure(const engine::Tenant& tenant,
+                            const configuration::TenantConfig& config) {
+  if (ServedTenant* it = served(tenant)) it->configure(config);
+}
+
+std::optional<ConnectionFigures> Connections::figures(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return std::nullopt;
+  return it->figures();
+}
+
+void Connections::addresses_changed(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return;
+  it->read_addresses();
+  it->service().addresses_changed();
+}
+
+bool Connections::retire(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  return it == nullptr || it->retire(now());
+}
+
+bool Connections::retire() {
+  bool done = true;
+  for (const auto& it : served_) done = it->retire(now()) && done;
+  return done;
+}
+
+bool Connections::is_retired(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  return it != nullptr && it->service().is_removed();
+}
+
+std::optional<management::rdma_cm::ChannelId> Connections::open_channel(
+    const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return std::nullopt;
+  const auto channel = it->service().open_channel(owner);
+  it->add_signal(channel, signal);
+  return channel;
+}
+
+bool Connections::close_channel(const engine::Tenant& tenant,
+                                management::rdma_cm::ChannelId channel, const Turn& turn) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return true;
+  it->remove_signal(channel);
+  while (!it->service().close_channel(channel, now()))
+    if (turn.is_over()) return false;
+  return true;
+}
+
+management::rdma_cm::Service* Connections::find(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  return it != nullptr ? &it->service() : nullptr;
+}
+
+Time Connections::next_deadline() const {
+  Time next = kNever;
+  for (const auto& it : served_) next = std::min(next, it->next_deadline());
+  return next;
+}
+
+void Connections::tick() {
+  std::vector<ConnectionFigures> all;
+  for (const auto& it : served_) all.push_back(it->figures());
+  const std::lock_guard lock(adapter_.tenants_changing);
+  adapter_.connections = std::move(all);
+}
+
+/// Serves the tenants in turn.
+void Connections::expire(Time now) {
+  for (std::size_t looked = 0; looked < served_.size(); ++looked) {
+    ServedTenant& it = *served_[next_expiring_++ % served_.size()];
+    if (now >= it.next_deadline()) return it.expire(now);
+  }
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,210 @@
+#include "daemon/services/datagram_client.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "daemon/roce/wire/mad.hpp"
+#include "daemon/services/paths.hpp"
+
+namespace softhca::control {
+namespace {
+
+constexpr std::uint32_t kGreatestQpn = 0xfffffe;
+constexpr std::uint8_t kHopLimit = 64;
+
+}  // namespace
+
+std::unique_ptr<DatagramClient> DatagramClient::open(DatagramClients& clients,
+                                                     engine::Tenant& tenant,
+                                                     ChannelRequest request) {
+  std::unique_ptr<DatagramClient> client(new DatagramClient(tenant, request));
+  Reply reply;
+  const int error = client->start(clients, request, reply);
+  return client->answer_open(request.tag, error, reply) ? std::move(client) : nullptr;
+}
+
+int DatagramClient::start(DatagramClients& clients, const ChannelRequest& request, Reply& reply) {
+  if (request.refusal != 0) return request.refusal;
+  if (const int error = make_signal(reply)) return error;
+  const int error = clients.add(
+      tenant_, request.peer.pid, request.datagrams,
+      {.name = {},
+       .buffers = {},
+       .receive = {},
+       .tell =
+           [this](const management::gsa::ShareChange& change) { quota_changed(change.new_share); },
+       .keep = [this](std::uint32_t buffer) { keep(buffer); }},
+      registration_);
+  if (error != 0) return error;
+  quota_ = registration_->asked();
+  reply.write(abi::DatagramQuotaBody{quota_, 0});
+  return 0;
+}
+
+DatagramClient::~DatagramClient() {
+  for (const std::uint32_t buffer : queue_) registration_->service().release(buffer);
+}
+
+// --- received datagrams
+
+void DatagramClient::keep(std::uint32_t buffer) {
+  queue_.push_back(buffer);
+  drop_surplus();
+  announce();
+}
+
+void DatagramClient::quota_changed(std::uint32_t quota) {
+  quota_ = quota;
+  tell_quota_ = true;
+  drop_surplus();
+  announce();
+}
+
+/// Drops the oldest datagrams beyond the share, as their buffers may be another client's now.
+/// Datagrams that were under way when the share shrank still arrive afterwards.
+void DatagramClient::drop_surplus() {
+  for (; queue_.size() > quota_; queue_.pop_front())
+    registration_->service().release(queue_.front());
+}
+
+/// At most two bytes are unread at any time, so the socket has room. A process that fills the
+/// socket itself misses its datagrams.
+void DatagramClient::announce() {
+  if (announced_) return;
+  announced_ = true;
+  const std::byte one{1};
+  [[maybe_unused]] const ssize_t sent =
+      ::send(signal(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// --- requests of the process
+
+std::optional<int> DatagramClient::run(abi::Operation operation, std::span<const std::byte> body,
+                                       Reply& reply) {
+  switch (operation) {
+    case abi::Operation::kSetDatagramBuffers:
+      return set_buffers(RequestBody(body), reply);
+    case abi::Operation::kSendDatagram:
+      return send(body);
+    case abi::Operation::kReceiveDatagram:
+      return receive(RequestBody(body), reply);
+    default:
+      return std::nullopt;
+  }
+}
+
+int DatagramClient::set_buffers(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  if (const int error = registration_->set_buffers(request.handle)) return error;
+  quota_ = registration_->asked();
+  tell_quota_ = false;
+  drop_surplus();
+  reply.write(abi::DatagramQuotaBody{quota_, 0});
+  return 0;
+}
+
+int DatagramClient::send(std::span<const std::byte> body) {
+  abi::DatagramHead head;
+  if (!RequestBody(body).read(head, true)) return EINVAL;
+  const auto payload = body.subspan(sizeof head);
+  const bool of_class = registration_->is_of_class();
+  const std::size_t least = of_class ? abi::kDatagramBytes : 0;
+  if (payload.size() != head.bytes || head.bytes < least || head.bytes > abi::kDatagramBytes)
+    return EINVAL;
+  if (head.qpn == 0 || head.qpn > kGreatestQpn) return EINVAL;
+  if (of_class && static_cast<std::uint32_t>(payload[engine::kClassOffset]) !=
+                      engine::class_of(registration_->selector()))
+    return EACCES;
+  // The Q_Key of management is allowed only to clients of a class.
+  const bool of_management = of_class && head.qkey == engine::kGeneralServicesQkey;
+  if (wire::is_controlled_qkey(head.qkey) && !of_management &&
+      !registration_->adapter().settings(tenant_).programs.controlled_qkeys)
+    return EPERM;
+  engine::Datagram datagram;
+  if (const int error = path_of(head, datagram.path)) return error;
+  if (const int error = registration_->charge()) return error;
+  datagram.peer = Qpn(head.qpn);
+  datagram.qkey = head.qkey;
+  datagram.tenant = tenant_.id;
+  datagram.gives_way = true;
+  datagram.length = static_cast<std::uint16_t>(payload.size());
+  std::ranges::copy(payload, datagram.payload.begin());
+  return registration_->service().send(datagram) ? 0 : EAGAIN;
+}
+
+int DatagramClient::path_of(const abi::DatagramHead& head, engine::AddressPath& path) const {
+  Gid local, peer;
+  std::memcpy(local.bytes.data(), head.local, sizeof head.local);
+  std::memcpy(peer.bytes.data(), head.peer, sizeof head.peer);
+  if (peer.is_zero() || peer.is_multicast()) return EINVAL;
+  const Adapter& adapter = registration_->adapter();
+  if (local.is_zero()) {
+    const auto chosen = source_for(adapter, tenant_, peer);
+    if (!chosen) return ENETUNREACH;
+    local = *chosen;
+  }
+  if (std::ranges::none_of(tenant_.addresses,
+                           [&](const auto& address) { return address.gid == local; }))
+    return EADDRNOTAVAIL;
+  // RoCE v2 puts both addresses into one IP header.
+  if (local.is_ipv4() != peer.is_ipv4()) return EINVAL;
+  path = path_between(adapter, tenant_, local, peer);
+  path.flow_label = head.flow_label & 0xfffff;
+  path.traffic_class = head.traffic_class;
+  path.hop_limit = head.hop_limit == 0 ? kHopLimit : head.hop_limit;
+  return 0;
+}
+
+int DatagramClient::receive(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  if (std::exchange(tell_quota_, false)) {
+    struct {
+      abi::ReceiveDatagramReply head;
+      abi::DatagramQuotaBody body;
+    } out{{static_cast<std::uint32_t>(abi::DatagramEvent::kQuota), take_drained()}, {quota_, 0}};
+    reply.write(out);
+  } else if (!queue_.empty()) {
+    const std::uint32_t buffer = queue_.front();
+    queue_.pop_front();
+    reply_datagram(buffer, reply);
+    registration_->service().release(buffer);
+  } else {
+    reply.write(abi::ReceiveDatagramReply{static_cast<std::uint32_t>(abi::DatagramEvent::kNothing),
+                                          take_drained()});
+  }
+  return 0;
+}
+
+/// Returns 1 if the process has to read the byte that announced what it has taken now.
+std::uint32_t DatagramClient::take_drained() {
+  if (!queue_.empty() || tell_quota_ || !announced_) return 0;
+  announced_ = false;
+  return 1;
+}
+
+void DatagramClient::reply_datagram(std::uint32_t buffer, Reply& reply) {
+  const engine::Datagram& datagram = registration_->service().datagram(buffer);
+  struct {
+    abi::ReceiveDatagramReply head;
+    abi::DatagramHead from;
+    std::array<std::byte, abi::kDatagramBytes> payload;
+  } out{};
+  out.head = {static_cast<std::uint32_t>(abi::DatagramEvent::kReceived), take_drained()};
+  std::memcpy(out.from.local, datagram.path.source.bytes.data(), sizeof out.from.local);
+  std::memcpy(out.from.peer, datagram.path.destination.bytes.data(), sizeof out.from.peer);
+  out.from.qpn = datagram.peer.value;
+  out.from.flow_label = datagram.path.flow_label;
+  out.from.traffic_class = datagram.path.traffic_class;
+  out.from.pkey = 0xffff;
+  out.from.bytes = datagram.length;
+  std::memcpy(out.payload.data(), datagram.payload.data(), datagram.length);
+  reply.write(out, sizeof out.head + sizeof out.from + datagram.length);
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,73 @@
+#include "daemon/services/event_channel.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/device/adapter/clock.hpp"
+#include "daemon/frontend/unix/sockets/peer_process.hpp"
+
+namespace softhca::control {
+
+EventChannel::~EventChannel() { EventChannel::take_back(Turn::endless()); }
+
+bool EventChannel::take_back(const Turn& turn) {
+  if (channel_ && !connections_.close_channel(tenant_, *channel_, turn)) return false;
+  channel_.reset();
+  return true;
+}
+
+std::unique_ptr<EventChannel> EventChannel::open(Connections& connections, engine::Tenant& tenant,
+                                                 ChannelRequest request) {
+  const std::uint32_t tag = request.tag;
+  const int refusal = request.refusal;
+  const UniqueFd pidfd = peer_pidfd(request.socket.get(), request.peer);
+  const management::rdma_cm::ChannelOwner owner{
+      .process = request.peer.pid,
+      .user = request.peer.uid,
+      .may_bind_low_ports = pidfd && may_bind_low_ports(request.peer.pid, pidfd.get()),
+      .level = request.level};
+  std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant, request));
+  Reply reply;
+  const int error = refusal != 0 ? refusal : channel->start(owner, reply);
+  return channel->answer_open(tag, error, reply) ? std::move(channel) : nullptr;
+}
+
+int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, Reply& reply) {
+  if (const int error = make_signal(reply)) return error;
+  channel_ = connections_.open_channel(tenant_, owner, signal());
+  if (!channel_) return ENODEV;
+  reply.write(abi::HandleBody{channel_->value, 0});
+  return 0;
+}
+
+std::optional<int> EventChannel::run(abi::Operation operation, std::span<const std::byte> body,
+                                     Reply& reply) {
+  if (operation != abi::Operation::kConnectionCommand) return std::nullopt;
+  return command(body, reply);
+}
+
+int EventChannel::command(std::span<const std::byte> body, Reply& reply) {
+  abi::ConnectionCommandRequest request;
+  if (!RequestBody(body).read(request, true) ||
+      body.size() > sizeof request + abi::kMaxConnectionCommand)
+    return EINVAL;
+  management::rdma_cm::Service* service = connections_.find(tenant_);
+  if (service == nullptr) return ENODEV;
+  management::rdma_cm::Reply answer;
+  const int error =
+      service->command(*channel_, request.command, management::rdma_cm::ChannelId(request.channel),
+                       body.subspan(sizeof request), answer, now());
+  if (error != 0) return error;
+  struct {
+    abi::ConnectionCommandReply head;
+    std::array<std::byte, abi::kMaxConnectionReply> bytes;
+  } out{};
+  out.head.bytes = static_cast<std::uint32_t>(answer.bytes);
+  out.head.drained = answer.drained;
+  std::memcpy(out.bytes.data(), answer.body.data(), answer.bytes);
+  reply.write(out, sizeof out.head + answer.bytes);
+  return 0;
+}
+
+}  // namespace softhca::control

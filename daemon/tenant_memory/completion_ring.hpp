@@ -1,0 +1,129 @@
+// The engine's side of a completion queue (abi/rings.hpp): writes completions, detects overflow,
+// and decides whether a completion event is due.
+#pragma once
+
+#include <bit>
+#include <cassert>
+#include <utility>
+
+#include "abi/rings.hpp"
+#include "daemon/tenant_memory/untrusted.hpp"
+
+namespace softhca::shm {
+
+/// The data that push() writes: abi::CompletionElement without its owner word.
+struct Completion {
+  std::uint32_t qpn = 0;
+  std::uint32_t index = 0;  ///< send: sequence number; receive: ReceiveElement::index
+  std::uint32_t byte_len = 0;
+  std::uint32_t imm = 0;        ///< network byte order, or the invalidated key
+  std::uint64_t timestamp = 0;  ///< ns
+  abi::CompletionStatus status = abi::CompletionStatus::kSuccess;
+  abi::CompletionOpcode opcode = abi::CompletionOpcode::kSend;
+  std::uint8_t flags = 0;        ///< abi::kCompletion*
+  std::uint8_t is_receive = 0;   ///< abi::kCompletionOf*
+  std::uint32_t source_qpn = 0;  ///< UD; XRC: number of the shared receive queue
+};
+static_assert(offsetof(Completion, source_qpn) == offsetof(abi::CompletionElement, owner));
+static_assert(offsetof(Completion, timestamp) == offsetof(abi::CompletionElement, timestamp));
+static_assert(offsetof(Completion, is_receive) == offsetof(abi::CompletionElement, is_receive));
+static_assert(sizeof(Completion) == sizeof(abi::CompletionElement));
+
+class CompletionRing {
+ public:
+  /// Returns the shared memory of a ring in bytes.
+  static constexpr std::size_t bytes_for(std::uint32_t entries) {
+    return sizeof(abi::CompletionRingHeader) + entries * sizeof(abi::CompletionElement);
+  }
+
+  CompletionRing() = default;
+  /// `base`: a zeroed header and entries * sizeof(CompletionElement) bytes that outlive the view.
+  /// `entries` is a power of two.
+  /// `producer`: the counter to continue from. The tenant has polled all completions before it.
+  CompletionRing(std::byte* base, std::uint32_t entries, std::uint32_t producer = 0) {
+    use(base, entries, producer);
+  }
+
+  std::uint32_t entries() const { return entries_; }
+
+  /// Writes one completion. `solicited`: the sender asked for a solicited event; a failed
+  /// completion counts as solicited. Returns false if the ring is full: it writes nothing, and the
+  /// queue goes to error (IBV_EVENT_CQ_ERR). Touches one cache line of the ring. Reads the tenant's
+  /// consumer index only if the ring seems full by the index read last.
+  bool push(const Completion& completion, bool solicited = false) {
+    if (producer_ - consumer_seen_ >= entries_ && !refresh_consumer()) return false;
+    abi::CompletionElement& element = elements()[producer_ & (entries_ - 1)];
+    std::memcpy(static_cast<void*>(&element), &completion, offsetof(abi::CompletionElement, owner));
+    element.owner.store((completion.source_qpn & 0xffffff) | abi::phase_of(producer_, entries_),
+                        std::memory_order_release);
+    ++producer_;
+    news_ |= kAnyNews;
+    if (solicited || completion.status != abi::CompletionStatus::kSuccess) news_ |= kSolicitedNews;
+    return true;
+  }
+
+  /// True if the engine has to send an event for the completions pushed since the last call. The
+  /// tenant has to arm again for another event. REQUIRES: a seq_cst fence since the last push (one
+  /// for a whole batch of queues). Then either the tenant, which polls once more after it armed,
+  /// sees the completion, or this call sees the arm word.
+  bool check_arm() {
+    const std::uint8_t news = std::exchange(news_, 0);
+    const std::uint32_t arm = header().arm.load(std::memory_order_relaxed);
+    const bool due = ((arm & abi::kArmAny) != 0 && news != 0) ||
+                     ((arm & abi::kArmSolicited) != 0 && (news & kSolicitedNews) != 0);
+    if (due) header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
+    return due;
+  }
+
+  /// Returns the completions that the tenant has not polled, by its own consumer index; at most
+  /// entries().
+  std::uint32_t backlog() {
+    const std::uint32_t count = producer_ - header().consumer.load(std::memory_order_acquire);
+    return count > entries_ ? entries_ : count;
+  }
+
+  /// Continues in another ring (resize). The counters start at 0. The arm word moves along, so that
+  /// an event requested before the resize still comes. The tenant polls the remaining completions
+  /// from the old ring.
+  void replace(std::byte* base, std::uint32_t entries) {
+    const std::uint32_t arm = header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
+    use(base, entries, 0);
+    header().arm.store(arm, std::memory_order_seq_cst);
+  }
+
+ private:
+  static constexpr std::uint8_t kAnyNews = 1;
+  static constexpr std::uint8_t kSolicitedNews = 2;
+
+  abi::CompletionRingHeader& header() const {
+    return *reinterpret_cast<abi::CompletionRingHeader*>(base_);
+  }
+  abi::CompletionElement* elements() const {
+    return reinterpret_cast<abi::CompletionElement*>(base_ + sizeof(abi::CompletionRingHeader));
+  }
+
+  void use(std::byte* base, std::uint32_t entries, std::uint32_t producer) {
+    assert(std::has_single_bit(entries));
+    base_ = base;
+    entries_ = entries;
+    producer_ = consumer_seen_ = producer;
+  }
+
+  /// True if there is room. Rejects a consumer index outside (producer - entries, producer], which
+  /// no honest tenant writes. A tenant can thus at worst overwrite completions that it has not
+  /// polled itself.
+  bool refresh_consumer() {
+    const std::uint32_t consumer = header().consumer.load(std::memory_order_acquire);
+    if (producer_ - consumer >= entries_) return false;
+    consumer_seen_ = consumer;
+    return true;
+  }
+
+  std::byte* base_ = nullptr;
+  std::uint32_t entries_ = 0;
+  std::uint32_t producer_ = 0;
+  std::uint32_t consumer_seen_ = 0;
+  std::uint8_t news_ = 0;
+};
+
+}  // namespace softhca::shm

@@ -1,0 +1,72 @@
+#include "daemon/tenant_memory/key_table.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::memory {
+
+/// getrandom() cannot fail once the machine has booted; a call that a signal interrupted is
+/// repeated.
+std::uint32_t random_bits() {
+  std::uint32_t bits = 0;
+  while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
+  }
+  return bits;
+}
+
+/// Waits for accesses under way: the program may reuse the memory as soon as the key has ended.
+void KeyTable::settle(const Region& region) {
+  if (region.process() != nullptr) region.process()->settle();
+}
+
+KeyTable::KeyTable(std::uint32_t capacity)
+    : capacity_(capacity), mask_(std::bit_ceil(std::max(capacity, 1u)) - 1), slots_(mask_ + 1) {
+  assert(capacity <= kMaxCapacity);
+  for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
+}
+
+Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
+  if (free_.empty())
+    return Error{"memory keys: all " + std::to_string(capacity_) + " are in use", ENOMEM};
+  // The slot is random, so that the index part of a key reveals nothing about other keys.
+  std::uint32_t& chosen = free_[random_bits() % free_.size()];
+  const std::uint32_t index = chosen;
+  chosen = free_.back();
+  free_.pop_back();
+
+  Slot& slot = slots_[index];
+  std::uint32_t key = 0;
+  do {
+    key = (random_bits() & ~mask_ & ~kWindowKeyBit) | index;
+  } while (key == slot.key || key == 0);
+  slot.key = key;
+  slot.region = std::move(region);
+  slot.region->key_ = key;
+  slot.region->serial_ = ++last_serial_;
+  return slot.region.get();
+}
+
+std::unique_ptr<Region> KeyTable::replace(std::uint32_t key, std::unique_ptr<Region> region) {
+  const Region* const before = lookup(key);
+  if (before == nullptr) return nullptr;
+  settle(*before);
+  region->key_ = key;
+  region->serial_ = ++last_serial_;
+  return std::exchange(slots_[key & mask_].region, std::move(region));
+}
+
+std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
+  const Region* const region = lookup(key);
+  if (region == nullptr) return nullptr;
+  settle(*region);
+  const std::uint32_t index = key & mask_;
+  free_.push_back(index);
+  return std::move(slots_[index].region);
+}
+
+}  // namespace softhca::memory

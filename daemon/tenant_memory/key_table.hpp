@@ -1,0 +1,68 @@
+// Maps a key to its region. Keys are unguessable. The engine looks a key up again for every packet
+// or chunk that it moves, so deregistration in flight is safe: the next access fails. The engine
+// keeps no Region* beyond one step. Belongs to one engine and its thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/tenant_memory/region.hpp"
+
+namespace softhca::memory {
+
+/// Set in keys of memory windows (window_table.hpp), clear in keys of regions.
+inline constexpr std::uint32_t kWindowKeyBit = 1u << 31;
+
+/// Returns random bits from the kernel's generator.
+std::uint32_t random_bits();
+
+class KeyTable {
+ public:
+  /// Holds up to `capacity` regions, at most 2^18 (so that 13 bits of each key stay random).
+  static constexpr std::uint32_t kMaxCapacity = 1 << 18;
+  explicit KeyTable(std::uint32_t capacity);
+
+  /// Takes the region and assigns its key, which serves as lkey and rkey. A key is never 0 and
+  /// differs from the previous key of its slot. The slot and the remaining bits are random. Errors:
+  /// ENOMEM (table full).
+  Expected<Region*> insert(std::unique_ptr<Region> region);
+
+  /// Returns the region of a key, or null. A few ns: one load from the table.
+  Region* lookup(std::uint32_t key) const {
+    const Slot& slot = slots_[key & mask_];
+    return slot.key == key ? slot.region.get() : nullptr;
+  }
+
+  /// Replaces the region of this key and returns the old one; null if the key is unknown.
+  std::unique_ptr<Region> replace(std::uint32_t key, std::unique_ptr<Region> region);
+
+  /// Ends the key and returns its region, so that the caller can unmap its memory outside the
+  /// engine; null if the key is unknown.
+  std::unique_ptr<Region> remove(std::uint32_t key);
+  /// Ends the key and the region. Returns false if the key is unknown.
+  bool erase(std::uint32_t key) { return remove(key) != nullptr; }
+
+  std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t capacity() const { return capacity_; }
+
+ private:
+  static void settle(const Region& region);
+
+  struct Slot {
+    std::uint32_t key = 0;  ///< of the region, or of the previous one if there is none now
+    std::unique_ptr<Region> region;
+  };
+
+  std::uint32_t capacity_;
+  std::uint32_t mask_;
+  std::uint64_t last_serial_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace softhca::memory

@@ -1,0 +1,164 @@
+#include "daemon/tenant_memory/segment_pool.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+namespace softhca::shm {
+
+namespace {
+
+std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+SegmentPool::~SegmentPool() {
+  for (Segment& segment : segments_) give_up(segment);
+}
+
+void SegmentPool::give_up(Segment& segment) {
+  if (unmap_ && segment.memory.base() != nullptr) unmap_(std::move(segment.memory));
+  segment = {};
+}
+
+bool SegmentPool::Segment::has_room(std::size_t room) const {
+  return std::any_of(gaps.begin(), gaps.end(), [&](const Gap& gap) { return gap.bytes >= room; });
+}
+
+bool SegmentPool::has_room(std::size_t bytes) const {
+  const std::size_t room = round_up(bytes, kAlignment);
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const Segment& segment) { return segment.has_room(room); });
+}
+
+bool SegmentPool::has_sealed_room(std::size_t bytes) const {
+  const std::size_t room = round_up(bytes, kAlignment);
+  const auto first = std::find_if(segments_.begin(), segments_.end(),
+                                  [&](const Segment& segment) { return segment.has_room(room); });
+  return first != segments_.end() && first->announced;  // allocate() takes this segment
+}
+
+Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
+                                                        std::shared_ptr<void> account) {
+  if (bytes == 0 || bytes > std::numeric_limits<std::uint32_t>::max())
+    return Error{"ring of " + std::to_string(bytes) + " bytes: not between 1 and 2^32-1", EINVAL};
+  const std::size_t room = round_up(bytes, kAlignment);
+  std::size_t offset = 0;
+  for (std::uint32_t i = 0; i < segments_.size(); ++i)
+    if (carve(segments_[i], room, offset)) {
+      segments_[i].memory.clear(offset, bytes);  // an earlier ring or the tenant wrote there
+      return finish(i, offset, bytes);
+    }
+
+  const auto index = add_segment(room, std::move(account));
+  if (!index) return index.error();
+  carve(segments_[*index], room, offset);
+  return finish(*index, offset, bytes);
+}
+
+/// Returns the number of a segment that was given up, or the next number. Numbers thus stay small,
+/// however many segments come and go.
+std::uint32_t SegmentPool::unused_number() {
+  const auto unused = std::find_if(segments_.begin(), segments_.end(), [](const Segment& segment) {
+    return segment.memory.base() == nullptr;
+  });
+  const auto number = static_cast<std::uint32_t>(unused - segments_.begin());
+  if (number == segments_.size()) segments_.emplace_back();
+  return number;
+}
+
+Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_ptr<void> account) {
+  std::size_t size = std::max(next_segment_, SealedMemory::round_to_pages(bytes));
+  // The segments of a session grow in size. Near the budget, a segment may be as small as the ring.
+  if (size > budget_ - segment_bytes_) size = SealedMemory::round_to_pages(bytes);
+  if (size > budget_ - segment_bytes_) give_up_idle();
+  if (size > budget_ - segment_bytes_)
+    return Error{"ring of " + std::to_string(bytes) + " bytes: the session has " +
+                     std::to_string(budget_ - segment_bytes_) + " of " + std::to_string(budget_) +
+                     " bytes of ring memory left",
+                 ENOMEM};
+  auto memory = SharedSegment::create("softhca-rings", size, lock_);
+  if (!memory) return memory.error();
+  const std::uint32_t index = unused_number();
+  segments_[index] = {std::move(*memory), {{0, size}}, std::move(account), false};
+  segment_bytes_ += size;
+  next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
+  return index;
+}
+
+bool SegmentPool::carve(Segment& segment, std::size_t bytes, std::size_t& offset) {
+  const auto gap = std::find_if(segment.gaps.begin(), segment.gaps.end(),
+                                [&](const Gap& g) { return g.bytes >= bytes; });
+  if (gap == segment.gaps.end()) return false;
+  offset = gap->offset;
+  gap->offset += bytes;
+  gap->bytes -= bytes;
+  if (gap->bytes == 0) segment.gaps.erase(gap);
+  return true;
+}
+
+SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t offset,
+                                            std::size_t bytes) {
+  if (index == idle_) idle_ = kNone;
+  Segment& segment = segments_[index];
+  const bool is_new = !segment.announced;
+  return {{index, static_cast<std::uint32_t>(bytes), offset},
+          segment.memory.base() + offset,
+          is_new,
+          is_new ? segment.memory.fd() : -1};
+}
+
+void SegmentPool::release(const abi::RingLocation& location) {
+  assert(location.segment < segments_.size());
+  Segment& segment = segments_[location.segment];
+  const Gap freed{location.offset, round_up(location.bytes, kAlignment)};
+  auto& gaps = segment.gaps;
+  auto next =
+      std::find_if(gaps.begin(), gaps.end(), [&](const Gap& g) { return g.offset > freed.offset; });
+  assert(next == gaps.end() || freed.offset + freed.bytes <= next->offset);
+  next = gaps.insert(next, freed);
+  const auto join_with_next = [&](auto gap) {
+    const auto after = gap + 1;
+    if (after == gaps.end() || gap->offset + gap->bytes != after->offset) return;
+    gap->bytes += after->bytes;
+    gaps.erase(after);
+  };
+  join_with_next(next);
+  if (next != gaps.begin()) join_with_next(next - 1);
+  if (!segment.idle()) return;
+  give_up_idle();
+  idle_ = location.segment;
+  // The tenant may not have mapped the segment, and cannot map it after sealing.
+  const bool unmapped =
+      std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end();
+  const bool large = segment.announced && segment.memory.bytes() > kLargestSegment;
+  if (unmapped || large) give_up_idle();
+}
+
+void SegmentPool::give_up_idle() {
+  if (idle_ == kNone) return;
+  segment_bytes_ -= segments_[idle_].memory.bytes();
+  give_up(segments_[idle_]);
+  std::erase(unsealed_, idle_);
+  std::erase(sealed_now_, idle_);
+  idle_ = kNone;
+}
+
+void SegmentPool::announced(std::uint32_t segment) {
+  assert(segment < segments_.size());
+  if (!std::exchange(segments_[segment].announced, true)) unsealed_.push_back(segment);
+}
+
+std::vector<UniqueFd> SegmentPool::to_seal() {
+  // The segment was made for a ring that the tenant did not request again. The tenant may not have
+  // mapped the segment.
+  if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
+  sealed_now_ = std::exchange(unsealed_, {});
+  std::vector<UniqueFd> fds;
+  for (const std::uint32_t segment : sealed_now_)
+    fds.push_back(segments_[segment].memory.take_fd());
+  return fds;
+}
+
+}  // namespace softhca::shm

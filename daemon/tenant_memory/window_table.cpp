@@ -1,0 +1,96 @@
+#include "daemon/tenant_memory/window_table.hpp"
+
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <string>
+
+namespace softhca::memory {
+namespace {
+
+constexpr unsigned kIndexShift = 8;
+constexpr std::uint32_t kOwnersBits = (1u << kIndexShift) - 1;
+
+}  // namespace
+
+WindowTable::WindowTable(std::uint32_t capacity)
+    : capacity_(capacity),
+      index_mask_(std::bit_ceil(capacity) - 1),
+      windows_(capacity),
+      last_keys_(capacity) {
+  assert(capacity <= kMaxCapacity);
+  for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
+}
+
+Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
+  if (free_.empty())
+    return Error{"memory windows: all " + std::to_string(capacity_) + " are in use", ENOMEM};
+  std::uint32_t& chosen = free_[random_bits() % free_.size()];
+  const std::uint32_t index = chosen;
+  chosen = free_.back();
+  free_.pop_back();
+  windows_[index] = Window{};
+  windows_[index].of_queue_pair = of_queue_pair;
+  std::uint32_t& key = last_keys_[index];
+  const std::uint32_t before = key;
+  do {
+    key = kWindowKeyBit | (random_bits() & ~(index_mask_ << kIndexShift)) | index << kIndexShift;
+  } while (((key ^ before) & ~kOwnersBits) == 0);
+  windows_[index].key = key;
+  windows_[index].pd = pd;
+  return &windows_[index];
+}
+
+Window* WindowTable::find(std::uint32_t key) {
+  const std::uint32_t index = key >> kIndexShift & index_mask_;
+  if (index >= capacity_ || windows_[index].key == 0) return nullptr;
+  return ((windows_[index].key ^ key) & ~kOwnersBits) == 0 ? &windows_[index] : nullptr;
+}
+
+bool WindowTable::erase(std::uint32_t key) {
+  Window* window = find(key);
+  if (window == nullptr) return false;
+  *window = Window{};
+  free_.push_back(static_cast<std::uint32_t>(window - windows_.data()));
+  return true;
+}
+
+Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std::uint64_t addr,
+             std::uint64_t length, std::uint32_t access, std::uint32_t key, Qpn qpn) {
+  // A window of type 2 must be invalidated before it is bound again (o10-37.2.11).
+  if (window.of_queue_pair && window.bound) return Verdict::kWindowBind;
+  if (length == 0) {
+    window.key = key;
+    window.bound = false;
+    return Verdict::kOk;
+  }
+  const Region* region = keys.lookup(region_key);
+  const bool writes = (access & (kRemoteWrite | kRemoteAtomic)) != 0;
+  const std::uint32_t needed = kBindWindow | (writes ? kLocalWrite : 0u);
+  if (region == nullptr || check(*region, addr, length, needed, window.pd) != Verdict::kOk)
+    return Verdict::kWindowBind;
+  window.key = key;
+  window.bound = true;
+  window.qpn = qpn;
+  window.region_key = region_key;
+  window.region_serial = region->serial();
+  window.access = access;
+  window.addr = addr;
+  window.length = length;
+  return Verdict::kOk;
+}
+
+Region* resolve(const Window& window, const KeyTable& keys, std::uint64_t addr, std::uint64_t bytes,
+                std::uint32_t needed, PdId pd, Qpn qpn, std::uint64_t& offset) {
+  if (!window.bound || window.pd != pd || (window.access & needed) != needed) return nullptr;
+  if (window.of_queue_pair && window.qpn != qpn) return nullptr;
+  const std::uint64_t start = (window.access & kZeroBased) != 0 ? 0 : window.addr;
+  const std::uint64_t inside = addr - start;
+  if (inside > window.length || bytes > window.length - inside) return nullptr;
+  Region* region = keys.lookup(window.region_key);
+  if (region == nullptr || region->serial() != window.region_serial) return nullptr;
+  offset = region->offset_of(window.addr) + inside;
+  return region;
+}
+
+}  // namespace softhca::memory

@@ -1,0 +1,121 @@
+#include "libverbs-provider/connections/cm_channel.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "libverbs-provider/control/tenant_socket.hpp"
+
+namespace softhca::provider {
+
+/// In memory that a forked child shares.
+struct EventChannel::Shared {
+  pthread_mutex_t mutex;
+  std::uint32_t next_tag;
+  std::atomic<bool> lost;
+};
+
+EventChannel::~EventChannel() {
+  if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
+}
+
+int EventChannel::open(const char* tenant_socket, int& signal_fd) {
+  char path[kSocketPathBytes];
+  choose_socket(tenant_socket, path);
+  if (const int error = share()) return error;
+  int fd = -1;
+  const int error = connect_socket(path, fd);
+  fd_.reset(fd);
+  return error != 0 ? error : greet(signal_fd);
+}
+
+int EventChannel::share() {
+  void* memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return ENOMEM;
+  shared_ = static_cast<Shared*>(memory);
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  const int error = pthread_mutex_init(&shared_->mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  return error;
+}
+
+int EventChannel::greet(int& signal_fd) {
+  Hello hello;
+  if (const int error = make_hello(hello)) return error;
+  abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel),
+                            shared_->next_tag++};
+  iovec request[] = {{&header, sizeof header}, {&hello.body, hello.bytes}};
+  if (const int error = send_record(fd_.get(), request)) return error;
+
+  abi::ReplyHeader answer{};
+  abi::HandleBody channel{};
+  ReceivedFds fds;
+  iovec reply[] = {{&answer, sizeof answer}, {&channel, sizeof channel}};
+  const Received got = receive_record(fd_.get(), reply, fds);
+  if (got.bytes == 0) return EIO;
+  if (got.bytes < sizeof answer || answer.tag != header.tag) return EPROTO;
+  if (answer.error != 0) return answer.error > 0 ? answer.error : EPROTO;
+  if (got.bytes != sizeof answer + sizeof channel) return EPROTO;
+  if (const int error = fds.check(1)) return error;
+  number_ = channel.handle;
+  signal_fd = fds.take(0);
+  return 0;
+}
+
+bool EventChannel::lost() const { return shared_->lost.load(std::memory_order_relaxed); }
+
+/// Disables cancellation: a thread cancelled between a request and its reply would leave the reply
+/// to the next thread, and programs do cancel the thread that takes their events. If a process was
+/// killed there, the state of its command is unknown, so the channel is given up.
+EventChannel::Turn::Turn(EventChannel& channel) : channel_(channel) {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+  pthread_mutex_t& mutex = channel.shared_->mutex;
+  if (pthread_mutex_lock(&mutex) != EOWNERDEAD) return;
+  pthread_mutex_consistent(&mutex);
+  give_up(EIO);
+}
+
+EventChannel::Turn::~Turn() {
+  pthread_mutex_unlock(&channel_.shared_->mutex);
+  pthread_setcancelstate(cancel_state_, nullptr);
+}
+
+int EventChannel::Turn::give_up(int error) {
+  channel_.shared_->lost.store(true, std::memory_order_relaxed);
+  if (channel_.fd_.is_ours()) ::shutdown(channel_.fd_.get(), SHUT_RDWR);
+  return error;
+}
+
+int EventChannel::Turn::command(const abi::ConnectionCommandRequest& request,
+                                std::span<const std::byte> body, Response& response) {
+  if (channel_.lost()) return EIO;
+  if (!channel_.fd_.is_ours()) return EBADF;  // other processes that share the channel continue
+  abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),
+                            channel_.shared_->next_tag++};
+  iovec parts[] = {{&header, sizeof header},
+                   {const_cast<abi::ConnectionCommandRequest*>(&request), sizeof request},
+                   {const_cast<std::byte*>(body.data()), body.size()}};
+  if (const int error = send_record(channel_.fd_.get(), parts))
+    return is_shortage(error) ? error : give_up(EIO);
+
+  abi::ReplyHeader answer{};
+  ReceivedFds none;
+  iovec reply[] = {{&answer, sizeof answer}, {&response, sizeof response}};
+  const Received got = receive_record(channel_.fd_.get(), reply, none);
+  if (got.bytes == 0) return give_up(EIO);
+  if (got.bytes < sizeof answer || answer.tag != header.tag) return give_up(EPROTO);
+  if (answer.error != 0) return answer.error > 0 ? answer.error : give_up(EPROTO);
+  const bool whole = got.bytes >= sizeof answer + sizeof response.head &&
+                     response.head.bytes <= sizeof response.bytes &&
+                     got.bytes == sizeof answer + sizeof response.head + response.head.bytes;
+  return whole ? 0 : give_up(EPROTO);
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,78 @@
+#include "libverbs-provider/verbs/pieces.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/verbs/send_commands.hpp"
+
+namespace softhca::provider {
+namespace {
+
+unsigned current_vcb(const OpenCommand& open) { return open.vcbs[open.begun_vcbs - 1]; }
+
+std::uint64_t all_vcbs(const OpenCommand& open) {
+  std::uint64_t bits = 0;
+  for (std::uint32_t i = 0; i < open.begun_vcbs; ++i) bits |= std::uint64_t{1} << open.vcbs[i];
+  return bits;
+}
+
+}  // namespace
+
+void begin_pieces(Qp& qp) {
+  OpenCommand& open = qp.open;
+  ClientSession& session = qp.context->session;
+  open.in_vcb = false;
+  open.shown = 0;
+  const std::uint32_t place = qp.send.next - open.first;
+  if (session.kick_mode() == KickMode::kWhole || open.error != 0 || place != open.begun_vcbs ||
+      place == kLongestVcbChain)
+    return;
+  const ClaimedVcbs claimed = session.claim_vcbs(1);
+  if (claimed.bits == 0) return;
+  const auto vcb = static_cast<std::uint8_t>(std::countr_zero(claimed.bits));
+  if (!session.begin_vcb(vcb)) return;
+  open.vcbs[open.begun_vcbs++] = vcb;
+  open.in_vcb = true;
+}
+
+void show_header(const Qp& qp, unsigned first, unsigned end) {
+  const OpenCommand& open = qp.open;
+  if (!open.in_vcb) return;
+  const std::size_t offset = first * abi::kSegmentBytes;
+  qp.context->session.write_piece(current_vcb(open), offset,
+                                  reinterpret_cast<const std::byte*>(&open.header) + offset,
+                                  (end - first) * abi::kSegmentBytes);
+}
+
+void show_payload(Qp& qp, bool all) {
+  OpenCommand& open = qp.open;
+  constexpr unsigned kWithinSegment = abi::kSegmentBytes - 1;
+  const unsigned end =
+      all ? open.header.payload_bytes : open.header.payload_bytes & ~kWithinSegment;
+  if (!open.in_vcb || end <= open.shown) return;
+  qp.context->session.write_piece(current_vcb(open), sizeof open.header + open.shown,
+                                  next_payload(qp.send) + open.shown, end - open.shown);
+  open.shown = static_cast<std::uint16_t>(end);
+}
+
+int finish_pieces(Qp& qp) {
+  OpenCommand& open = qp.open;
+  ClientSession& session = qp.context->session;
+  if (open.begun_vcbs == 0) return announce(qp, open.first);
+  for (std::uint32_t i = 0; i < open.begun_vcbs; ++i) {
+    const std::byte* command = slot_of(qp.send, open.first + i);
+    abi::CommandHeader header;
+    std::memcpy(&header, command, sizeof header);
+    session.finish_vcb(open.vcbs[i], command, abi::unused_segments(header.payload_bytes));
+  }
+  const bool handed_over = session.hand_over_finished(all_vcbs(open));
+  const bool all = qp.send.next - open.first == open.begun_vcbs;
+  return handed_over && all ? 0 : announce_by_doorbell(qp, open.first);
+}
+
+void withdraw_pieces(Qp& qp) {
+  if (qp.open.begun_vcbs != 0) qp.context->session.withdraw(all_vcbs(qp.open));
+}
+
+}  // namespace softhca::provider

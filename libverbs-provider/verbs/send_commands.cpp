@@ -1,0 +1,91 @@
+#include "libverbs-provider/verbs/send_commands.hpp"
+
+#include <sched.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// Yields between two checks of the daemon, while waiting for room in the doorbell ring.
+constexpr unsigned kYieldsBeforeCheck = 1024;
+
+std::size_t command_bytes(const std::byte* command) {
+  abi::CommandHeader header;
+  std::memcpy(&header, command, sizeof header);
+  return sizeof header + header.payload_bytes;
+}
+
+/// Hands the commands [first, end) over in VCBs. False: too few are free, or the engine took one
+/// away.
+bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
+  ClientSession& session = qp.context->session;
+  const ClaimedVcbs claimed = session.claim_vcbs(end - first);
+  if (claimed.bits == 0) return false;
+  std::uint32_t sequence = first;
+  claimed.for_each([&](unsigned vcb) {
+    const std::byte* command = slot_of(qp.send, sequence++);
+    session.write_vcb(vcb, command, command_bytes(command));
+  });
+  return session.hand_over(claimed.bits);
+}
+
+/// Rings a doorbell; waits for room in the ring. False: the daemon has ended.
+bool ring(const Qp& qp, abi::DoorbellCause cause) {
+  Context& context = *qp.context;
+  const abi::Doorbell doorbell = abi::make_doorbell(qp.qpn, qp.send.next, cause);
+  for (unsigned yields = 1; !context.session.ring_doorbell(doorbell); ++yields) {
+    context.session.wake_if_parked();
+    if (yields % kYieldsBeforeCheck == 0 && context.control.hung_up()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+int may_post(const Qp& qp) {
+  if (qp.context->control.lost()) return EIO;
+  const int state = qp.state.load(std::memory_order_acquire);
+  const bool takes =
+      state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE || state == IBV_QPS_ERR;
+  return takes ? 0 : EINVAL;
+}
+
+int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
+              const ibv_mw_bind_info& info) {
+  constexpr std::uint32_t kOwnersBits = 0xff;
+  if (mw == nullptr || ((mw->rkey ^ rkey) & ~kOwnersBits) != 0) return EINVAL;
+  if (info.mr == nullptr && info.length != 0) return EINVAL;
+  header.rkey = rkey;
+  header.remote_addr = info.addr;
+  header.compare_add = info.length;
+  header.imm = info.mw_access_flags;
+  header.swap = info.mr != nullptr ? info.mr->lkey : 0;
+  return 0;
+}
+
+void tell_posted(const SendQueue& queue) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::uint64_t ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                           static_cast<std::uint64_t>(now.tv_nsec);
+  queue.tail->posted.store(abi::post_stamp(queue.next, ns), std::memory_order_relaxed);
+}
+
+int announce(Qp& qp, std::uint32_t first) {
+  const std::uint32_t end = qp.send.next;
+  if (first == end) return 0;
+  if (end - first <= kLongestVcbChain && hand_over_in_vcbs(qp, first, end)) return 0;
+  return announce_by_doorbell(qp, first);
+}
+
+int announce_by_doorbell(const Qp& qp, std::uint32_t first) {
+  const bool is_chain = qp.send.next - first > kLongestVcbChain;
+  return ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb) ? 0 : EIO;
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,228 @@
+// What can be set of a level, and what a tenant may ask for itself (mechanism A7).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "daemon/configuration/allotments/own_division.hpp"
+#include "daemon/configuration/allotments/resource_manager.hpp"
+
+namespace softhca::configuration {
+namespace {
+
+using Cause = AllocationRefusal::Cause;
+using Changes = std::vector<AllocationChange>;
+
+/// Tenant `sea` with 50 VCBs, 40 PCBs and five TVLs of weights 1 to 5; of these `high` has the
+/// first two and `low` the next; and another tenant.
+Config divided() {
+  Config config;
+  config.pools.vcbs = 100;
+  config.pools.pcbs = 84;
+  config.pools.dedicated_pcbs = 4;
+  for (const char* name : {"sea", "sky"}) {
+    TenantConfig& tenant = config.tenants.emplace_back();
+    tenant.name = name;
+    tenant.vcbs = 50;
+    tenant.pcbs = 40;
+    tenant.limits = totals_of(config.pools);
+    for (std::uint32_t weight = 1; weight <= 5; ++weight)
+      tenant.tvls.push_back({.weight = weight, .execution_credits = 10, .completion_credits = 20});
+    tenant.levels = {{.name = "high", .vcbs = 20, .pcbs = 10, .tvls = 2},
+                     {.name = "low", .vcbs = 10, .pcbs = 10, .tvls = 1}};
+    tenant.levels[1].is_default = true;
+  }
+  return config;
+}
+
+AllocationChange of(const char* level, Allocation allocation, std::uint64_t amount) {
+  return {.tenant = "sea", .allocation = allocation, .amount = amount, .level = level};
+}
+
+std::vector<std::uint32_t> weights(const Config& config) {
+  std::vector<std::uint32_t> out;
+  for (const TvlConfig& tvl : config.tenants[0].tvls) out.push_back(tvl.weight);
+  return out;
+}
+
+AllocationResult own(const Config& config, const Changes& changes) {
+  static const Config kGiven = divided();
+  return with_own_changes(config, kGiven.tenants[0], changes);
+}
+
+TEST(LevelChanges, EachIsSetAloneAndTogether) {
+  const auto result = with_changes(
+      divided(),
+      Changes{of("high", Allocation::kPcbs, 30), of("high", Allocation::kVcbs, 40),
+              of("low", Allocation::kShared, 0), of("low", Allocation::kExecutionCredits, 7)});
+  ASSERT_TRUE(result) << result.refusal().message;
+  Config expected = divided();
+  expected.tenants[0].levels[0].pcbs = 30;
+  expected.tenants[0].levels[0].vcbs = 40;
+  expected.tenants[0].levels[1].shared = false;
+  expected.tenants[0].tvls[2].execution_credits = 7;
+  EXPECT_TRUE(*result == expected);
+}
+
+TEST(LevelChanges, TvlsComeFromThoseThatNoLevelHasAndReturn) {
+  const auto more = with_changes(divided(), Changes{of("high", Allocation::kTvls, 3)});
+  ASSERT_TRUE(more);
+  EXPECT_THAT(weights(*more), testing::ElementsAre(1, 2, 4, 3, 5));
+  const auto less = with_changes(*more, Changes{of("high", Allocation::kTvls, 1)});
+  ASSERT_TRUE(less);
+  EXPECT_EQ((*less).tenants[0].levels[0].tvls, 1u);
+  EXPECT_THAT(weights(*less), testing::ElementsAre(1, 3, 5, 2, 4));
+  // What one gives back another takes, in either order.
+  for (const bool first : {true, false}) {
+    Changes changes = {of("high", Allocation::kTvls, 0), of("low", Allocation::kTvls, 4)};
+    if (first) std::swap(changes[0], changes[1]);
+    EXPECT_TRUE(with_changes(divided(), changes));
+  }
+  const auto greedy = with_changes(divided(), Changes{of("low", Allocation::kTvls, 4)});
+  ASSERT_FALSE(greedy);
+  EXPECT_EQ(greedy.refusal().message,
+            "tenant sea: level low: asked for 3 more tvls, 2 of the tenant's 5 are undivided");
+  // `low` would have none, and nothing is left undivided.
+  const auto none = with_changes(
+      divided(), Changes{of("high", Allocation::kTvls, 5), of("low", Allocation::kTvls, 0)});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.refusal().cause, Cause::kBadAmount);
+}
+
+TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
+  const auto result = with_changes(divided(), Changes{of("high", Allocation::kPcbs, 31)});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.refusal().resource, "pcbs");
+  EXPECT_EQ(result.refusal().asked, 21u);
+  EXPECT_EQ(result.refusal().free, 20u);
+  EXPECT_EQ(result.refusal().message,
+            "tenant sea: level high: asked for 21 more pcbs, 20 of the tenant's 40 are undivided");
+  EXPECT_EQ(with_changes(divided(), Changes{of("deep", Allocation::kPcbs, 1)}).refusal().message,
+            "tenant sea has no level \"deep\"");
+  EXPECT_EQ(with_changes(divided(), Changes{of("high", Allocation::kSrqLimit, 1)}).refusal().cause,
+            Cause::kNoSuchThing);
+  AllocationChange lane = of("low", Allocation::kKickList, 5);
+  lane.tvl = 1;
+  EXPECT_EQ(with_changes(divided(), Changes{lane}).refusal().message,
+            "tenant sea: level low has no TVL 1: it has 1, counted from 0");
+}
+
+TEST(LevelChanges, RatesOfLevelsAndTvlsAreSet) {
+  AllocationChange lane = of("low", Allocation::kTvlBytes, 1u << 20);
+  const auto result =
+      with_changes(divided(), Changes{of("high", Allocation::kRateMessages, 500),
+                                      of("high", Allocation::kRateBurstMessages, 5), lane});
+  ASSERT_TRUE(result) << result.refusal().message;
+  const TenantConfig& tenant = (*result).tenants[0];
+  const LevelConfig& high = *find_level(tenant, "high");
+  EXPECT_EQ(high.rates.sent.messages_per_second, 500u);
+  EXPECT_EQ(high.rates.sent.burst_messages, 5u);
+  EXPECT_EQ(high.rates.sent.bytes_per_second, 0u);
+  EXPECT_EQ(find_level(tenant, "low")->rates.sent, RateLimits{});
+  EXPECT_EQ(tenant.rates.sent, RateLimits{});
+  int limited = 0;
+  for (const TvlConfig& tvl : tenant.tvls) limited += rate_of(tvl).bytes_per_second == 1u << 20;
+  EXPECT_EQ(limited, 1);
+  EXPECT_EQ(
+      with_changes(divided(), Changes{of("high", Allocation::kRateBurstBytes, 0)}).refusal().cause,
+      Cause::kBadAmount);
+}
+
+TEST(TenantChanges, LimitsRatesAndPolicyAreSet) {
+  const auto result = with_changes(
+      divided(),
+      Changes{of("", limit_of(Kind::kQueuePairs), 7), of("", Allocation::kRateBytes, 1u << 30),
+              of("", Allocation::kRateBurstMessages, 3), of("", Allocation::kSrqLimit, 100),
+              of("", Allocation::kSrqStatistical, 1), of("", Allocation::kSrqOnExceed, 3),
+              of("", Allocation::kSrqOvercommit, 1500)});
+  ASSERT_TRUE(result) << result.refusal().message;
+  const TenantConfig& tenant = (*result).tenants[0];
+  EXPECT_EQ(tenant.limits[Kind::kQueuePairs], 7u);
+  EXPECT_EQ(tenant.rates.sent.bytes_per_second, 1u << 30);
+  EXPECT_EQ(tenant.rates.sent.burst_messages, 3u);
+  EXPECT_EQ(tenant.srq.limits[7], 100u);
+  EXPECT_TRUE(tenant.srq.statistical);
+  EXPECT_EQ(tenant.srq.on_exceed, OnExceed::kDropConnection);
+  EXPECT_EQ(tenant.srq.overcommit, 1.5);
+  // Not without a limit, and no limit beyond its pool.
+  EXPECT_FALSE(with_changes(divided(), Changes{of("", Allocation::kSrqStatistical, 1)}));
+  EXPECT_FALSE(with_changes(divided(), Changes{of("", limit_of(Kind::kQueuePairs), 131073)}));
+}
+
+TEST(OwnChanges, ATenantMovesWhatItHasAmongItsLevels) {
+  EXPECT_TRUE(own(divided(), {of("high", Allocation::kPcbs, 0), of("low", Allocation::kPcbs, 40)}));
+  EXPECT_TRUE(own(divided(), {of("high", Allocation::kTvls, 1), of("low", Allocation::kTvls, 3)}));
+  // Credits go from one TVL to another; what it has laid down it may take up again.
+  const auto less = own(divided(), {of("high", Allocation::kExecutionCredits, 0)});
+  ASSERT_TRUE(less);
+  EXPECT_TRUE(own(*less, {of("low", Allocation::kExecutionCredits, 30)}));
+  const auto greedy = own(*less, {of("low", Allocation::kExecutionCredits, 31)});
+  ASSERT_FALSE(greedy);
+  EXPECT_EQ(greedy.refusal().message,
+            "tenant sea: asked for 21 more execution_credits, 20 of the tenant's 50 are free");
+}
+
+TEST(OwnChanges, NothingOfOthersAndNothingBeyondItsTotal) {
+  AllocationChange others = of("high", Allocation::kPcbs, 1);
+  others.tenant = "sky";
+  EXPECT_EQ(own(divided(), {others}).refusal().cause, Cause::kNotAllowed);
+  others.tenant = "nobody";
+  EXPECT_EQ(own(divided(), {others}).refusal().cause, Cause::kNotAllowed);
+  for (std::size_t i = 0; i < kAllocations; ++i) {
+    const auto allocation = static_cast<Allocation>(i);
+    const bool credits =
+        allocation == Allocation::kExecutionCredits || allocation == Allocation::kCompletionCredits;
+    const bool divides = allocation == Allocation::kVcbs || allocation == Allocation::kPcbs ||
+                         allocation == Allocation::kTvls;
+    EXPECT_EQ(static_cast<bool>(own(divided(), {of("", allocation, 1)})), credits)
+        << name_of(allocation);
+    EXPECT_EQ(static_cast<bool>(own(divided(), {of("high", allocation, 1)})), credits || divides)
+        << name_of(allocation);
+  }
+  for (const std::uint64_t huge :
+       {std::uint64_t{51}, std::uint64_t{1} << 20, std::uint64_t{1} << 32, UINT64_MAX})
+    for (const Allocation allocation : {Allocation::kVcbs, Allocation::kPcbs, Allocation::kTvls})
+      EXPECT_FALSE(own(divided(), {of("high", allocation, huge)})) << huge;
+}
+
+/// Any requests, one upon the other: its totals stay, the others' configuration stays, and the
+/// levels and what they share add up.
+TEST(OwnChanges, AnySequenceKeepsTotalsAndOthers) {
+  std::mt19937 random(5);
+  Config config = divided();
+  unsigned accepted = 0;
+  for (int round = 0; round < 10000; ++round) {
+    Changes changes;
+    for (unsigned n = 1 + random() % 3; n > 0; --n) {
+      const std::uint64_t amount = random() % 30;
+      const auto allocation = static_cast<Allocation>(random() % kAllocations);
+      AllocationChange change = of(random() % 2 ? "high" : "low", allocation, amount);
+      if (random() % 20 == 0) change.tenant = "sky";
+      if (random() % 3 == 0) change.tvl = random() % 3;
+      changes.push_back(change);
+    }
+    const auto result = own(config, changes);
+    if (!result) continue;
+    ++accepted;
+    const TenantConfig& now = (*result).tenants[0];
+    const Held total = held_by(divided().tenants[0]);
+    const Held held = held_by(now);
+    EXPECT_EQ(held.vcbs, total.vcbs);
+    EXPECT_EQ(held.pcbs, total.pcbs);
+    EXPECT_EQ(held.tvls, total.tvls);
+    EXPECT_LE(held.execution_credits, total.execution_credits);
+    EXPECT_LE(held.completion_credits, total.completion_credits);
+    EXPECT_LE(now.levels[0].vcbs + now.levels[1].vcbs, now.vcbs);
+    EXPECT_LE(now.levels[0].pcbs + now.levels[1].pcbs, now.pcbs);
+    EXPECT_LE(now.levels[0].tvls + now.levels[1].tvls, now.tvls.size());
+    EXPECT_TRUE((*result).tenants[1] == divided().tenants[1]);
+    const auto lanes = weights(*result);
+    EXPECT_EQ(std::accumulate(lanes.begin(), lanes.end(), 0u), 15u);
+    config = *result;
+  }
+  EXPECT_GT(accepted, 100u);
+}
+
+}  // namespace
+}  // namespace softhca::configuration
