@@ -45,7 +45,7 @@ _softhcactl() {
     fault)
       case $before in
         fault) words="add list remove $common" ;;
-        add) words="drop delay duplicate reorder corrupt rnr" ;;
+        add) words="drop delay duplicate reorder corrupt mark rnr" ;;
         -d | --direction) words="both sent received" ;;
         *) words="--tenant --port --qp --direction --every --probability --seed --count --for --delay --jitter --by --all $common" ;;
       esac

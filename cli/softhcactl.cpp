@@ -206,7 +206,8 @@ void add_capture(CLI::App& app, Options& options) {
 
 void add_fault_adding(CLI::App& fault, FaultOptions& of) {
   CLI::App* add = fault.add_subcommand("add", "inject a fault");
-  add->add_option("KIND", of.kind, "drop, delay, duplicate, reorder, corrupt or rnr")->required();
+  add->add_option("KIND", of.kind, "drop, delay, duplicate, reorder, corrupt, mark or rnr")
+      ->required();
   add->add_option("-t,--tenant", of.tenant, "what this tenant sends and receives")
       ->type_name("NAME");
   add->add_option("-p,--port", of.port, "what passes this port")->type_name("NAME");

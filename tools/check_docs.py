@@ -8,8 +8,8 @@
   - A metric `softhca_...` has its name in the sources; a name that ends in `_` or `*` begins one.
   - `Class::member`, `ClassName` and `member_` are names of the sources; `AlertName` may be of an alert
     in deploy/prometheus/.
-  - A setting, in a line of docs/mechanisms.md that begins with "Settings:", is a key of docs/configuration.md with its
-    section (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
+  - A setting, in a line of docs/mechanisms.md that begins with "Settings:", is a key of config/softhca-full.toml with
+    its section (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
   - Above each block of commands (`sh`) a comment says that tests/system/documents.test runs it, or why not and what
     tries it instead; paths in that comment are there.
   - docs/mechanisms.md has a heading for each clause, in order, and for no other. Under each are the requirement and,
@@ -32,8 +32,9 @@ METRIC = re.compile(r"^softhca_[a-z0-9_]+\*?$")
 WORD = re.compile(r"^(?:(?:[A-Z][a-z0-9]+){2,}|[a-z]\w*_)$")
 MEMBER = re.compile(r"^([A-Z]\w+)::(~?\w+)(?:\(\))?$")
 SOURCES = {".cpp", ".hpp", ".py", ".sh", ".test", ".toml", ".md", ".build", ".txt", ".packets", ""}
-HEADING = re.compile(r"^## (?:\[+([\w.]+)\]+|(\w+), of a (\w+))$")
-KEY = re.compile(r"^\| `(\w+)` \|")
+HEADING = re.compile(r"^(?:# ?)?\[+([\w.]+)\]+$")
+KEY = re.compile(r"^(?:# ?)?(\w+) = (.*)$")
+INNER_KEY = re.compile(r"# (\w+): ")
 CLAUSES = [f"{letter}{number}" for letter, count in {"A": 13, "B": 6, "C": 6, "D": 7, "E": 6}.items()
            for number in range(1, count + 1)]
 CLAUSE = re.compile(r"^### ([A-E]\d+)\b")
@@ -89,15 +90,20 @@ class Project:
         return None
 
 
-def settings_of(reference):
-    """The keys of the configuration, as SECTION.KEY."""
-    section, keys = None, set()
-    for line in reference.splitlines():
-        if line.startswith("## "):
-            found = HEADING.match(line)
-            section = found and (found.group(1) or f"{found.group(3)}.{found.group(2)}")
+def settings_of(sample):
+    """The keys of a configuration, as SECTION.KEY, those of its inner tables too."""
+    section, keys, inner = None, set(), []
+    for line in sample.splitlines():
+        if found := HEADING.match(line):
+            section = found.group(1)
+        elif found := INNER_KEY.match(line):
+            inner.append(found.group(1))
         elif section and (found := KEY.match(line)):
-            keys.add(f"{section}.{found.group(1)}")
+            key = f"{section}.{found.group(1)}"
+            keys.add(key)
+            if found.group(2).startswith("{"):
+                keys |= {f"{key}.{name}" for name in inner}
+            inner = []
     return keys | {"shared_datagrams." + key.split(".")[1] for key in keys if key.startswith("general_services.")}
 
 
@@ -160,7 +166,7 @@ def command_errors(root, text):
 def errors_of(root):
     project = Project(root)
     texts = {path.name: path.read_text(encoding="utf-8") for path in (root / "docs").glob("*.md")}
-    settings = settings_of(texts.get("configuration.md", ""))
+    settings = settings_of((root / "config" / "softhca-full.toml").read_text(encoding="utf-8"))
     for name, text in sorted(texts.items()):
         for number, complaint in setting_errors(text, settings, project.words):
             yield f"docs/{name}:{number}: {complaint}"
@@ -183,7 +189,7 @@ def errors_of(root):
 def self_test():
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for path in ("docs", "daemon/port", "tests/system", "deploy/prometheus"):
+        for path in ("docs", "config", "daemon/port", "tests/system", "deploy/prometheus"):
             (root / path).mkdir(parents=True)
         (root / "daemon/port/port.hpp").write_text('class Port { void flush(); }; "softhca_pcbs"\n')
         (root / "daemon/port/port.cpp").write_text("")
@@ -208,8 +214,8 @@ def self_test():
             ("<!-- not run: tests/system/gone.test -->\n```sh\nfalse\n```\n\n```sh\nfalse\n```", 2),
         ]:
             document.write_text(text + "\n")
-            (root / "docs/configuration.md").write_text(
-                "## [pools]\n| `pcbs` | 1 |\n## [[tenant.tvl]]\n| `weight` | 1 |\n## fault, of a port\n| `loss` | 0 |\n")
+            (root / "config/softhca-full.toml").write_text(
+                "[pools]\npcbs = 1  # x\n#[[port]]\n# loss: of a frame\n#fault = { loss = 0 }\n# [[tenant.tvl]]\n# weight = 1\n")
             got = list(errors_of(root))
             assert len(got) == wanted, (text, got)
     shown = "Code: `a`.\nTests: `b`,\n`c`.\nPrograms: `d`.\n"

@@ -34,12 +34,11 @@ RULES = {
 # Violations that are still there, by rule. Lower a number when the check says so; never raise one.
 DEBT = {
     "question": 7,
-    "person": 100,
-    "of": 2,
-    "what-is": 11,
-    "is-no": 41,
-    "word": 7,
-    "long": 14,
+    "person": 83,
+    "what-is": 10,
+    "is-no": 36,
+    "word": 4,
+    "long": 1,
 }
 
 SOURCES = ("abi", "bench", "cli", "daemon", "libverbs-provider", "tests")

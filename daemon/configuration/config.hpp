@@ -110,27 +110,6 @@ struct DeviceConfig {
   bool operator==(const DeviceConfig&) const = default;
 };
 
-/// Faults of a link for tests: probabilities from 0 to 1 for each frame, from a seed.
-struct FaultConfig {
-  double loss = 0;
-  double duplicate = 0;
-  double reorder = 0;
-  double corrupt = 0;
-  double mark = 0;  ///< marks ECN-capable packets as a congested switch does
-  std::uint64_t seed = 1;
-
-  bool operator==(const FaultConfig&) const = default;
-};
-
-/// A capture of the frames of a port, in both directions, into a pcapng file with at most `frames`
-/// frames.
-struct CaptureConfig {
-  std::string file;
-  std::uint64_t frames = 100000;
-
-  bool operator==(const CaptureConfig&) const = default;
-};
-
 struct PortConfig {
   std::string name;
   std::string interface;      ///< network interface used through a packet socket, or
@@ -144,8 +123,6 @@ struct PortConfig {
   std::vector<std::string> neighbours;  ///< see parse_static_neighbour()
   std::optional<std::uint16_t> vlan;
   std::optional<std::uint32_t> mtu;  ///< largest IP packet in bytes, if the device cannot tell
-  std::optional<FaultConfig> fault;
-  std::optional<CaptureConfig> capture;
 
   bool operator==(const PortConfig&) const = default;
 };

@@ -54,9 +54,6 @@ class Machine {
                     "there is no interface " + *name->string() + " here (see `ip link`)");
     if (const Value* address = find(port, "socket"); address != nullptr && address->string())
       check_local(*address);
-    if (const Value* capture = find(port, "capture"))
-      if (const Value* file = find(*capture, "file"); file != nullptr && file->string())
-        check_folder_of(*file);
   }
 
   /// `section`: tenant or template.
@@ -106,13 +103,6 @@ class Machine {
     const UniqueFd fd(::socket(family_of(gid), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const KernelAddress any_port = kernel_address(gid, 0);
     return ::bind(fd.get(), any_port.get(), any_port.length) == 0;
-  }
-
-  void check_folder_of(const Value& file) {
-    const auto folder = std::filesystem::path(*file.string()).parent_path();
-    std::error_code error;
-    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
-      problems_.add(file.line, "port.capture.file", "there is no folder " + folder.string());
   }
 
   const Value& document_;

@@ -12,10 +12,10 @@
 #include "daemon/base/endian.hpp"
 #include "daemon/port/packet/receive_buffers.hpp"
 #include "daemon/port/packet/socket.hpp"
-#include "daemon/port/train_splitter.hpp"
 #include "daemon/port/udp/datagram_buffers.hpp"
 #include "daemon/roce/wire/frame.hpp"
 #include "tests/fuzz/input.hpp"
+#include "tests/unit/port/train_splitter.hpp"
 #include "tests/unit/wire/pcap.hpp"
 
 namespace softhca::port {

@@ -41,7 +41,13 @@ tc qdisc add dev ifb0 root netem limit 10000 loss 1% duplicate 1% delay 5ms reor
 }
 guest_link_good() { guest 'tc qdisc del dev eth0 ingress && tc qdisc del dev ifb0 root'; }
 # The same of those the host's daemon receives, of which it breaks some, too.
-host_link_bad='fault = { loss = 0.01, duplicate = 0.01, corrupt = 0.005, reorder = 0.01, seed = 1 }'
+host_link_bad() {
+  local fault
+  for fault in drop:0.01 duplicate:0.01 corrupt:0.005 reorder:0.01; do
+    "$build/cli/softhcactl" --runtime-dir "$dir/runtime" fault add "${fault%:*}" --port link --direction received \
+      --probability "${fault#*:}" --for 86400 >/dev/null || return
+  done
+}
 
 # All operations on all transports, both sides as requester; what was done goes into the table:
 # COLUMN WHO-SERVES ARGUMENT-OF-wire...
@@ -85,13 +91,13 @@ matrix_cases() {
   socket_cases
   stop_daemon
   guest_link_bad || die "the guest's link does not get bad"
-  start_daemon link "$host_link_bad" || die "the daemon does not start"
+  start_daemon link && host_link_bad || die "the daemon does not start"
   short_choice=10244 contents_cases 'link, bad' --lossy --few
   bad_link_connection_cases
   [[ -n $short ]] || bad_link_program_cases
   stop_daemon
   if [[ -z $short ]]; then
-    start_daemon vlan "$host_link_bad" || die "the daemon does not start"
+    start_daemon vlan && host_link_bad || die "the daemon does not start"
     contents_cases 'VLAN, bad' -V --lossy --few
     stop_daemon
   fi

@@ -103,15 +103,13 @@ systemd-sysusers 2>/dev/null
 systemctl daemon-reload'
 }
 
-# The host's daemon, on the link, its VLAN, or the link by UDP sockets: link|vlan|socket [LINE-FOR-THE-PORT...]
+# The host's daemon, on the link, its VLAN, or the link by UDP sockets: link|vlan|socket
 start_daemon() {
   local where=$1 address=$host_ip address6=$host_ip6 port
-  shift
   # Without qdisc_bypass=0 dumpcap would not see what is sent.
   port="device = \"iface=$tap,qdisc_bypass=0\""
   case $where in
     socket) port="socket = \"$address6\"
-$(printf '%s\n' "$@")
 [[port]]
 name = \"link4\"
 socket = \"$address\"" ;;
@@ -126,7 +124,6 @@ address = ""
 [[port]]
 name = "link"
 $port
-$(printf '%s\n' "$@")
 [[tenant]]
 name = "t"
 addresses = ["$address", "$address6"]

@@ -45,7 +45,7 @@ def operations_table(rows):
     for (transport, operation), cells in rows.items():
         shown = (cells.get(column, {}) for column in columns)
         yield f"| {transport} | {operation} |" + "".join(
-            f" {cell.get('softhca', '-')} / {cell.get('rxe', '-')} |" for cell in shown)
+            f" {cell.get('softhca', '-')}/{cell.get('rxe', '-')} |" for cell in shown)
 
 
 def wire_table(path):
@@ -55,11 +55,11 @@ def wire_table(path):
             opcode, sent, received = map(int, line.split())
             counts[opcode][0] += sent
             counts[opcode][1] += received
-    yield "| opcode | | frames of softhca | frames of rxe |"
-    yield "| --- | --- | --- | --- |"
+    yield "| opcode | frames of softhca | frames of rxe |"
+    yield "| --- | --- | --- |"
     for opcode, (sent, received) in sorted(counts.items()):
-        name = f"{SERVICES.get(opcode >> 5, '?')} {NAMES.get(opcode & 31, '?')}"
-        yield f"| {opcode} | {name} | {sent} | {received} |"
+        name = f"{SERVICES.get(opcode >> 5, '?')} {NAMES.get(opcode & 31, opcode)}"
+        yield f"| {name} | {sent} | {received} |"
 
 
 def connection_tables(path):
@@ -78,7 +78,7 @@ def connection_tables(path):
     yield "| --- |" + " --- |" * len(COLUMNS)
     for case, cells in rows.items():
         shown = (cells.get(column, {}) for column in COLUMNS)
-        yield f"| {case} |" + "".join(f" {cell.get('host', '-')} / {cell.get('guest', '-')} |" for cell in shown)
+        yield f"| {case} |" + "".join(f" {cell.get('host', '-')}/{cell.get('guest', '-')} |" for cell in shown)
     yield from ["", "All messages of these cases:", "", "| | of softhca | of rxe |", "| --- | --- | --- |"]
     for attribute, (sent, received) in sorted(messages.items()):
         yield f"| {ATTRIBUTES.get(attribute, hex(attribute))} | {sent} | {received} |"
@@ -87,8 +87,11 @@ def connection_tables(path):
 def main():
     results, wire, connections, document = sys.argv[1:]
     lines = []
+    tables = {}  # links with equal tables share one
     for link, rows in read_results(results).items():
-        lines += [f"*{link[0].upper()}{link[1:]}*", "", *operations_table(rows), ""]
+        tables.setdefault(tuple(operations_table(rows)), []).append(link[0].upper() + link[1:])
+    for table, links in tables.items():
+        lines += [f"*{'; '.join(links)}*", "", *table, ""]
     lines += ["All frames of these cases, by opcode:", "", *wire_table(wire), "",
               "*Connections*: accepted where softhca serves / where rxe serves", "",
               *connection_tables(connections)]

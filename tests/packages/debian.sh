@@ -100,6 +100,7 @@ install() {
   apt install '/mnt/packages/debs/softhca*.deb'
   [[ -L $tree/etc/systemd/system/multi-user.target.wants/softhcad.service ]]
   cmp "$root/config/softhca.toml" "$tree/etc/softhca/softhca.toml"
+  cmp "$root/config/softhca-full.toml" "$tree/etc/softhca/softhca-full.toml"
 }
 
 # Of the documents to each other, and to files that come with them. Absolute links are of the root.

@@ -8,7 +8,7 @@
 namespace softhca::configuration {
 namespace {
 
-// Keys of earlier versions. Their defaults are fixed now.
+// Keys of earlier versions. Their defaults are fixed now, or a command replaces them.
 constexpr std::string_view kRemoved[] = {
     "congestion.min_time_between_cnps",
     "congestion.initial_alpha_value",
@@ -49,6 +49,10 @@ constexpr std::string_view kRemoved[] = {
     "general_services.lower_after",
     "general_services.raise_most",
     "general_services.send_burst",
+};
+constexpr std::pair<std::string_view, const char*> kReplaced[] = {
+    {"port.fault", "was removed: inject faults by `softhcactl fault add`; delete the line"},
+    {"port.capture", "was removed: capture packets by `softhcactl capture`; delete the line"},
 };
 
 std::string plain(double value) {
@@ -200,6 +204,12 @@ void Reader::finish() {
     if (std::ranges::find(kRemoved, table + '.' + key) != std::end(kRemoved)) {
       problems_.add(value.line, path_of(key),
                     "was removed: its former default is fixed now; delete the line");
+      continue;
+    }
+    const auto replaced = std::ranges::find(kReplaced, table + '.' + key,
+                                            [](const auto& each) { return each.first; });
+    if (replaced != std::end(kReplaced)) {
+      problems_.add(value.line, path_of(key), replaced->second);
       continue;
     }
     std::string known;

@@ -4,8 +4,8 @@
 // default is the value in a default-constructed structure.
 //
 // The following use the tables: parsing and its messages (schema_read.hpp), the differences that a
-// reload makes (reload_plan.hpp), changes by `set` (allocation.hpp), the sample configuration and
-// the reference (schema_print.hpp).
+// reload makes (reload_plan.hpp), changes by `set` (allocation.hpp), the sample configuration
+// (schema_print.hpp).
 #pragma once
 
 #include <array>
@@ -247,14 +247,14 @@ struct Key {
   const char* refusal = kLive;
   std::optional<Allocation> set = {};  ///< softhcactl set
   const char* unit = "";
-  const char* doc = "";   ///< description in the sample and the reference
+  const char* doc = "";   ///< description in the sample
   const char* lead = "";  ///< a paragraph before this key and the following ones
   Shown shown = Shown::kOn;
   const char* sample = "";  ///< its value in the sample; empty: the default
 };
 
 struct Schema {
-  const char* comment = "";  ///< description in the sample and the reference
+  const char* comment = "";  ///< description in the sample
   std::span<const Key> keys;
   /// Checks rules between several keys of `section`. All of its keys have been read.
   void (*check)(Reader& reader, void* section) = nullptr;
@@ -289,10 +289,6 @@ template <>
 const Schema& schema_of<PortConfig>();
 template <>
 const Schema& schema_of<PeerConfig>();
-template <>
-const Schema& schema_of<FaultConfig>();
-template <>
-const Schema& schema_of<CaptureConfig>();
 template <>
 const Schema& schema_of<TenantConfig>();
 template <>

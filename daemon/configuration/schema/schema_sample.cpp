@@ -15,7 +15,10 @@ constexpr const char* kSampleHead =
     "Configuration of softhcad. Settings shown are those that hold without a file, with its two "
     "tenants, a and b; one behind a `#` without a space is off, or its default depends on the "
     "machine. `softhcad --check-config --config FILE` names every mistake in a file with its line. "
-    "docs/configuration.md has the ranges, and what a tenant has that leaves a key out.";
+    "In brackets: the range of a value (pool: the key of [pools] with this name), restart if a "
+    "change needs one (all else a reload changes), set if `softhcactl set` changes it too. Bytes "
+    "and bytes a second may have a unit: \"64K\", \"100M\", \"2G\", \"1T\" (powers of 1024), "
+    "\"10Gbit\" (k, M, G, T: powers of 1000). A range of addresses: \"10.0.0.1-10.0.0.9\".";
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 
@@ -54,14 +57,59 @@ const char* prefix_of(Shown shown) {
   return "";
 }
 
+/// Returns a bound as text, or the name of the key that sets it.
+std::string bound(std::uint64_t value, const char* key, std::uint64_t below = 0) {
+  if (key == nullptr) return std::to_string(value);
+  return key + (below != 0 ? " - " + std::to_string(below) : "");
+}
+
+std::string range_text(const Key& key) {
+  const Range range = range_of(key);
+  const bool endless = range.most == std::numeric_limits<std::uint64_t>::max();
+  const std::string least = bound(range.least, key.least_key);
+  if (key.in_pool) return least + " to pool";
+  if (endless && key.most_key == nullptr) return least + " or more";
+  return least + " to " + bound(range.most, key.most_key, key.below);
+}
+
+/// Returns the values that the key takes; empty: its description says that.
+std::string values_of(const Key& key) {
+  switch (key.at.type) {
+    case Type::kInteger:
+    case Type::kMicroseconds:
+    case Type::kSeconds:
+    case Type::kNumbers:
+    case Type::kTvls:
+      return range_text(key) + (*key.unit != '\0' ? std::string(" ") + key.unit : "");
+    case Type::kFactor:
+      return std::string(to_text(key.factors.least)) + " to " + to_text(key.factors.most);
+    default:
+      return "";
+  }
+}
+
+/// Returns the description of a key, and in brackets what values it takes and how it can change.
+std::string described(const Key& key) {
+  std::string facts = key.octal ? "" : values_of(key);
+  const auto add = [&](const char* fact) {
+    facts += (facts.empty() ? "" : "; ") + std::string(fact);
+  };
+  // A table without a description has those of its keys.
+  if (*key.refusal != '\0' && (*key.doc != '\0' || key.at.type != Type::kTable)) add("restart");
+  if (key.set) add("set");
+  const std::string doc = key.doc;
+  return facts.empty() ? doc : doc + (doc.empty() ? "" : " ") + '[' + facts + ']';
+}
+
 /// Returns the line of a key, with its description beside it if there is room, else above it.
 std::string line_of(const Key& key, const std::string& setting) {
-  if (*key.doc == '\0') return setting + '\n';
+  const std::string doc = described(key);
+  if (doc.empty()) return setting + '\n';
   std::string beside = setting;
   beside.resize(std::max(setting.size() + 2, kRemarks), ' ');
-  beside += std::string("# ") + key.doc;
+  beside += "# " + doc;
   if (beside.size() <= kWidth) return beside + '\n';
-  return comment(key.doc) + setting + '\n';
+  return comment(doc) + setting + '\n';
 }
 
 /// True if the key needs more than a line and gets an empty line before it.
@@ -69,16 +117,33 @@ bool stands_apart(const Key& key, const std::string& text) {
   return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
 }
 
-std::string keys_of(const Schema& schema, const void* section) {
+/// The tables in braces whose keys have been described.
+using Described = std::vector<const Schema*>;
+
+/// Returns a comment that describes the keys of a table in braces; empty: an earlier one did.
+std::string inner_keys_of(const Key& key, Described& before) {
+  const Schema& table = key.table();
+  if (std::ranges::find(before, &table) != before.end()) return "";
+  before.push_back(&table);
+  std::string out;
+  for (const Key& inner : table.keys)
+    if (const std::string doc = described(inner); !doc.empty())
+      out += comment(std::string(inner.name) + ": " + doc);
+  return out;
+}
+
+std::string keys_of(const Schema& schema, const void* section, Described& described) {
   std::string out;
   for (const Key& key : schema.keys) {
-    const std::string text =
-        line_of(key, prefix_of(key.shown) + std::string(key.name) + " = " + written(key, section));
+    const std::string inner = key.at.type == Type::kTable ? inner_keys_of(key, described) : "";
+    const std::string text = inner + line_of(key, prefix_of(key.shown) + std::string(key.name) +
+                                                      " = " + written(key, section));
     if (!out.empty() && stands_apart(key, text)) out += '\n';
     out += comment(key.lead) + text;
     if (key.at.type == Type::kTvls)
       out += keys_of(schema_of<TvlConfig>(),
-                     &static_cast<const std::vector<TvlConfig>*>(key.at.look(section))->front());
+                     &static_cast<const std::vector<TvlConfig>*>(key.at.look(section))->front(),
+                     described);
   }
   return out;
 }
@@ -92,9 +157,9 @@ std::string alternative(const Schema& schema, const std::string& header, const v
 }
 
 template <class S>
-std::string sample_section(const std::string& name, const S& values) {
+std::string sample_section(const std::string& header, const S& values, Described& described) {
   const Schema& schema = schema_of<S>();
-  return '\n' + comment(schema.comment) + '[' + name + "]\n" + keys_of(schema, &values);
+  return '\n' + comment(schema.comment) + header + '\n' + keys_of(schema, &values, described);
 }
 
 /// Returns the section [shared_datagrams], which has the keys of [general_services].
@@ -125,20 +190,17 @@ std::string sample_configuration() {
   const Config config = default_config();
   const TenantConfig& tenant = config.tenants.front();
   std::string out = comment(kSampleHead);
+  Described described{&schema_of<ConnectionsConfig>()};  // a section of its own
   for_each_section([&](const char* name, auto member) {
     if (std::string_view(name) == "device")
-      out += sample_section("connections", ConnectionsConfig{});
-    out += std::string_view(name) == "shared_datagrams" ? shared_datagrams(config)
-                                                        : sample_section(name, config.*member);
+      out += sample_section("[connections]", ConnectionsConfig{}, described);
+    out += std::string_view(name) == "shared_datagrams"
+               ? shared_datagrams(config)
+               : sample_section('[' + std::string(name) + ']', config.*member, described);
   });
-  const PortConfig port;
-  out += '\n' + comment(schema_of<PortConfig>().comment) + "#[[port]]\n" +
-         keys_of(schema_of<PortConfig>(), &port);
-  const PeerConfig peer;
-  out += '\n' + comment(schema_of<PeerConfig>().comment) + "#[[peer]]\n" +
-         keys_of(schema_of<PeerConfig>(), &peer);
-  out += '\n' + comment(schema_of<TenantConfig>().comment) + "[[tenant]]\n" +
-         keys_of(schema_of<TenantConfig>(), &tenant);
+  out += sample_section("#[[port]]", PortConfig{}, described);
+  out += sample_section("#[[peer]]", PeerConfig{}, described);
+  out += sample_section("[[tenant]]", tenant, described);
   const TvlConfig tvl;
   const LevelConfig level;
   const SrqRule rule;

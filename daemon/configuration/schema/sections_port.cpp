@@ -1,4 +1,4 @@
-// The keys of [[port]], with its `fault` and `capture`.
+// The keys of [[port]].
 #include <set>
 
 #include "daemon/configuration/schema/reader.hpp"
@@ -78,25 +78,6 @@ constexpr Key kPortKeys[] = {
              "not request these addresses, and no host on the network can change them.",
      .shown = Shown::kOff,
      .sample = "[\"10.0.0.2=02:00:00:00:00:02\"]"},
-    {.name = "fault",
-     .at = at<&PortConfig::fault>,
-     .table = schema_of<FaultConfig>,
-     .whole = true,
-     .refusal = kPort,
-     .lead = "A lossy link, for tests: probabilities for each received frame. The same seed gives "
-             "the same faults. mark: an ECN-capable frame is marked as having met congestion.",
-     .shown = Shown::kOff,
-     .sample = "{ loss = 0.01, duplicate = 0.0, reorder = 0.0, corrupt = 0.0, mark = 0.0, "
-               "seed = 1 }"},
-    {.name = "capture",
-     .at = at<&PortConfig::capture>,
-     .table = schema_of<CaptureConfig>,
-     .whole = true,
-     .refusal = kPort,
-     .lead = "A capture of the frames in both directions (pcapng, for Wireshark), until the file "
-             "has this many.",
-     .shown = Shown::kOff,
-     .sample = "{ file = \"/tmp/uplink.pcapng\", frames = 100000 }"},
 };
 
 /// Rejects the keys that a port with a socket leaves to the kernel, and sets its address.
@@ -134,49 +115,10 @@ constexpr Schema kPortTable{.comment =
                             .keys = kPortKeys,
                             .check = check_port};
 
-constexpr Key kFaultKeys[] = {
-    {.name = "loss", .at = at<&FaultConfig::loss>, .refusal = kPort},
-    {.name = "duplicate", .at = at<&FaultConfig::duplicate>, .refusal = kPort},
-    {.name = "reorder", .at = at<&FaultConfig::reorder>, .refusal = kPort},
-    {.name = "corrupt", .at = at<&FaultConfig::corrupt>, .refusal = kPort},
-    {.name = "mark",
-     .at = at<&FaultConfig::mark>,
-     .refusal = kPort,
-     .doc = "an ECN-capable frame is marked as having met congestion"},
-    {.name = "seed", .at = at<&FaultConfig::seed>, .refusal = kPort},
-};
-constexpr Schema kFault{.comment = "Probabilities for each received frame.", .keys = kFaultKeys};
-
-constexpr const char* kNoFile = "is missing; name the pcapng file to write";
-
-constexpr Key kCaptureKeys[] = {
-    {.name = "file",
-     .at = at<&CaptureConfig::file>,
-     .text = {[](std::string_view text) { return !text.empty(); }, kNoFile},
-     .missing = kNoFile,
-     .refusal = kPort,
-     .doc = "its folder must exist"},
-    {.name = "frames",
-     .at = at<&CaptureConfig::frames>,
-     .range = {.least = 1},
-     .refusal = kPort,
-     .doc = "most frames in the file"},
-};
-constexpr Schema kCapture{.comment = "A capture of the port's frames.", .keys = kCaptureKeys};
-
 }  // namespace
 
 template <>
 const Schema& schema_of<PortConfig>() {
   return kPortTable;
 }
-template <>
-const Schema& schema_of<FaultConfig>() {
-  return kFault;
-}
-template <>
-const Schema& schema_of<CaptureConfig>() {
-  return kCapture;
-}
-
 }  // namespace softhca::configuration

@@ -11,13 +11,10 @@
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/frontend/unix/device_tree/guid.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
-#include "daemon/port/capture.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
-#include "daemon/port/fault.hpp"
 #include "daemon/port/packet/packet_port.hpp"
-#include "daemon/port/train_splitter.hpp"
 #include "daemon/port/udp/udp_port.hpp"
 #include "daemon/roce/wire/arp_nd.hpp"
 
@@ -41,7 +38,7 @@ std::vector<std::string> pci_devices(const configuration::Config& config) {
   return out;
 }
 
-Expected<std::unique_ptr<port::Port>> open_bare_port(const configuration::PortConfig& config) {
+Expected<std::unique_ptr<port::Port>> open_port(const configuration::PortConfig& config) {
   const std::uint32_t mtu = config.mtu.value_or(0);
   if (config.socket) return port::UdpPort::open({.address = *config.socket, .mtu = mtu});
   if (!config.device.empty()) return port::open_dpdk_port({.device = config.device, .mtu = mtu});
@@ -52,33 +49,6 @@ Expected<std::unique_ptr<port::Port>> open_bare_port(const configuration::PortCo
 std::string place_of(const configuration::PortConfig& config) {
   if (config.socket) return "socket " + configuration::to_string(*config.socket);
   return config.device.empty() ? config.interface : config.device;
-}
-
-Expected<std::unique_ptr<port::Port>> open_port(const configuration::PortConfig& config) {
-  auto opened = open_bare_port(config);
-  if (!opened) return opened.error();
-  std::unique_ptr<port::Port> port = std::move(*opened);
-  // Captures and faults handle single packets.
-  if (port->trains() != nullptr && (config.capture || config.fault))
-    port = std::make_unique<port::TrainSplitter>(std::move(port));
-  if (config.capture) {
-    auto file = port::CaptureFile::create(config.capture->file, config.capture->frames);
-    if (!file) return file.error();
-    port = std::make_unique<port::CapturePort>(std::move(port), std::move(*file), [] {
-      return port::WallTime(std::chrono::system_clock::now().time_since_epoch());
-    });
-  }
-  if (config.fault) {
-    spdlog::warn("port {}: faults are injected into what is received (port.fault)", config.name);
-    const port::FaultRates rates{.loss = config.fault->loss,
-                                 .duplication = config.fault->duplicate,
-                                 .corruption = config.fault->corrupt,
-                                 .reordering = config.fault->reorder,
-                                 .marking = config.fault->mark};
-    port = std::make_unique<port::FaultPort>(
-        std::move(port), port::FaultOptions{.seed = config.fault->seed, .receive = rates});
-  }
-  return port;
 }
 
 bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "daemon/engine/packets/packet_io.hpp"
+#include "daemon/port/frame_kind.hpp"
 
 namespace softhca::engine {
 
@@ -26,6 +27,7 @@ SendResult PacketIo::send_faulty(PortBinding& binding, const wire::FrameTemplate
   const Faults::Fate fate = faults_.decide(passage);
   if (fate.damager != nullptr)
     Faults::corrupt(fate, {frame.data + path.length(), frame.length - path.length()});
+  if (fate.mark) port::mark_congested({frame.data, frame.length});
   const Captures::Part whole = frame.bytes();
   if (captures_.on())
     show_sent(binding, qp, {&whole, 1},
@@ -60,7 +62,7 @@ void PacketIo::send_held() {
 }
 
 PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame& frame,
-                                        const wire::ParsedFrame& parsed) {
+                                        wire::ParsedFrame& parsed) {
   const FaultPassage passage{.tenant = addresses_.owner(parsed.destination, binding.id),
                              .port = binding.id,
                              .qpn = parsed.headers.destination,
@@ -78,6 +80,7 @@ PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame&
     // some damaged packets would pass.
     return Arrival::kDamaged;
   }
+  if (fate.mark && parsed.is_ecn_capable()) parsed.traffic_class |= wire::kEcnCongested;
   std::array<std::byte, wire::kEthernetLength + wire::kVlanTagLength> ethernet;
   const HeldPackets::Part parts[] = {
       {ethernet.data(), wire::encode_ethernet(parsed.ethernet, ethernet.data())},

@@ -150,8 +150,7 @@ class PacketIo {
   // packet_faults.cpp
   /// How a fault leaves a received packet.
   enum class Arrival : std::uint8_t { kAsItCame, kDamaged, kNotNow };
-  Arrival meet_faults(PortBinding& binding, const port::Frame& frame,
-                      const wire::ParsedFrame& parsed);
+  Arrival meet_faults(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed);
   transport::SendResult send_faulty(PortBinding& binding, const wire::FrameTemplate& path,
                                     const wire::Headers& h, const transport::PayloadSource& payload,
                                     const QueuePair* qp);

@@ -16,6 +16,7 @@ enum class FaultKind : std::uint8_t {
   kDuplicate,
   kReorder,
   kCorrupt,  ///< flips a bit that the ICRC covers
+  kMark,     ///< marks an ECN-capable packet as having met congestion
   kRnr,      ///< a message finds no receive, although there is one
   kCount,
 };
@@ -33,6 +34,8 @@ constexpr const char* name_of(FaultKind kind) {
       return "reorder";
     case FaultKind::kCorrupt:
       return "corrupt";
+    case FaultKind::kMark:
+      return "mark";
     case FaultKind::kRnr:
       return "rnr";
     case FaultKind::kCount:

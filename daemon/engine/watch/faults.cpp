@@ -6,7 +6,6 @@
 
 #include "daemon/engine/state/queue_pair.hpp"
 #include "daemon/engine/state/tenant.hpp"
-#include "daemon/port/fault.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -101,7 +100,8 @@ bool Faults::strikes(Fault& fault) {
 FaultKind Faults::Fate::kind() const {
   if (drop) return FaultKind::kDrop;
   if (damager != nullptr) return FaultKind::kCorrupt;
-  return holder != nullptr ? holder->terms().kind : FaultKind::kDuplicate;
+  if (holder != nullptr) return holder->terms().kind;
+  return duplicate ? FaultKind::kDuplicate : FaultKind::kMark;
 }
 
 bool Faults::concern(const FaultPassage& passage) const {
@@ -125,6 +125,9 @@ Faults::Fate Faults::decide(const FaultPassage& passage) {
       case FaultKind::kCorrupt:
         fate.damager = fault;
         break;
+      case FaultKind::kMark:
+        fate.mark = true;
+        break;
       default:
         fate.holder = fault;
     }
@@ -133,7 +136,12 @@ Faults::Fate Faults::decide(const FaultPassage& passage) {
 }
 
 void Faults::corrupt(const Fate& fate, std::span<std::byte> datagram) {
-  port::flip_covered_bit(datagram, fate.damager->random_);
+  // The ICRC does not cover this byte of the base transport header (FECN, BECN, reserved).
+  constexpr std::size_t kUncovered = 4;
+  std::mt19937_64& random = fate.damager->random_;
+  std::size_t at = random() % (datagram.size() - 1);
+  if (at >= kUncovered) ++at;
+  datagram[at] ^= std::byte(1 << random() % 8);
 }
 
 bool Faults::hold(const Fate& fate, const FaultPassage& passage, Qpn to,

@@ -1,5 +1,6 @@
-// Faults that the operator injects. Packets of a target are lost, late, duplicated, out of order or
-// damaged, and messages find no receive: at random, or every n-th time. Without faults a packet
+// Faults that the operator injects. Packets of a target are lost, late, duplicated, out of order,
+// damaged or marked as having met congestion, and messages find no receive: at random, or every
+// n-th time. Without faults a packet
 // costs one branch, on().
 //
 // The callers are PacketIo for packets at a port (packet_faults.cpp), faulty_link and UdSender for
@@ -99,16 +100,20 @@ class Faults {
   struct Fate {
     bool drop = false;
     bool duplicate = false;
+    bool mark = false;
     Fault* damager = nullptr;  ///< fault that flips a bit of it; null: none
     Fault* holder = nullptr;   ///< fault that holds it back; null: none
-    bool any() const { return drop || duplicate || damager != nullptr || holder != nullptr; }
+    bool any() const {
+      return drop || duplicate || mark || damager != nullptr || holder != nullptr;
+    }
     /// Returns the kind that shows most. REQUIRES: any().
     FaultKind kind() const;
   };
   /// True if decide() could find a fault. Counts nothing.
   bool concern(const FaultPassage& passage) const;
   Fate decide(const FaultPassage& passage);
-  /// Flips a bit of a packet. `datagram`: from the transport header on. REQUIRES: fate.damager.
+  /// Flips a bit of a packet that the ICRC covers, or one of the ICRC. `datagram`: from the
+  /// transport header on. REQUIRES: fate.damager.
   static void corrupt(const Fate& fate, std::span<std::byte> datagram);
   /// Holds the packet back. False: it found no room. REQUIRES: fate.holder.
   bool hold(const Fate& fate, const FaultPassage& passage, Qpn to,

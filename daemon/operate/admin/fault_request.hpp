@@ -18,7 +18,8 @@ constexpr bool needs_port(engine::FaultKind kind) {
 }
 /// True if the fault can hold back packets, or copies of them.
 constexpr bool needs_room(engine::FaultKind kind) {
-  return needs_port(kind) && kind != engine::FaultKind::kCorrupt;
+  return needs_port(kind) && kind != engine::FaultKind::kCorrupt &&
+         kind != engine::FaultKind::kMark;
 }
 
 /// Reads all parameters but tenant and port, and checks their bounds. Throws what Json throws on a

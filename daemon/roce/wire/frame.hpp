@@ -47,6 +47,7 @@ struct ParsedFrame {
   std::span<const std::byte> network;   ///< IP and UDP header; rewritten for a packet of a train
   std::span<const std::byte> datagram;  ///< from the transport headers to the end of the ICRC
 
+  bool is_ecn_capable() const { return (traffic_class & kEcnMask) != 0; }
   bool is_congested() const { return (traffic_class & kEcnMask) == kEcnCongested; }
 };
 

@@ -215,11 +215,10 @@ const Mistake kPortMistakes[] = {
      "6: port.gateway4:", "prefix length"},
     {"Vlan", kPort + "vlan = 4095\n" + kBareTenant, "6: port.vlan:", "to 4094"},
     {"Mtu", kPort + "mtu = 68\n" + kBareTenant, "6: port.mtu:", "from 576"},
-    {"Loss", kPort + "fault = { loss = 1.5 }\n" + kBareTenant,
-     "6: port.fault.loss:", "from 0 to 1"},
-    {"LossNotANumber", kPort + "fault = { loss = nan }\n" + kBareTenant, "6: port.fault.loss:", ""},
-    {"CaptureWithoutFile", kPort + "capture = { frames = 3 }\n" + kBareTenant,
-     "6: port.capture.file:", "pcap"},
+    {"FaultOfAPort", kPort + "fault = { loss = 0.5 }\n" + kBareTenant,
+     "6: port.fault:", "softhcactl fault add"},
+    {"CaptureOfAPort", kPort + "capture = { file = \"/tmp/x\" }\n" + kBareTenant,
+     "6: port.capture:", "softhcactl capture"},
     {"NeighbourWithoutLinkAddress",
      "[[port]]\nname = \"p\"\ninterface = \"e\"\nneighbours = [\"10.0.0.2\"]\n" + kBareTenant,
      "4: port.neighbours:", "is an address and a link address"},
@@ -339,9 +338,6 @@ TEST(ConfigFile, NamesWhatTheMachineLacks) {
               HasSubstr(":6: port.socket: no interface here has the address 192.0.2.1"));
   const std::string port = kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n";
   EXPECT_EQ(errors_of_file(port), "accepted");
-  EXPECT_EQ(errors_of_file(port + "capture = { file = \"here.pcapng\" }\n"), "accepted");
-  EXPECT_THAT(errors_of_file(port + "capture = { file = \"/no/such/x.pcapng\" }\n"),
-              HasSubstr(":7: port.capture.file: there is no folder /no/such"));
 }
 
 TEST(ConfigFile, NamesUnknownUsersAndGroupsWhereverTheyStand) {

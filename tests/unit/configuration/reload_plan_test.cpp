@@ -75,11 +75,6 @@ const Edit kEdits[] = {
      "port up: socket none -> 10.0.0.1 (ports are opened when the daemon starts; restart the "
      "daemon for it)",
      false},
-    {[](Config& c) { c.ports[0].fault = FaultConfig{.loss = 0.5}; },
-     "port up: fault none -> { loss = 0.5, duplicate = 0, reorder = 0, corrupt = 0, mark = 0, "
-     "seed = 1 } "
-     "(ports are opened when the daemon starts; restart the daemon for it)",
-     false},
     {[](Config& c) { c.ports.clear(); },
      "port up: removed (ports are opened when the daemon starts; restart the daemon for it)", false,
      true},

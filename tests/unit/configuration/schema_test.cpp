@@ -38,8 +38,6 @@ void for_each_table(F&& f) {
   f("connections", ConnectionsConfig{});
   f("device", DeviceConfig{});
   f("port", PortConfig{});
-  f("port.fault", FaultConfig{});
-  f("port.capture", CaptureConfig{});
   f("socket", SocketConfig{});
   f("tenant", TenantConfig{});
   f("tenant.tvl", TvlConfig{});
@@ -196,10 +194,8 @@ std::string text_of(const char* file) {
   return text.str();
 }
 
-TEST(Schema, TheSampleAndTheReferenceAreWhatItPrints) {
+TEST(Schema, FullSample_IsWhatItPrints) {
   EXPECT_TRUE(text_of("config/softhca-full.toml") == sample_configuration())
-      << "run tools/generate-configuration";
-  EXPECT_TRUE(text_of("docs/configuration.md") == configuration_reference())
       << "run tools/generate-configuration";
 }
 

@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "daemon/port/kernel_guard.hpp"
-#include "daemon/port/train_splitter.hpp"
 #include "tests/emulated.hpp"
 #include "tests/unit/port/frames.hpp"
 #include "tests/unit/port/namespace.hpp"
+#include "tests/unit/port/train_splitter.hpp"
 
 namespace softhca::port {
 namespace {

@@ -232,6 +232,23 @@ TEST_P(InjectedPackets, ThatComeOutOfOrderArePutInOrder) {
   EXPECT_GT(test.counted(test.b, Count::kOutOfSequence), 0u);
 }
 
+TEST_P(InjectedPackets, ThatAreMarked_MeanCongestionToTheReceiver) {
+  Faulty test(Way::kWire);
+  for (const auto& adapter : test.pair.adapters)
+    adapter->engine.set_congestion({.mode = CongestionMode::kOn});
+  const Fault& fault = inject(test, {.kind = FaultKind::kMark, .every = 4});
+  test.send(20);
+  EXPECT_GT(fault.injected().value(), 4u);
+  EXPECT_EQ(test.b.tenant.counters.congestion.marked_packets.value(), fault.injected().value());
+}
+
+TEST_P(InjectedPackets, ThatAreNotEcnCapable_AreNotMarked) {
+  Faulty test(Way::kWire);
+  inject(test, {.kind = FaultKind::kMark, .every = 1});
+  test.send(3);
+  EXPECT_EQ(test.b.tenant.counters.congestion.marked_packets.value(), 0u);
+}
+
 TEST_P(InjectedPackets, ThatAreLateComeInTheirTime) {
   Faulty test(Way::kWire, {.timeout = 14});
   inject(test, {.kind = FaultKind::kDelay, .every = 1, .delay = milliseconds(5)});

@@ -1,4 +1,4 @@
-#include "daemon/port/train_splitter.hpp"
+#include "tests/unit/port/train_splitter.hpp"
 
 #include <algorithm>
 #include <cstring>
