@@ -63,7 +63,7 @@ _softhcactl() {
     set)
       words="$(_softhcactl_tenants) --dry-run --save"
       words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= most_vcbs_per_process= dedicated_execution_credits= dedicated_completion_credits= execution_credits= completion_credits='
-      words+=' kick_list= weight= tvl_bytes_per_second= tvl_burst_bytes= tvl_messages_per_second= tvl_burst_messages= tvl_min_bytes_per_second= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
+      words+=' kick_list= weight= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages='
       words+=' served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages='
       words+=' rate.burst_messages= rate.min_bytes_per_second= srq.limit= srq.kind= srq.on_exceed= srq.statistical='

@@ -1,8 +1,8 @@
 // Private binary interface number 34 between libibverbs and its providers, as far as this provider
 // uses it. rdma-core 34 to 56 have this number; 36 and later have the operations below.
 // Distributions do not package the header. Sizes and offsets come from the packaged library of
-// version 44, compared with the sources of the others: they differ only in VerbsQp. interfaces.hpp
-// has what later numbers added.
+// version 44, compared with the sources of the others: they differ only in VerbsQp.
+// private_interfaces.hpp has what later numbers added.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,7 +1,7 @@
-// The operations that this provider gives to the library, by file. An operation that returns a
-// pointer sets errno if it is null. One that returns int returns 0 or an errno value (polling: a
-// count, or a negative errno value). As on the kernel's path, errno also has the value: posting,
-// polling and arming set it themselves, and device.cpp sets it for the others.
+// The operations that this provider gives to the library, by file of verbs/. An operation that
+// returns a pointer sets errno if it is null. One that returns int returns 0 or an errno value
+// (polling: a count, or a negative errno value). As on the kernel's path, errno also has the value:
+// posting, polling and arming set it themselves, and device.cpp sets it for the others.
 #pragma once
 
 #include <cerrno>
@@ -57,7 +57,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr);
 int destroy_ah(ibv_ah* ah);
 
-// completion_queue.cpp
+// cq_verbs.cpp
 ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
@@ -68,7 +68,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 // poll.cpp
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc);
 
-// shared_receive_queue.cpp
+// srq_verbs.cpp
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init);
 int get_srq_num(ibv_srq* srq, std::uint32_t* number);
@@ -76,7 +76,7 @@ int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* attr);
 int destroy_srq(ibv_srq* srq);
 
-// queue_pair.cpp
+// qp_verbs.cpp
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
@@ -84,7 +84,7 @@ int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init);
 int destroy_qp(ibv_qp* qp);
 
-// multicast.cpp
+// multicast_verbs.cpp
 int attach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
 int detach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
 

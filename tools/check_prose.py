@@ -34,9 +34,9 @@ RULES = {
 # Violations that are still there, by rule. Lower a number when the check says so; never raise one.
 DEBT = {
     "question": 7,
-    "person": 83,
+    "person": 82,
     "what-is": 10,
-    "is-no": 36,
+    "is-no": 35,
     "word": 4,
     "long": 1,
 }

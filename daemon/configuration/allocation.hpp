@@ -28,11 +28,6 @@ enum class Allocation : std::uint8_t {
   kCompletionCredits,
   kKickList,  ///< its maximum length
   kWeight,
-  kTvlBytes,
-  kTvlBurstBytes,
-  kTvlMessages,
-  kTvlBurstMessages,
-  kTvlMinBytes,
   // "rate.bytes_per_second", ...
   kRateBytes,
   kRateBurstBytes,

@@ -150,12 +150,6 @@ struct TvlConfig {
   std::uint32_t execution_credits = 0;
   std::uint32_t completion_credits = 0;
   std::uint32_t kick_list = 1024;
-  // Limits on what its queue pairs may send together; 0: no limit.
-  std::uint64_t bytes_per_second = RateLimits{}.bytes_per_second;
-  std::uint64_t burst_bytes = RateLimits{}.burst_bytes;
-  std::uint64_t messages_per_second = RateLimits{}.messages_per_second;
-  std::uint64_t burst_messages = RateLimits{}.burst_messages;
-  std::uint64_t min_bytes_per_second = 0;  ///< minimum rate of its queue pairs
 
   bool operator==(const TvlConfig&) const = default;
 };
@@ -287,10 +281,6 @@ struct Config {
 
   bool operator==(const Config&) const = default;
 };
-
-inline RateLimits rate_of(const TvlConfig& tvl) {
-  return {tvl.bytes_per_second, tvl.burst_bytes, tvl.messages_per_second, tvl.burst_messages};
-}
 
 /// Returns how packets of a tenant, or of a level, are marked.
 inline Marking marking_of(const TenantConfig& tenant) { return {tenant.dscp, tenant.priority}; }

@@ -38,7 +38,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       events_(events, clock_, cpu_, queue_pairs_.slots(), limits.tenants),
       queues_(limits, queue_pairs_, cpu_.minimums()),
       memory_(limits.memory_regions, limits.memory_windows, queue_pairs_.slots()),
-      rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls},
+      rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits)},
              .peers = {clock_, queue_pairs_.slots()},
              .memory = {clock_, queue_pairs_.slots()}},
       commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator,

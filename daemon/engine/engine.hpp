@@ -16,10 +16,10 @@
 //   cpu_scheduler         order and length of turns; costs.hpp: the cost of each kind of work.
 //   work_clock            measures the time that the engine works.
 //   transport_driver      queue pairs in their turns, packets for them, their timers.
-//   environment           all this as a transport state machine sees it.
+//   qp_upcalls            all this as a transport state machine sees it.
 //   local_link            messages between queue pairs of this daemon, in one copy.
-//   datagrams             datagrams of UD queue pairs, also to groups.
-//   datagram_services     queue pairs that several clients share, such as that of general services.
+//   ud_sender             datagrams of UD queue pairs, also to groups.
+//   shared_qps            queue pairs that several clients share, such as that of general services.
 //   memory_access         the memory that commands, receives and remote keys name.
 //   packet_io             frames in and out; payload_reader: their payloads.
 //   peer_authentication   checks that packets are authentic; peer_table: hosts that have a key.
@@ -28,7 +28,7 @@
 //   captured_link         the packets for captures of messages inside the daemon.
 //   faults                faults that the operator injects; held_packets; packet_faults.
 //   faulty_link           faults inside the daemon.
-//   congestion_control    congestion reported to peers and by them.
+//   congestion_control    congestion reported to peers and by them; ud_congestion: of datagrams.
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC.
 //   completion_events, async_events, failed_sessions   events on their way to processes.
 //   event_notifier        the thread that sends some of these events.

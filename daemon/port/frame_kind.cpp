@@ -33,6 +33,11 @@ Network network_of(std::span<const std::byte> frame) {
   return {};
 }
 
+constexpr unsigned kCongested = 3;  ///< the ECN bits of the traffic class
+
+/// Returns where these bits, the last two of the traffic class, are in the first word.
+unsigned shift_of(std::uint16_t type) { return type == kEtherTypeIpv4 ? 0 : 4; }
+
 /// Returns the offset of the UDP header, or 0 if the frame has none.
 std::size_t udp_offset(std::span<const std::byte> frame) {
   const auto [type, at] = network_of(frame);
@@ -52,12 +57,15 @@ std::size_t roce_offset(std::span<const std::byte> frame) {
 
 std::size_t network_offset(std::span<const std::byte> frame) { return network_of(frame).at; }
 
+bool is_ecn_capable(std::span<const std::byte> frame) {
+  const auto [type, at] = network_of(frame);
+  return at != 0 && (load_be<std::uint16_t>(&frame[at]) >> shift_of(type) & kCongested) != 0;
+}
+
 bool mark_congested(std::span<std::byte> frame) {
-  constexpr unsigned kCongested = 3;
   const auto [type, at] = network_of(frame);
   if (at == 0) return false;
-  // The ECN bits are the last two of the traffic class, which is in the first word.
-  const unsigned shift = type == kEtherTypeIpv4 ? 0 : 4;
+  const unsigned shift = shift_of(type);
   const auto before = load_be<std::uint16_t>(&frame[at]);
   const unsigned bits = before >> shift & kCongested;
   if (bits == 0 || bits == kCongested) return false;

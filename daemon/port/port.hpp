@@ -1,7 +1,6 @@
 // A network port, which receives and sends frames. Implementations: DPDK (port/dpdk), packet
-// sockets (port/packet), UDP sockets (port/udp), a memory pair for tests, and wrappers (fault
-// injection, capture). One engine owns a port; a comment marks the functions that other threads may
-// call.
+// sockets (port/packet), UDP sockets (port/udp), and a memory pair for tests. One engine owns a
+// port; a comment marks the functions that other threads may call.
 #pragma once
 
 #include <array>

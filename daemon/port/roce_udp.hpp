@@ -1,5 +1,5 @@
-// The protocol numbers that identify RoCEv2. (wire has them, too, but a port does not depend on
-// it.)
+// The protocol numbers that identify RoCEv2. (roce/wire has them, too, but a port does not depend
+// on it.)
 #pragma once
 
 #include <cstddef>

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -141,10 +142,12 @@ std::size_t bytes_of(const iovec* parts, int count) {
   return sum;
 }
 
-/// True if programs rely on whole transfers, as they do with files.
+/// True if programs rely on whole transfers, as they do with files. Files of the kernel, of which
+/// some end early and wait for more, have no size.
 bool transfers_whole(int fd) {
   struct stat file;
-  return ::fstat(fd, &file) == 0 && (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode));
+  if (::fstat(fd, &file) != 0) return false;
+  return (S_ISREG(file.st_mode) && file.st_size > 0) || S_ISBLK(file.st_mode);
 }
 
 /// Repeats `transfer` while it fails because pages were away, and continues it in a file if it
@@ -155,6 +158,7 @@ template <class Transfer>
 ssize_t with_pages(int fd, const iovec* all, int count, Transfer transfer) {
   const MemoryHooks* with = memory_hooks();
   if (with == nullptr) return transfer(Rest(all, count, 0), 0);
+  const int error = errno;
   std::size_t done = 0;
   bool whole = false;
   while (true) {
@@ -166,10 +170,11 @@ ssize_t with_pages(int fd, const iovec* all, int count, Transfer transfer) {
       errno = EFAULT;
       continue;
     }
-    if (result <= 0) return done != 0 ? static_cast<ssize_t>(done) : result;
-    done += static_cast<std::size_t>(result);
+    if (result < 0 && done == 0) return result;
+    done += static_cast<std::size_t>(std::max<ssize_t>(result, 0));
     whole = whole || (away && transfers_whole(fd));
-    if (!whole || done == bytes_of(all, count)) return static_cast<ssize_t>(done);
+    errno = error;  // which a call that succeeds does not change
+    if (result <= 0 || !whole || done == bytes_of(all, count)) return static_cast<ssize_t>(done);
   }
 }
 

@@ -170,7 +170,7 @@ std::uint64_t user_handle_of(Object* object) {
   return reinterpret_cast<std::uintptr_t>(object);
 }
 
-/// Copies an element. Defined in completion_queue.cpp. REQUIRES: the element is valid
+/// Copies an element. Defined in cq_verbs.cpp. REQUIRES: the element is valid
 /// (CompletionRing::peek()).
 Completion copy_completion(const abi::CompletionElement& element);
 

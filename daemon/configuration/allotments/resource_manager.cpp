@@ -76,7 +76,6 @@ void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
 void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
   TvlConfig more = tenant.tvls.back();
   more.execution_credits = more.completion_credits = 0;
-  more.min_bytes_per_second = 0;
   tenant.tvls.resize(count, more);
 }
 

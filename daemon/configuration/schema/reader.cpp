@@ -49,6 +49,11 @@ constexpr std::string_view kRemoved[] = {
     "general_services.lower_after",
     "general_services.raise_most",
     "general_services.send_burst",
+    "tenant.tvl_bytes_per_second",
+    "tenant.tvl_burst_bytes",
+    "tenant.tvl_messages_per_second",
+    "tenant.tvl_burst_messages",
+    "tenant.tvl_min_bytes_per_second",
 };
 constexpr std::pair<std::string_view, const char*> kReplaced[] = {
     {"port.fault", "was removed: inject faults by `softhcactl fault add`; delete the line"},
@@ -199,8 +204,10 @@ std::vector<const Value*> Reader::strings(std::string_view key) {
 void Reader::finish() {
   for (const auto& [key, value] : table_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    // Both tables have the same keys.
-    const std::string table = path_ == "shared_datagrams" ? "general_services" : path_;
+    // Some tables have the keys of another.
+    std::string table = path_;
+    if (path_ == "shared_datagrams") table = "general_services";
+    if (key.starts_with("tvl_")) table = "tenant";
     if (std::ranges::find(kRemoved, table + '.' + key) != std::end(kRemoved)) {
       problems_.add(value.line, path_of(key),
                     "was removed: its former default is fixed now; delete the line");

@@ -15,9 +15,13 @@ constexpr const char* kSampleHead =
     "Configuration of softhcad. Settings shown are those that hold without a file, with its two "
     "tenants, a and b; one behind a `#` without a space is off, or its default depends on the "
     "machine. `softhcad --check-config --config FILE` names every mistake in a file with its line. "
-    "In brackets: the range of a value (pool: the key of [pools] with this name), restart if a "
-    "change needs one (all else a reload changes), set if `softhcactl set` changes it too. Bytes "
-    "and bytes a second may have a unit: \"64K\", \"100M\", \"2G\", \"1T\" (powers of 1024), "
+    "In brackets: the range of a value (pool: the key of [pools] with this name). restart: a "
+    "change "
+    "needs one; a reload changes all else. set: `softhcactl set` changes it, too. otherwise: what "
+    "a "
+    "tenant has that does not give it. Bytes and bytes a second may have a unit: \"64K\", "
+    "\"100M\", \"2G\", "
+    "\"1T\" (powers of 1024), "
     "\"10Gbit\" (k, M, G, T: powers of 1000). A range of addresses: \"10.0.0.1-10.0.0.9\".";
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
@@ -80,7 +84,15 @@ std::string values_of(const Key& key) {
     case Type::kSeconds:
     case Type::kNumbers:
     case Type::kTvls:
+    case Type::kImportances:
+    case Type::kEveryImportance:
       return range_text(key) + (*key.unit != '\0' ? std::string(" ") + key.unit : "");
+    case Type::kWord: {
+      std::string words;
+      for (const std::string_view word : key.words)
+        words += (words.empty() ? "" : ", ") + quoted(std::string(word));
+      return words;
+    }
     case Type::kFactor:
       return std::string(to_text(key.factors.least)) + " to " + to_text(key.factors.most);
     default:
@@ -89,7 +101,8 @@ std::string values_of(const Key& key) {
 }
 
 /// Returns the description of a key, and in brackets what values it takes and how it can change.
-std::string described(const Key& key) {
+/// `otherwise`: what a tenant has that does not give it, if that differs from what is shown.
+std::string described(const Key& key, const std::string& otherwise = "") {
   std::string facts = key.octal ? "" : values_of(key);
   const auto add = [&](const char* fact) {
     facts += (facts.empty() ? "" : "; ") + std::string(fact);
@@ -97,13 +110,14 @@ std::string described(const Key& key) {
   // A table without a description has those of its keys.
   if (*key.refusal != '\0' && (*key.doc != '\0' || key.at.type != Type::kTable)) add("restart");
   if (key.set) add("set");
+  if (!otherwise.empty()) add(("otherwise " + otherwise).c_str());
   const std::string doc = key.doc;
   return facts.empty() ? doc : doc + (doc.empty() ? "" : " ") + '[' + facts + ']';
 }
 
 /// Returns the line of a key, with its description beside it if there is room, else above it.
-std::string line_of(const Key& key, const std::string& setting) {
-  const std::string doc = described(key);
+std::string line_of(const Key& key, const std::string& setting, const std::string& otherwise = "") {
+  const std::string doc = described(key, otherwise);
   if (doc.empty()) return setting + '\n';
   std::string beside = setting;
   beside.resize(std::max(setting.size() + 2, kRemarks), ' ');
@@ -116,6 +130,9 @@ std::string line_of(const Key& key, const std::string& setting) {
 bool stands_apart(const Key& key, const std::string& text) {
   return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
 }
+
+const TenantConfig kTenantDefaults;
+const TvlConfig kTvlDefaults;
 
 /// The tables in braces whose keys have been described.
 using Described = std::vector<const Schema*>;
@@ -132,18 +149,26 @@ std::string inner_keys_of(const Key& key, Described& before) {
   return out;
 }
 
-std::string keys_of(const Schema& schema, const void* section, Described& described) {
+/// `defaults`: a section without keys, if it has other values than the one shown; else null.
+std::string keys_of(const Schema& schema, const void* section, Described& described,
+                    const void* defaults = nullptr) {
   std::string out;
   for (const Key& key : schema.keys) {
+    const bool is_other = defaults != nullptr && key.shown == Shown::kOn &&
+                          key.missing == nullptr && key.at.type != Type::kAddresses &&
+                          !key.at.same(section, defaults);
     const std::string inner = key.at.type == Type::kTable ? inner_keys_of(key, described) : "";
-    const std::string text = inner + line_of(key, prefix_of(key.shown) + std::string(key.name) +
-                                                      " = " + written(key, section));
+    const std::string setting = std::string(key.name) + " = " + written(key, section);
+    const std::string text = inner + line_of(key, prefix_of(key.shown) + setting,
+                                             !is_other                    ? ""
+                                             : key.at.type == Type::kTvls ? "1"  // it has one
+                                                                          : written(key, defaults));
     if (!out.empty() && stands_apart(key, text)) out += '\n';
     out += comment(key.lead) + text;
     if (key.at.type == Type::kTvls)
       out += keys_of(schema_of<TvlConfig>(),
                      &static_cast<const std::vector<TvlConfig>*>(key.at.look(section))->front(),
-                     described);
+                     described, &kTvlDefaults);
   }
   return out;
 }
@@ -157,9 +182,11 @@ std::string alternative(const Schema& schema, const std::string& header, const v
 }
 
 template <class S>
-std::string sample_section(const std::string& header, const S& values, Described& described) {
+std::string sample_section(const std::string& header, const S& values, Described& described,
+                           const void* defaults = nullptr) {
   const Schema& schema = schema_of<S>();
-  return '\n' + comment(schema.comment) + header + '\n' + keys_of(schema, &values, described);
+  return '\n' + comment(schema.comment) + header + '\n' +
+         keys_of(schema, &values, described, defaults);
 }
 
 /// Returns the section [shared_datagrams], which has the keys of [general_services].
@@ -200,7 +227,7 @@ std::string sample_configuration() {
   });
   out += sample_section("#[[port]]", PortConfig{}, described);
   out += sample_section("#[[peer]]", PeerConfig{}, described);
-  out += sample_section("[[tenant]]", tenant, described);
+  out += sample_section("[[tenant]]", tenant, described, &kTenantDefaults);
   const TvlConfig tvl;
   const LevelConfig level;
   const SrqRule rule;

@@ -1,4 +1,4 @@
-// The control layer's state of the whole adapter: configuration, tenants, engine. One per daemon.
+// The control thread's state of the whole adapter: configuration, tenants, engine. One per daemon.
 #pragma once
 
 #include <atomic>

@@ -180,34 +180,26 @@ void Allotments::settle(AllotmentChange& change) {
         level->is_default = entry != nullptr && entry->is_default;
       }
   for (const auto* rows : {&change.there, &change.added})
-    for (const auto& [tenant, to] : *rows) {
-      set_rates(*tenant, *to);
-      set_minimums(*tenant, *to);
-    }
+    for (const auto& [tenant, to] : *rows) set_rates(*tenant, *to);
+  for (const auto& [tenant, to] : change.there) set_minimums(*tenant, *to);
   for (const TvlId id : closed_) {
     // Closes it again: now its queue pairs move to other TVLs.
     (void)engine_.tvl_assignment().close(id);
     closing_.push_back(id);
-    engine_.rates().set(engine_.rates().gate_of(id), {});
-    engine_.cpu().minimums().set(id, engine_.tvls()[id].qos_class, {});
   }
   collect_closed();
   for (const auto& [tenant, level] : released_levels_)
     change.released_levels.push_back(taken_from(*tenant, *level, engine_));
   for (engine::Tenant* tenant : change.released) engine_.remove_tenant(*tenant);
-  for (const AllotmentChange::Row& row : change.added) engine_.add_tenant(*row.tenant);
+  for (const auto& [tenant, to] : change.added) {
+    engine_.add_tenant(*tenant);
+    set_minimums(*tenant, *to);  // its number may be that of a removed one
+  }
   for (const AllotmentChange::NewLevel& added : change.new_levels) engine_.add_level(*added.made);
 }
 
 void Allotments::set_rates(engine::Tenant& tenant, const configuration::TenantConfig& to) {
   engine::RateControl& rates = engine_.rates();
-  const auto set_part = [&](const engine::Level* level) -> Outcome {
-    const auto configured = tvls_of(to, level);
-    const std::vector<TvlId>& ids = tvls(class_of(tenant, level));
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      rates.set(rates.gate_of(ids[i]), rate_of(configured[i]));
-    return {};
-  };
   // For a tenant or a level.
   const auto set_whole = [&](auto& whole, const auto& entry) {
     rates.set(whole.rate, entry.rates.sent);
@@ -218,7 +210,6 @@ void Allotments::set_rates(engine::Tenant& tenant, const configuration::TenantCo
   for (const auto& level : tenant.levels)
     if (const configuration::LevelConfig* entry = settings_of(to, *level))
       set_whole(*level, *entry);
-  (void)for_each_part(tenant, to, set_part);
 }
 
 /// Sets the minimum rates. A level that `to` does not name is leaving, and has no minimum.
@@ -234,14 +225,6 @@ void Allotments::set_minimums(const engine::Tenant& tenant, const configuration:
     minimums.set(level->qos_class, tenant.id,
                  entry != nullptr ? minimum_of(entry->rates.sent) : Rate{});
   }
-  (void)for_each_part(tenant, to, [&](const engine::Level* level) -> Outcome {
-    const auto configured = tvls_of(to, level);
-    const std::vector<TvlId>& ids = tvls(class_of(tenant, level));
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      minimums.set(ids[i], class_of(tenant, level),
-                   {configured[i].min_bytes_per_second, configured[i].burst_bytes});
-    return {};
-  });
 }
 
 // --- allocations that shrink

@@ -1,4 +1,4 @@
-// The last events of a queue pair (engine/qp_event.hpp), in wall-clock time.
+// The last events of a queue pair (qp_event.hpp), in wall-clock time.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // Queue pairs of a session: those that it has made, and XRC targets that it has opened.
 //
-// The files: queue_pairs.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,
-// multicast.cpp.
+// The files: qp_objects.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,
+// qp_multicast.cpp.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ class QueuePairs {
     });
   }
 
-  // queue_pairs.cpp
+  // qp_objects.cpp
   int create(const RequestBody& body, Reply& reply);
   // destroy() and modify() return kUnfinished while commands posted before the request are still to
   // be sent.
@@ -60,7 +60,7 @@ class QueuePairs {
   int open(const RequestBody& body, Reply& reply);
   int close(const RequestBody& body, Reply& reply);
 
-  // multicast.cpp
+  // qp_multicast.cpp
   int attach_multicast(const RequestBody& body, Reply& reply);
   int detach_multicast(const RequestBody& body, Reply& reply);
 

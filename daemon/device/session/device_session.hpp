@@ -2,8 +2,8 @@
 // the control thread. Tasks on the engine's thread install and remove the objects that the engine
 // uses. end() takes back all resources of the process, in turns; the destructor does so at once.
 //
-// The files: session.cpp (life, records), session_requests.cpp (the handler of each request),
-// session_device.cpp (hello, attributes of the device and its port).
+// The files: device_session.cpp (life, records), device_session_requests.cpp (the handler of each
+// request), device_session_files.cpp (hello, attributes of the device and its port).
 #pragma once
 
 #include <cstdint>
@@ -126,7 +126,7 @@ class DeviceSession final : private configuration::IdleHolder {
     bool over = false;
   };
 
-  // session.cpp
+  // device_session.cpp
   void seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts);
   void close_sealed(std::vector<UniqueFd>& fds, const std::vector<std::shared_ptr<void>>& accounts);
   bool seal_mapped();
@@ -136,11 +136,11 @@ class DeviceSession final : private configuration::IdleHolder {
   std::uint64_t idle(configuration::Kind kind) const override;
   void give_up_idle(configuration::Kind kind) override;
 
-  // session_requests.cpp
+  // device_session_requests.cpp
   /// Returns the handler of a request. Null: unknown request.
   static Handler handler_of(std::uint32_t operation);
 
-  // session_device.cpp
+  // device_session_files.cpp
   /// The result refers to text in `hello`.
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
   Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello);

@@ -1,5 +1,5 @@
 // Lends guarantees while they are idle (mechanism A10). The holder gets them back when it asks for
-// them, where PCBs and credits are taken (qos/quota.hpp). This part does what takes time.
+// them, where PCBs and credits are taken (quota.hpp). This part does what takes time.
 #pragma once
 
 #include <cstdint>

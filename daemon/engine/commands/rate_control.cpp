@@ -13,9 +13,7 @@ void RateControl::forget(RateGate& gate) {
 RateGate* RateControl::closed_gate(const QueuePair& qp) {
   if (qp.state == QpState::kError) return nullptr;
   if (Level* level = level_of(qp); level != nullptr && level->rate.closed()) return &level->rate;
-  if (qp.sq.rates != nullptr && qp.sq.rates->sent.closed()) return &qp.sq.rates->sent;
-  RateGate& of_tvl = tvls_[qp.sq.tvl.value];
-  return of_tvl.closed() ? &of_tvl : nullptr;
+  return qp.sq.rates != nullptr && qp.sq.rates->sent.closed() ? &qp.sq.rates->sent : nullptr;
 }
 
 /// Visits the gates that apply to commands of the queue pair.
@@ -23,7 +21,6 @@ template <class Visit>
 void RateControl::for_each_gate(const QueuePair& qp, Visit&& visit) {
   visit(qp.tenant->rate);
   if (Level* level = level_of(qp)) visit(level->rate);
-  visit(tvls_[qp.sq.tvl.value]);
   if (qp.sq.rates != nullptr) visit(qp.sq.rates->sent);
 }
 

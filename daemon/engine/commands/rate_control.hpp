@@ -1,9 +1,9 @@
-// Rate limits on what a tenant, a level, the queue pairs of a TVL, or a queue pair may send. The
-// engine checks them before it fetches a command into a PCB, and charges the command there in full.
-// A command that waits for a rate therefore holds no resource. Commands of a tenant or level stay
-// where they are: in its own memory, VCBs and doorbells. Commands of a TVL or queue pair go to the
-// send queue, and the send queue scheduler skips the queue pair. Fetched commands continue: no
-// packet, acknowledgement or retry waits for a rate.
+// Rate limits on what a tenant, a level or a queue pair may send. The engine checks them before it
+// fetches a command into a PCB, and charges the command there in full. A command that waits for a
+// rate therefore holds no resource. Commands of a tenant or level stay where they are: in its own
+// memory, VCBs and doorbells. Commands of a queue pair go to the send queue, and the send queue
+// scheduler skips the queue pair. Fetched commands continue: no packet, acknowledgement or retry
+// waits for a rate.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,16 @@ namespace softhca::engine {
 
 class RateControl {
  public:
-  RateControl(const StepClock& clock, std::uint32_t queue_pairs, std::size_t classes,
-              std::size_t tvls)
-      : clock_(clock), gates_(clock, queue_pairs), classes_(classes), tvls_(tvls) {}
+  RateControl(const StepClock& clock, std::uint32_t queue_pairs, std::size_t classes)
+      : clock_(clock), gates_(clock, queue_pairs), classes_(classes) {}
 
   /// Sets the limits of a gate. They take effect with the next command. A debt remains. Allocates.
   void set(RateGate& gate, const RateLimits& limits) { gates_.set(gate, limits); }
-  /// Returns the gate of all queue pairs on the TVL together.
-  RateGate& gate_of(TvlId tvl) { return tvls_[tvl.value]; }
-  const RateGate& gate_of(TvlId tvl) const { return tvls_[tvl.value]; }
   /// Removes the gate with its tenant, level or queue pair.
   void forget(RateGate& gate);
 
   // --- commands that are fetched
-  /// True if a rate of the queue pair, of its TVL or of its level holds its commands. Commands in
+  /// True if a rate of the queue pair or of its level holds its commands. Commands in
   /// the error state are never held: they are flushed without delay.
   bool holds(const QueuePair& qp) { return gates_.any_limited() && closed_gate(qp) != nullptr; }
   /// Charges for a command that was fetched.
@@ -72,7 +68,6 @@ class RateControl {
   const StepClock& clock_;
   RateGates gates_;
   std::vector<RateWaiter> classes_;
-  std::vector<RateGate> tvls_;
 };
 
 }  // namespace softhca::engine

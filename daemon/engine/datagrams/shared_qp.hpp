@@ -1,7 +1,7 @@
 // An unreliable-datagram queue pair of the daemon that several clients share (mechanism E6). Queue
 // pair 1, of the general services agent, is one; queue pair 2 is another. What it receives goes
 // through a receive pool to the thread of the clients. What the clients send becomes commands like
-// any other, with PCBs, a TVL and a share of the engine of the service's own tenant.
+// any other, with PCBs, a TVL and a share of the engine of the queue pair's own tenant.
 //
 // Two threads use it: the engine's, and that of the clients (the control thread). Between them are
 // rings without locks.
@@ -104,7 +104,7 @@ constexpr std::uint32_t selector_of(management::gsa::ClientKey key) {
 
 class SharedQp;
 
-/// What the engine has of a service: what a process with one queue pair would have.
+/// What the engine has of a shared queue pair: what a process with one queue pair would have.
 struct ServiceEndpoint {
   static constexpr std::uint32_t kSends = 32;     ///< commands under way at most
   static constexpr std::uint32_t kWaiting = 128;  ///< datagrams that wait for a neighbour
@@ -128,7 +128,7 @@ struct ServiceEndpoint {
   Time next_try = kNever;                       ///< next try for them; kNever: none waits
   bool news = false;                            ///< something came in this poll step
 
-  // The engine's work since `share_since`, and how much of it was for datagrams to this service.
+  // The engine's work since `share_since`, and how much of it was for datagrams to this one.
   double share = 1;
   Time share_since{};
   std::uint64_t share_start = 0;
@@ -144,7 +144,7 @@ class SharedQp {
     management::gsa::PoolSize size = {};
     management::gsa::Parameters parameters = {};
   };
-  /// `tenant` stands for the service in the engine, and outlives it. Errors: out of memory or
+  /// `tenant` stands for it in the engine, and outlives it. Errors: out of memory or
   /// descriptors.
   static Expected<std::unique_ptr<SharedQp>> make(Tenant& tenant, const Options& options, Time now);
 
@@ -170,8 +170,7 @@ class SharedQp {
 
   // --- the engine's thread
 
-  /// Bounds what is received for the service to this part of the engine's time while tenants want
-  /// it.
+  /// Bounds what is received to this part of the engine's time while tenants want it.
   void set_engine_share(double share) { endpoint_.share = share; }
   management::gsa::ReceivePool& pool() { return pool_; }
   ServiceEndpoint& endpoint() { return endpoint_; }

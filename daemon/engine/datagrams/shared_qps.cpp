@@ -17,8 +17,8 @@ constexpr int kWaitingOfTenant = kWaitingOfKind / 4;
 constexpr int kWaitingForPeer = 4;
 // Datagrams of the clients that are taken in one poll step, at most.
 constexpr unsigned kSendsPerStep = 16;
-// The time over which a share of the engine is measured, and what a service may take beyond its
-// share in it: some 50 datagrams, in cost units.
+// The time over which a share of the engine is measured, and what a queue pair may take beyond
+// its share in it: some 50 datagrams, in cost units.
 constexpr Duration kShareWindow = std::chrono::milliseconds(10);
 constexpr double kShareSlack = 256 << 10;
 
@@ -204,8 +204,8 @@ std::optional<std::uint32_t> SharedQps::admit(SharedQp& service, const Tenant& t
   return admission.buffer;
 }
 
-/// True if the service is within its share. Peers decide when datagrams come, so turns do not bound
-/// what they cost others. Sources that send much may use only half of the share.
+/// True if the queue pair is within its share. Peers decide when datagrams come, so turns do not
+/// bound what they cost others. Sources that send much may use only half of the share.
 bool SharedQps::is_within_share(SharedQp& service, bool from_busy_source) {
   ServiceEndpoint& own = service.endpoint();
   if (clock_.now - own.share_since >= kShareWindow) {

@@ -36,7 +36,7 @@ class SharedQps {
         sessions_(sessions),
         lifecycle_(lifecycle) {}
 
-  /// Opens the service's queue pair, which takes no place of a tenant. False: there are too many.
+  /// Opens the queue pair, which takes no place of a tenant. False: there are too many.
   bool open(SharedQp& service);
   void close(SharedQp& service);
 

@@ -36,12 +36,12 @@ class UdSender {
   bool is_taken(const QueuePair& qp, const QueuePair& peer) const;
   Verdict receive(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                   const AddressPath& path, std::span<const std::byte> read);
-  // datagrams_multicast.cpp
+  // ud_sender_multicast.cpp
   bool send_to_group(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
                      std::uint32_t qkey);
   Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
                              const AddressPath& path, std::uint32_t qkey);
-  // datagrams_capture.cpp: as the functions without _shown, and reports to captures
+  // ud_sender_capture.cpp: as the functions without _shown, and reports to captures
   const Counter& lost_datagrams() const { return parts_.faults.injected(FaultKind::kDrop); }
   void deliver_shown(QueuePair& qp, const transport::Request& request, const AddressPath& path,
                      std::uint32_t qkey);

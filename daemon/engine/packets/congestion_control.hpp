@@ -1,6 +1,6 @@
 // Congestion on the way (annex A17 of the InfiniBand specification). The engine reports marks of
 // switches to the sender of the packet. A report of a peer slows the queue pair down
-// (transport/reaction_point).
+// (reaction_point.hpp).
 //
 // A connected queue pair reacts as one flow with everything that it sends, read responses included,
 // but not its acknowledgements. The datagrams of a tenant to one peer react together

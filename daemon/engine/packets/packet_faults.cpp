@@ -19,6 +19,7 @@ SendResult PacketIo::send_faulty(PortBinding& binding, const wire::FrameTemplate
   std::array<std::byte, wire::kMaxNetworkHeaders> head;
   path.write(head.data(), 0, 0);
   passage.tenant = sender_of(binding, qp, head);
+  passage.ecn_capable = port::is_ecn_capable(head);
   if (!faults_.concern(passage)) return hand_over(binding, path, h, payload, qp);
 
   port::Frame frame;
@@ -66,7 +67,8 @@ PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame&
   const FaultPassage passage{.tenant = addresses_.owner(parsed.destination, binding.id),
                              .port = binding.id,
                              .qpn = parsed.headers.destination,
-                             .direction = FaultDirection::kReceived};
+                             .direction = FaultDirection::kReceived,
+                             .ecn_capable = parsed.is_ecn_capable()};
   const Faults::Fate fate = faults_.decide(passage);
   if (fate.drop) {
     if (captures_.on())
@@ -80,12 +82,13 @@ PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame&
     // some damaged packets would pass.
     return Arrival::kDamaged;
   }
-  if (fate.mark && parsed.is_ecn_capable()) parsed.traffic_class |= wire::kEcnCongested;
-  std::array<std::byte, wire::kEthernetLength + wire::kVlanTagLength> ethernet;
-  const HeldPackets::Part parts[] = {
-      {ethernet.data(), wire::encode_ethernet(parsed.ethernet, ethernet.data())},
-      parsed.network,
-      parsed.datagram};
+  if (fate.mark) parsed.traffic_class |= wire::kEcnCongested;
+  std::array<std::byte, wire::kMaxNetworkHeaders> headers;
+  const std::size_t link = wire::encode_ethernet(parsed.ethernet, headers.data());
+  const std::span<std::byte> head = std::span(headers).first(link + parsed.network.size());
+  wire::write_network(parsed, head.subspan(link));
+  if (fate.mark) port::mark_congested(head);
+  const HeldPackets::Part parts[] = {head, parsed.datagram};
   if (fate.duplicate) faults_.repeat(passage, parts);
   if (fate.holder != nullptr && faults_.hold(fate, passage, passage.qpn, parts))
     return Arrival::kNotNow;

@@ -1,8 +1,7 @@
-// Congestion control of datagrams. A tenant's datagrams to a peer are a flow
-// (transport/datagram_flow) once there are many of them. The engine then asks the adapter of the
-// peer how many have come, by a probe that takes the same path as the datagrams. It answers the
-// probes of other adapters likewise. Only datagrams to a single address, through a port, are a
-// flow.
+// Congestion control of datagrams. A tenant's datagrams to a peer are a flow (ud_flow.hpp) once
+// there are many of them. The engine then asks the adapter of the peer how many have come, by a
+// probe that takes the same path as the datagrams. It answers the probes of other adapters
+// likewise. Only datagrams to a single address, through a port, are a flow.
 //
 // Both sides keep a small table for each tenant, allocated with the tenant. Datagrams that find it
 // full go without this control.

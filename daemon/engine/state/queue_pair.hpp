@@ -207,7 +207,7 @@ struct QueuePair {
   XrcDomainId xrc_domain;  ///< XRC target: `srq` is the queue that the last request named
   SharedReceiveQueue* srq = nullptr;
   std::vector<Gid> groups;             ///< UD: multicast groups of which it is a member
-  SharedQp* clients = nullptr;         ///< UD, of the daemon's own: the service that shares it
+  SharedQp* clients = nullptr;         ///< UD, of the daemon's own: its part for the clients
   std::unique_ptr<QpHolders> holders;  ///< null: only `session` has it open
 
   std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair

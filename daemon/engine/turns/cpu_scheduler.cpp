@@ -25,7 +25,7 @@ void expect_more(Time& until, Time now) {
 
 CpuScheduler::CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
                            std::uint16_t classes, std::uint16_t tvls)
-    : clock_(clock), minimums_(tenants, classes, tvls, queue_pairs) {
+    : clock_(clock), minimums_(tenants, classes, queue_pairs) {
   ready_.reserve(queue_pairs, tenants, classes, tvls);
   ready_.heed(minimums_, true);
   charges_.resize(classes);
@@ -117,7 +117,7 @@ std::optional<std::uint32_t> CpuScheduler::begin() {
 void CpuScheduler::end_turn(const QueuePair& qp, std::uint64_t cost, bool more) {
   if (!minimums_.any()) return ready_.served(qp.slot, cost, more);
   const schedule::MinimumRates::First& first = ready_.went_first();
-  minimums_.turn_over(qp.qos_class, qp.sq.tvl, qp.slot, moved_, cost, first);
+  minimums_.turn_over(qp.qos_class, qp.slot, moved_, cost, first);
   if (first.tenant) qp.tenant->rate.minimum_bytes.add(moved_);
   Level* const level = first.qos_class ? level_of(qp) : nullptr;
   if (level != nullptr) level->rate.minimum_bytes.add(moved_);

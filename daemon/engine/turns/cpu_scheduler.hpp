@@ -1,5 +1,5 @@
 // Shares the engine's time. Queue pairs with work have turns, in start-time fair order by how long
-// their turns take (schedule/run_queue.hpp). A budget bounds the work before others have theirs.
+// their turns take (run_queue.hpp). A budget bounds the work before others have theirs.
 //
 // Work is counted in cost units as it is done (costs.hpp), which bounds a poll step. Tenants share
 // time. While they compete, the engine reads the clock at the end of each piece of work. It charges

@@ -4,7 +4,7 @@
 // equally between the classes (tenants, or their levels) with processes awake, and rotate among the
 // processes of each class. Sessions in which a poll found something get turns to be fetched from,
 // in the order of start-time fair queuing by the cost of fetching. Queue pairs with work are
-// scheduled the same way (schedule/run_queue.hpp). A class that posts little therefore waits only
+// scheduled the same way (run_queue.hpp). A class that posts little therefore waits only
 // for the turn in service.
 #pragma once
 

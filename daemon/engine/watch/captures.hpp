@@ -4,7 +4,7 @@
 //
 // Packets are reported one by one, also those that travel as a train, with the time of their poll
 // step. The callers are PacketIo (sent, lost, malformed), demux_capture (received, with the reason
-// for a drop), captured_link and datagrams_capture (those that stay inside the daemon).
+// for a drop), captured_link and ud_sender_capture (those that stay inside the daemon).
 #pragma once
 
 #include <algorithm>

@@ -35,7 +35,7 @@ Fault::Fault(std::uint32_t number, const FaultTerms& terms)
 }
 
 bool Fault::fits(const FaultPassage& passage, Time now) const {
-  if (is_over(now)) return false;
+  if (is_over(now) || (terms_.kind == FaultKind::kMark && !passage.ecn_capable)) return false;
   if (terms_.direction != FaultDirection::kBoth && terms_.direction != passage.direction)
     return false;
   if (terms_.port && terms_.port != passage.port) return false;

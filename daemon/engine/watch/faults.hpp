@@ -1,7 +1,6 @@
 // Faults that the operator injects. Packets of a target are lost, late, duplicated, out of order,
 // damaged or marked as having met congestion, and messages find no receive: at random, or every
-// n-th time. Without faults a packet
-// costs one branch, on().
+// n-th time. Without faults a packet costs one branch, on().
 //
 // The callers are PacketIo for packets at a port (packet_faults.cpp), faulty_link and UdSender for
 // messages that stay inside the daemon, and QpEnvironment for receives.
@@ -32,6 +31,7 @@ struct FaultPassage {
   std::optional<PortId> port;  ///< none: it stays inside the daemon
   Qpn qpn;                     ///< on this side
   FaultDirection direction;    ///< not kBoth
+  bool ecn_capable = false;    ///< it may be marked
 };
 
 /// One fault.

@@ -1,5 +1,5 @@
 // The methods `fault.add`, `fault.remove` and `faults` of the admin socket: faults for `softhcactl
-// fault` (engine/faults.hpp). Each fault ends by itself, after `for_s`.
+// fault` (faults.hpp). Each fault ends by itself, after `for_s`.
 #pragma once
 
 #include <cstdint>

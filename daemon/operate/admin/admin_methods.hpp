@@ -1,4 +1,4 @@
-// The table of the admin socket's methods. Every part of the control layer may add methods.
+// The table of the admin socket's methods. Every part of the control thread may add methods.
 //
 //   methods.add("set", [&manager](const Json& params) -> RpcResult {
 //     const auto done = manager.apply(params);

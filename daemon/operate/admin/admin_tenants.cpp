@@ -186,7 +186,6 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
                   {"started", counters.started.value()},
                   {"execution_waits", counters.execution_waits.value()},
                   {"completion_waits", counters.completion_waits.value()}};
-    add_throttling(entry, adapter_.engine.rates().gate_of(TvlId(i)));
     if (const engine::Level* level = tenant.find_level(tvl.qos_class)) entry["level"] = level->name;
     out.push_back(std::move(entry));
   }

@@ -201,9 +201,6 @@ void add_lanes(Families& out, const Source& source) {
     const Labels labels =
         with(with(labels_of(*tenant, tenant->find_level(tvl.qos_class)), "tvl", std::to_string(i)),
              "purpose", purpose_of(tvl));
-    out.counter("softhca_tvl_throttled_seconds_total",
-                "Time the rate of the TVL held its queue pairs back, counted when that is over.",
-                labels, number(source.engine.rates().gate_of(TvlId(i)).held_ns) * 1e-9);
     add_credits(out, labels, "execution", tvl.execution, counters.execution_waits);
     add_credits(out, labels, "completion", tvl.completion, counters.completion_waits);
     out.gauge("softhca_kick_list_limit", "Commands the virtual kick list may hold.", labels,

@@ -4,7 +4,7 @@
 //
 //   pcb = begin(vcb)          Empty: send queue mode. When the segments of kDoorbellSegments have
 //                             arrived, ring the doorbell (qpn, sequence + 1) and free the VCB.
-//   copy new segments from the VCB into pool.pcb(pcb) (shm does that), then
+//   copy new segments from the VCB into pool.pcb(pcb) (tenant_memory does that), then
 //   add(pcb, scoreboard word) kCollecting: poll again later; begin() returns the same PCB.
 //                             kKick: the command is complete and private.
 //                             kBadLength: hostile; discard(pcb).

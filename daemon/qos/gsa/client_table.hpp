@@ -35,7 +35,7 @@ struct Client {
   std::uint32_t borrowed = 0;    ///< buffers held, of the spare ones
   std::uint32_t own_of_new = 0;  ///< part of `own` for new sources
 
-  // Its traffic, maintained by admission.
+  // Its traffic, maintained by receive_admission.
   TokenBucket new_rate;             ///< for all its new sources together
   std::uint32_t latest = kNoIndex;  ///< source of the latest datagram
   Time several_until{};             ///< until then, it counts as having several sources

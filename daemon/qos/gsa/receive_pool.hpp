@@ -17,7 +17,7 @@
 //
 // Its parts: client_table (registrations), shares (promised and held buffers), posted_buffers
 // (number of posted buffers), buffer_table (buffers in use), source_table (senders). The module
-// admission decides for each datagram, and share_adjuster adapts shares to traffic.
+// receive_admission decides for each datagram, and share_adjuster adapts shares to traffic.
 //
 // Pure: no clock, no thread (one owner), no allocation except at set-up and registration.
 #pragma once

@@ -72,7 +72,7 @@ OptionalPcb KickArbitrator::start_behind() {
   for (std::uint32_t i = covered_.front(); i != kNoIndex; i = covered_.next(tvls_.data(), i)) {
     const TvlId id(static_cast<std::uint16_t>(i));
     Tvl& tvl = table_[id];
-    if (!minimums_->behind(id, tvl.qos_class)) continue;
+    if (!minimums_->behind(tvl.qos_class)) continue;
     if (!table_.execution_pool().request(tvl.execution) ||
         !table_.completion_pool().request(tvl.completion))
       continue;

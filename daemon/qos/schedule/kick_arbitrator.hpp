@@ -11,8 +11,8 @@
 // end of the round. Only a round later may it begin a new turn in front. So it never has more than
 // its weight in a round, as new flows in fair queuing (RFC 8290, section 4.2).
 //
-// A TVL that is behind a minimum rate, its own or that of its class or tenant, goes before the
-// round. That costs it nothing of its turns.
+// A TVL whose class or tenant is behind a minimum rate goes before the round. That costs it nothing
+// of its turns.
 #pragma once
 
 #include <array>

@@ -2,9 +2,8 @@
 
 namespace softhca::schedule {
 
-MinimumRates::MinimumRates(std::uint16_t tenants, std::uint16_t classes, std::uint16_t tvls,
-                           std::uint32_t queue_pairs)
-    : slots_(queue_pairs), tenants_(tenants), classes_(classes), tvls_(tvls) {}
+MinimumRates::MinimumRates(std::uint16_t tenants, std::uint16_t classes, std::uint32_t queue_pairs)
+    : slots_(queue_pairs), tenants_(tenants), classes_(classes) {}
 
 /// Changes a minimum. True if it was not given before and is now, or the reverse.
 bool MinimumRates::change(MinimumRate& of, const Rate& rate) {
@@ -47,13 +46,6 @@ void MinimumRates::set(QosClassId qos_class, TenantId tenant, const Rate& rate) 
   if (changed || (joins && covers(qos_class))) find_rated();
 }
 
-void MinimumRates::set(TvlId tvl, QosClassId qos_class, const Rate& rate) {
-  Tvl& it = tvls_[tvl.value];
-  const bool joins = it.qos_class != qos_class.value;
-  it.qos_class = qos_class.value;
-  if (change(it.rate, rate) || (joins && it.rate.given())) find_rated();
-}
-
 void MinimumRates::set_queue_pair(std::uint32_t slot, const Rate& rate) {
   if (rate.per_second == 0 && queue_pairs_.empty()) return;
   queue_pairs_.resize(slots_);
@@ -70,9 +62,6 @@ void MinimumRates::forget(QosClassId qos_class) {
 void MinimumRates::forget(TenantId tenant) {
   change(tenants_[tenant.value].rate, {});
   tenants_[tenant.value].first_cost = 0;
-  for (Tvl& tvl : tvls_)
-    if (tvl.qos_class != kNoClass && classes_[tvl.qos_class].tenant == tenant.value)
-      change(tvl.rate, {});
   for (QosClass& qos_class : classes_) {
     if (qos_class.tenant != tenant.value) continue;
     change(qos_class.rate, {});
@@ -91,12 +80,9 @@ void MinimumRates::find_rated() {
   }
   for (std::uint32_t i = 0; i < classes_.size(); ++i) {
     const QosClassId id(static_cast<std::uint16_t>(i));
-    classes_[i].tvls.clear();
     if (classes_[i].rate.given()) tenants_[classes_[i].tenant].classes.push_back(i);
     if (covers(id)) covered_.push_back(id);
   }
-  for (std::uint32_t i = 0; i < tvls_.size(); ++i)
-    if (tvls_[i].rate.given()) classes_[tvls_[i].qos_class].tvls.push_back(i);
 }
 
 void MinimumRates::add_vain(QosClass& qos_class, std::uint64_t cost) {
@@ -104,7 +90,7 @@ void MinimumRates::add_vain(QosClass& qos_class, std::uint64_t cost) {
   qos_class.vain_as_of = now_;
 }
 
-void MinimumRates::turn_over(QosClassId id, TvlId tvl, std::uint32_t slot, std::uint64_t bytes,
+void MinimumRates::turn_over(QosClassId id, std::uint32_t slot, std::uint64_t bytes,
                              std::uint64_t cost, const First& first) {
   QosClass& qos_class = classes_[id.value];
   if (bytes == 0) {
@@ -118,7 +104,6 @@ void MinimumRates::turn_over(QosClassId id, TvlId tvl, std::uint32_t slot, std::
   qos_class.vain -= std::min(qos_class.vain, kVainOfByte * bytes);
   if (slot < queue_pairs_.size())
     queue_pairs_[slot].moved(bytes, now_, is_behind(queue_pairs_[slot]));
-  if (tvls_[tvl.value].qos_class == id.value) tvls_[tvl.value].rate.moved(bytes, now_, first.tvl);
   qos_class.rate.moved(bytes, now_, first.qos_class);
   if (qos_class.tenant == kNoTenant) return;
   Tenant& tenant = tenants_[qos_class.tenant];

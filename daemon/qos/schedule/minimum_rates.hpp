@@ -1,8 +1,8 @@
-// Minimum rates of tenants, of their QoS classes, of TVLs and of queue pairs. A holder that is
-// behind its own goes before others wherever these take turns.
+// Minimum rates of tenants, of their QoS classes and of queue pairs. A holder that is behind its
+// own goes before others wherever these take turns.
 //
 // Rates are of bytes that turns of queue pairs move. A minimum of a class is part of that of its
-// tenant. A minimum of a TVL or queue pair is part of that of its class. So at each step from the
+// tenant. A minimum of a queue pair is part of that of its class. So at each step from the
 // tenants downwards the one that is behind goes first. Where none is, the order is by weights.
 //
 // Only a class that moves bytes goes first. Work that comes to nothing (doorbells that say nothing,
@@ -12,8 +12,8 @@
 // a while.
 //
 // Minimums may be more than the engine can do for a while. A holder that is far behind therefore
-// goes first in 15/16 of the time only. Otherwise others would have nothing until their peers, who
-// wait for answers, give up.
+// goes first in 15/16 of the time only; the rest is divided by weight. Otherwise others would have
+// nothing until their peers, which wait for answers, give up.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,12 @@ namespace softhca::schedule {
 
 class MinimumRates {
  public:
-  MinimumRates(std::uint16_t tenants, std::uint16_t classes, std::uint16_t tvls,
-               std::uint32_t queue_pairs);
+  MinimumRates(std::uint16_t tenants, std::uint16_t classes, std::uint32_t queue_pairs);
 
   // --- set-up: on the thread that uses it, or before; allocates
   void set(TenantId tenant, const Rate& rate);
   /// Sets the minimum of a class, which belongs to the tenant from now on, with a minimum or not.
   void set(QosClassId qos_class, TenantId tenant, const Rate& rate);
-  void set(TvlId tvl, QosClassId qos_class, const Rate& rate);
   void set_queue_pair(std::uint32_t slot, const Rate& rate);
   /// Removes the minimums of the tenant and of its classes, since it is about to be removed.
   void forget(TenantId tenant);
@@ -43,7 +41,6 @@ class MinimumRates {
 
   const MinimumRate& of(TenantId tenant) const { return tenants_[tenant.value].rate; }
   const MinimumRate& of(QosClassId qos_class) const { return classes_[qos_class.value].rate; }
-  const MinimumRate& of(TvlId tvl) const { return tvls_[tvl.value].rate; }
   Rate of_queue_pair(std::uint32_t slot) const {
     return slot < queue_pairs_.size() ? queue_pairs_[slot].rate() : Rate{};
   }
@@ -52,7 +49,11 @@ class MinimumRates {
   bool any() const { return given_ != 0; }
   void begin_step(Time now) {
     now_ = now - behind_by_;
-    for_others_ = now.time_since_epoch() % (kPartForOthers * kTimeForOthers) < kTimeForOthers;
+    if (now >= next_others_) {
+      others_until_ = now + kTimeForOthers;
+      next_others_ = now + kPartForOthers * kTimeForOthers;
+    }
+    for_others_ = now < others_until_;
   }
   /// To be called when the tenant that is behind for longest has its turn. If it is behind for too
   /// long, there is not enough for all minimums. Their clock is slowed down then, so that they all
@@ -68,10 +69,6 @@ class MinimumRates {
     const QosClass& it = classes_[qos_class.value];
     return it.tenant != kNoTenant && !comes_to_nothing(qos_class) &&
            (is_behind(it.rate) || is_behind(tenants_[it.tenant].rate));
-  }
-  /// The same for a TVL of the class.
-  bool behind(TvlId tvl, QosClassId qos_class) const {
-    return behind(qos_class) || (is_behind(tvls_[tvl.value].rate) && !comes_to_nothing(qos_class));
   }
   bool queue_pair_behind(std::uint32_t slot) const {
     return slot < queue_pairs_.size() && is_behind(queue_pairs_[slot]);
@@ -95,14 +92,10 @@ class MinimumRates {
   std::uint32_t first_tenant(May&& may) const {
     return first_of(rated_tenants_, tenants_, may);
   }
-  /// The same for the classes of a tenant, and the TVLs of a class.
+  /// The same for the classes of a tenant.
   template <class May>
   std::uint32_t first_class(TenantId tenant, May&& may) const {
     return first_of(tenants_[tenant.value].classes, classes_, may);
-  }
-  template <class May>
-  std::uint32_t first_tvl(QosClassId qos_class, May&& may) const {
-    return first_of(classes_[qos_class.value].tvls, tvls_, may);
   }
   /// Classes with a minimum, and those of tenants with one.
   const std::vector<QosClassId>& covered() const { return covered_; }
@@ -112,12 +105,11 @@ class MinimumRates {
   struct First {
     bool tenant = false;
     bool qos_class = false;
-    bool tvl = false;
-    bool any() const { return tenant || qos_class || tvl; }
+    bool any() const { return tenant || qos_class; }
   };
   /// Counts a turn of the queue pair, which has moved `bytes` and taken `cost`.
-  void turn_over(QosClassId qos_class, TvlId tvl, std::uint32_t slot, std::uint64_t bytes,
-                 std::uint64_t cost, const First& first);
+  void turn_over(QosClassId qos_class, std::uint32_t slot, std::uint64_t bytes, std::uint64_t cost,
+                 const First& first);
   /// Counts work for a class that is behind, outside the turns of its queue pairs.
   void worked(QosClassId qos_class, std::uint64_t cost);
   /// Adds work for turns that went first and moved bytes.
@@ -156,7 +148,6 @@ class MinimumRates {
 
  private:
   static constexpr std::uint32_t kNoTenant = 0xffffffff;
-  static constexpr std::uint32_t kNoClass = 0xffffffff;
   /// Cost units of work that may come to nothing, and how many a byte that moves pays for: 4 us for
   /// a message of 4 KiB.
   static constexpr std::uint64_t kMostVain = 1 << 20;
@@ -166,7 +157,7 @@ class MinimumRates {
   /// The time in which a unit is forgiven, of all classes of a tenant together: their work that
   /// comes to nothing goes first in 1/128 of the time.
   static constexpr Duration kForgiven{16};
-  /// What others have beside holders that are far behind: this time, once in so many of it.
+  /// The time that is divided by weight where holders are far behind: this, once in so many of it.
   static constexpr Duration kTimeForOthers = std::chrono::milliseconds(1);
   static constexpr int kPartForOthers = 16;
   /// A holder is far behind when its next byte has been due for longer than this.
@@ -183,7 +174,6 @@ class MinimumRates {
   };
   struct QosClass {
     MinimumRate rate;
-    std::vector<std::uint32_t> tvls;  ///< with a minimum
     std::uint32_t tenant = kNoTenant;
     std::uint32_t under_way = 0;  ///< queue pairs with commands
     std::uint64_t vain = 0;
@@ -191,11 +181,6 @@ class MinimumRates {
     std::uint32_t vain_turns = 0;
     Time vain_since{};  ///< the poll step of these turns
   };
-  struct Tvl {
-    MinimumRate rate;
-    std::uint32_t qos_class = kNoClass;
-  };
-
   bool is_behind(const MinimumRate& rate) const {
     return rate.behind(now_) && !(for_others_ && now_ - rate.due() > kFarBehind);
   }
@@ -222,14 +207,14 @@ class MinimumRates {
   void join(QosClass& qos_class, std::uint32_t tenant);
   void find_rated();
 
-  Time now_{};            ///< by the clock of minimums
-  Duration behind_by_{};  ///< how late that clock is
+  Time now_{};                           ///< by the clock of minimums
+  Duration behind_by_{};                 ///< how late that clock is
+  Time next_others_{}, others_until_{};  ///< the next such time, and the end of the last one
   bool for_others_ = false;
   std::uint32_t given_ = 0;
   std::uint32_t slots_;
   std::vector<Tenant> tenants_;
   std::vector<QosClass> classes_;
-  std::vector<Tvl> tvls_;
   std::vector<MinimumRate> queue_pairs_;  ///< by slot; empty: none has one
   std::vector<std::uint32_t> rated_tenants_;
   std::vector<QosClassId> covered_;

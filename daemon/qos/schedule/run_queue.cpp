@@ -119,21 +119,11 @@ std::uint32_t RunQueue::tenant_behind() const {
   });
 }
 
-/// Does the same for the TVLs of a class.
-std::uint32_t RunQueue::lane_behind(const QosClass& qos_class, std::uint32_t id) const {
-  if (!qos_class.order.contended()) return kNoIndex;
-  return minimums_->first_tvl(QosClassId(static_cast<std::uint16_t>(id)), [&](std::uint32_t tvl) {
-    return tvl < tvls_ && lanes_[tvl].share.waits();
-  });
-}
-
 /// Takes the next queue pair of a class that has work.
 std::uint32_t RunQueue::pop_of(QosClass& qos_class, std::uint32_t id) {
   if (qos_class.order.now() >= kRestart)
     qos_class.order.restart(lanes_, [id](const Lane& lane) { return lane.qos_class == id; });
-  const std::uint32_t behind = heeds() ? lane_behind(qos_class, id) : kNoIndex;
-  first_.tvl = behind != kNoIndex;
-  const std::uint32_t lane_id = next_of(qos_class.order, lanes_.data(), behind);
+  const std::uint32_t lane_id = next_of(qos_class.order, lanes_.data(), kNoIndex);
   Lane& lane = lanes_[lane_id];
   lane.rested = false;
   const std::uint32_t slot = lane.queue.pop_front(entries_.data());
@@ -147,8 +137,7 @@ void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more, bool in
   QosClass& qos_class = classes_[id.value];
   Tenant& tenant = tenants_[qos_class.tenant];
   const MinimumRates::First free = in_vain ? MinimumRates::First{} : first_;
-  if (!free.tvl) [[likely]]
-    qos_class.order.served(lanes_.data(), lane, cost);
+  qos_class.order.served(lanes_.data(), lane, cost);
   if (!free.qos_class) [[likely]]
     tenant.order.served(classes_.data(), id.value, cost);
   if (!free.tenant) [[likely]]

@@ -92,7 +92,7 @@ class RunQueue {
   }
   /// Takes the next queue pair to be served; served() is to follow.
   std::optional<std::uint32_t> pop();
-  /// Returns which of tenant, class and TVL of the current turn, if there is one, went before
+  /// Returns which of tenant and class of the current turn, if there is one, went before
   /// others for a minimum.
   const MinimumRates::First& went_first() const { return first_; }
   /// Charges the queue pair popped last, and adds it again if it has more work. `in_vain`: nothing
@@ -141,7 +141,6 @@ class RunQueue {
   bool heeds() const { return minimums_ != nullptr && minimums_->any(); }
   std::uint32_t class_behind(std::uint32_t tenant) const;
   std::uint32_t tenant_behind() const;
-  std::uint32_t lane_behind(const QosClass& qos_class, std::uint32_t id) const;
   std::uint32_t pop_of(QosClass& qos_class, std::uint32_t id);
   void enter(std::uint32_t qos_class);
   void leave(std::uint32_t qos_class);

@@ -9,7 +9,7 @@
 namespace softhca {
 
 /// Congestion window of a queue pair, in packets, on paths where no switch marks packets
-/// (transport/pace.hpp).
+/// (pace.hpp).
 struct FlightParameters {
   std::uint16_t initial_flight = 32;  ///< window before the first acknowledgement
   std::uint16_t flight_steps = 16;   ///< acknowledged packets that add one packet to a small window

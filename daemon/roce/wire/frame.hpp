@@ -83,6 +83,7 @@ class FrameWalk {
   std::span<const std::byte> frame_;
   std::size_t segment_;
   std::span<const std::byte> rest_;  ///< datagrams not read yet
+  std::uint8_t traffic_class_ = 0;   ///< of a train
   bool begun_ = false;
   std::array<std::byte, kIpv6Length + kUdpLength> network_;  ///< of the current packet of a train
 };
@@ -175,6 +176,10 @@ class FrameBuilder {
   std::size_t payload_length_;
   PacketKey* key_;
 };
+
+/// Copies the first out.size() bytes of the IP and UDP header, with the checksum of IPv4, which
+/// packets of a train lack. REQUIRES: the IP header fits.
+void write_network(const ParsedFrame& frame, std::span<std::byte> out);
 
 /// Writes the routing header area for a received datagram: its IPv6 header, or 20 zero bytes and
 /// its IPv4 header.

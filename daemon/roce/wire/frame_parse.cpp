@@ -118,6 +118,7 @@ DropReason FrameWalk::begin(ParsedFrame& out) {
     return DropReason::kBadTrain;
   std::memcpy(network_.data(), out.network.data(), out.network.size());
   out.network = {network_.data(), out.network.size()};
+  traffic_class_ = out.traffic_class;
   rest_ = rest;
   cut(out);
   return parse_datagram(out);
@@ -126,6 +127,7 @@ DropReason FrameWalk::begin(ParsedFrame& out) {
 DropReason FrameWalk::next(ParsedFrame& out) {
   if (!begun_) return begin(out);
   ++out.identification;
+  out.traffic_class = traffic_class_;  // a caller may have marked the packet before
   cut(out);
   return parse_datagram(out);
 }
@@ -138,7 +140,7 @@ void FrameWalk::cut(ParsedFrame& out) {
   std::byte* ip = network_.data();
   if (out.is_ipv4) {
     store_be(ip + 2, static_cast<std::uint16_t>(kIpv4Length + udp_length));
-    // The checksum is left to grh_bytes(), because no other code reads it.
+    // The checksum is left to write_network(): few packets need it.
     store_be(ip + 4, out.identification);
   } else {
     store_be(ip + 4, udp_length);
@@ -154,16 +156,20 @@ std::uint32_t icrc_difference(const ParsedFrame& frame) {
 
 bool check_icrc(const ParsedFrame& frame) { return icrc_difference(frame) == 0; }
 
+void write_network(const ParsedFrame& frame, std::span<std::byte> out) {
+  std::memcpy(out.data(), frame.network.data(), out.size());
+  if (!frame.is_ipv4) return;
+  store_be(out.data() + 10, std::uint16_t{0});
+  const auto sum =
+      static_cast<std::uint16_t>(~fold_checksum(add_checksum(out.first(kIpv4Length), 0)));
+  std::memcpy(out.data() + 10, &sum, sizeof sum);
+}
+
 void grh_bytes(const ParsedFrame& frame, std::span<std::byte, kGrhLength> out) {
   const std::size_t length = frame.is_ipv4 ? kIpv4Length : kIpv6Length;
   const std::size_t unused = kGrhLength - length;
   std::memset(out.data(), 0, unused);
-  std::byte* ip = out.data() + unused;
-  std::memcpy(ip, frame.network.data(), length);
-  if (!frame.is_ipv4) return;
-  store_be(ip + 10, std::uint16_t{0});
-  const auto sum = static_cast<std::uint16_t>(~fold_checksum(add_checksum({ip, kIpv4Length}, 0)));
-  std::memcpy(ip + 10, &sum, sizeof sum);
+  write_network(frame, out.subspan(unused));
 }
 
 }  // namespace softhca::wire

@@ -23,7 +23,6 @@ const std::string kFile =
     "default = true\n"
     "tvls = 2\n"
     "rate = { min_bytes_per_second = 400 }\n"
-    "tvl_min_bytes_per_second = 200\n"
     "[[tenant.level]]\n"
     "name = \"high\"\n"
     "[[tenant]]\n"
@@ -62,8 +61,6 @@ TEST(MinimumCheck, AFileSaysThem) {
   const Config read = config();
   EXPECT_EQ(read.tenants[0].rates.sent.min_bytes_per_second, 600u);
   EXPECT_EQ(read.tenants[0].levels[0].rates.sent.min_bytes_per_second, 400u);
-  EXPECT_EQ(read.tenants[0].tvls[1].min_bytes_per_second, 200u);
-  EXPECT_EQ(read.tenants[0].tvls[2].min_bytes_per_second, 0u);
   EXPECT_EQ(read.tenants[1].rates.sent, SentLimits{});
 }
 
@@ -80,11 +77,6 @@ TEST(MinimumCheck, AFileIsRefusedWithItsLine) {
                   "level low: with it rate.min_bytes_per_second of the levels adds up to "
                   "601, more than the tenant's 600"))
       << level;
-  const std::string tvls = error_with("second = 200", "second = 201");
-  EXPECT_TRUE(has(tvls,
-                  "level low: tvl_min_bytes_per_second of its TVLs adds up to 402, more than "
-                  "rate.min_bytes_per_second = 400"))
-      << tvls;
 }
 
 TEST(MinimumCheck, RequestsKeepToIt) {
@@ -99,14 +91,6 @@ TEST(MinimumCheck, RequestsKeepToIt) {
       has(refusal(change("a", "high", Allocation::kRateMinBytes, 201)), "level high: with it"));
   EXPECT_TRUE(has(refusal(change("a", "", Allocation::kRateMinBytes, 399)), "level low: with it"));
   EXPECT_TRUE(has(refusal(change("a", "", Allocation::kRateBytes, 599)), "is above"));
-  EXPECT_TRUE(has(refusal(change("a", "low", Allocation::kTvlMinBytes, 201)), "adds up to 402"));
-}
-
-TEST(MinimumCheck, NewTvlsHaveNone) {
-  const AllocationChange more = change("a", "", Allocation::kTvls, 5);
-  const AllocationResult result = with_changes(config(), std::span(&more, 1));
-  ASSERT_TRUE(result) << result.refusal().message;
-  EXPECT_EQ((*result).tenants[0].tvls[4].min_bytes_per_second, 0u);
 }
 
 /// What a tenant gives the levels that it has made is part of its own.

@@ -108,11 +108,10 @@ TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
             "tenant sea: level low has no TVL 1: it has 1, counted from 0");
 }
 
-TEST(LevelChanges, RatesOfLevelsAndTvlsAreSet) {
-  AllocationChange lane = of("low", Allocation::kTvlBytes, 1u << 20);
+TEST(LevelChanges, RatesOfLevelsAreSet) {
   const auto result =
       with_changes(divided(), Changes{of("high", Allocation::kRateMessages, 500),
-                                      of("high", Allocation::kRateBurstMessages, 5), lane});
+                                      of("high", Allocation::kRateBurstMessages, 5)});
   ASSERT_TRUE(result) << result.refusal().message;
   const TenantConfig& tenant = (*result).tenants[0];
   const LevelConfig& high = *find_level(tenant, "high");
@@ -121,9 +120,6 @@ TEST(LevelChanges, RatesOfLevelsAndTvlsAreSet) {
   EXPECT_EQ(high.rates.sent.bytes_per_second, 0u);
   EXPECT_EQ(find_level(tenant, "low")->rates.sent, RateLimits{});
   EXPECT_EQ(tenant.rates.sent, RateLimits{});
-  int limited = 0;
-  for (const TvlConfig& tvl : tenant.tvls) limited += rate_of(tvl).bytes_per_second == 1u << 20;
-  EXPECT_EQ(limited, 1);
   EXPECT_EQ(
       with_changes(divided(), Changes{of("high", Allocation::kRateBurstBytes, 0)}).refusal().cause,
       Cause::kBadAmount);

@@ -1,4 +1,4 @@
-// Assigns received packets to queue pairs and services. These tests need no engine.
+// Assigns received packets to queue pairs, also shared ones. These tests need no engine.
 #include "daemon/engine/demux.hpp"
 
 #include "tests/unit/engine/fixture/datagram_parts.hpp"

@@ -68,9 +68,10 @@ TEST_P(RateLimit, OfAQueuePair) {
 }
 
 // All are posted at once: they wait in the send queue.
-TEST_P(RateLimit, OfATvl) {
-  auto& rates = a.adapter.engine.rates();
-  rates.set(rates.gate_of(pair.qa->qp.sq.tvl), {.messages_per_second = 1000, .burst_messages = 1});
+TEST_P(RateLimit, OfCommandsInTheSendQueue) {
+  pair.qa->qp.sq.rates = std::make_unique<QpRates>();
+  a.adapter.engine.rates().set(pair.qa->qp.sq.rates->sent,
+                               {.messages_per_second = 1000, .burst_messages = 1});
   const Time began = pair.now;
   for (int i = 0; i < 11; ++i)
     a.post(*pair.qa,

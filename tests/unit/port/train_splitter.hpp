@@ -1,4 +1,4 @@
-// A port without trains, for wrappers that inspect single packets.
+// A port without trains, for tests that inspect single packets.
 #pragma once
 
 #include <cstdint>

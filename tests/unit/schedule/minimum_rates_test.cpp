@@ -16,7 +16,7 @@ namespace {
 constexpr TenantId kTenantOfA(0), kTenantOfB(1), kTenantOfC(2);
 constexpr QosClassId kOfA(0), kOfB(1), kOfC(2);
 constexpr QosClassId kLevelOne(4), kLevelTwo(5);  ///< levels of tenant C
-constexpr TvlId kTvlOfNone(0), kFirstTvl(1), kSecondTvl(2);
+constexpr TvlId kTvlOfNone(0);
 constexpr std::uint64_t kBytesOfSecond = 1'000'000'000;  ///< bytes that are moved in a second
 constexpr std::uint64_t kPieceOfTurn = 16384;
 constexpr std::uint64_t kBurstOfAll = 1 << 20;
@@ -61,7 +61,7 @@ class MinimumRatesTest : public ::testing::Test {
     Worker& worker = workers.at(*slot);
     const std::uint64_t cost = std::max<std::uint64_t>(worker.piece, 1024);
     worker.moved += worker.piece;
-    minimums.turn_over(worker.qos_class, worker.tvl, *slot, worker.piece, cost, queue.went_first());
+    minimums.turn_over(worker.qos_class, *slot, worker.piece, cost, queue.went_first());
     queue.served(*slot, cost, more, worker.piece == 0);
     last = *slot;
     now += Duration(static_cast<Duration::rep>(cost));
@@ -86,7 +86,7 @@ class MinimumRatesTest : public ::testing::Test {
 
   static constexpr Duration kRun = std::chrono::seconds(1);
 
-  MinimumRates minimums{4, 8, 4, 64};
+  MinimumRates minimums{4, 8, 64};
   RunQueue queue;
   std::map<std::uint32_t, Worker> workers;
   Time now{};
@@ -162,20 +162,6 @@ TEST_F(MinimumRatesTest, ALevelIsFirstInItsTenantsShare) {
   run(kRun);
   EXPECT_NEAR(part_of(kLevelOne) + part_of(kLevelTwo), 0.5, 0.005);
   EXPECT_NEAR(part_of(kLevelOne), 0.2, 0.002);
-}
-
-TEST_F(MinimumRatesTest, ATvlHasItsPart) {
-  queue.set_tvl(kFirstTvl, kOfA, 1);
-  queue.set_tvl(kSecondTvl, kOfA, 1000);
-  minimums.set(kTenantOfA, part(0.3));
-  minimums.set(kFirstTvl, kOfA, part(0.1));
-  queue.set_tenant_weight(kTenantOfB, 1000);
-  add(0, kOfA, kFirstTvl);
-  add(1, kOfA, kSecondTvl);
-  add(2, kOfB);
-  run(kRun);
-  EXPECT_NEAR(part_of(0), 0.1, 0.002);
-  EXPECT_NEAR(part_of(1), 0.2, 0.002);
 }
 
 TEST_F(MinimumRatesTest, AQueuePairHasItsPart) {
@@ -378,7 +364,7 @@ TEST_F(MinimumRatesTest, WorkOutsideTurnsIsBoundedByWhatMoves) {
   }
   EXPECT_EQ(first, (1u << 20) + 512);
   EXPECT_EQ(minimums.first_cost(kTenantOfA), first);
-  minimums.turn_over(kOfA, kTvlOfNone, 0, 4096, 4096, {});
+  minimums.turn_over(kOfA, 0, 4096, 4096, {});
   now += std::chrono::milliseconds(10);
   minimums.begin_step(now);
   EXPECT_TRUE(minimums.behind(kOfA));
@@ -447,7 +433,6 @@ TEST_F(MinimumRatesTest, RemovedClass_LeavesItsNumberToAnotherTenant) {
 TEST_F(MinimumRatesTest, ATenantThatGoesLeavesNothing) {
   minimums.set(kTenantOfC, part(0.5));
   minimums.set(kLevelOne, kTenantOfC, part(0.25));
-  minimums.set(kFirstTvl, kLevelOne, part(0.125));
   EXPECT_TRUE(minimums.covers(kLevelTwo));
   EXPECT_EQ(minimums.covered().size(), 3u);
   minimums.forget(kTenantOfC);

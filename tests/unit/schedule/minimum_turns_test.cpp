@@ -24,9 +24,9 @@ class MinimumTurns : public ::testing::Test {
     minimums.set(kTenantBehind, {bytes_per_second, 1});
   }
   /// Gives the tenant what comes due in a second.
-  void keep() { minimums.turn_over(kBehind, TvlId(0), 0, 1'000'000, 1, {.tenant = true}); }
+  void keep() { minimums.turn_over(kBehind, 0, 1'000'000, 1, {.tenant = true}); }
 
-  MinimumRates minimums{2, 2, 4, 8};
+  MinimumRates minimums{2, 2, 8};
 };
 
 class MinimumStarts : public MinimumTurns {

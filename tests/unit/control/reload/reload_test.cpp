@@ -311,6 +311,7 @@ TEST_F(ReloadTest, ATenantThatStaysAfterAllIsServedAgain) {
 
   Config wanted = full;
   wanted.tenants[1] = small("e", 5);
+  wanted.tenants[1].rates.sent.min_bytes_per_second = 1000;
   wanted.tenants[2].socket.owner = "nobody-of-that-name";
   ASSERT_FALSE(reloader.put_into_force(wanted));
   EXPECT_EQ(connections(), before);
@@ -327,6 +328,7 @@ TEST_F(ReloadTest, ATenantThatStaysAfterAllIsServedAgain) {
   wanted.general_services.buffers = 8 * 16;
   ASSERT_TRUE(reloader.put_into_force(wanted));
   EXPECT_EQ(find("e")->id, number) << "as it was in the refused one";
+  EXPECT_EQ(daemon.engine.cpu().minimums().of(number).rate().per_second, 1000u);
 }
 
 TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {

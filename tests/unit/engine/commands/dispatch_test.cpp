@@ -178,7 +178,8 @@ TEST_F(DispatchTest, ARateHoldsATenant) {
 }
 
 TEST_F(DispatchTest, ARateHoldsAQueuePair) {
-  rates.set(rates.gate_of(tvl), {.messages_per_second = 1000, .burst_messages = 1});
+  qp.qp.sq.rates = std::make_unique<QpRates>();
+  rates.set(qp.qp.sq.rates->sent, {.messages_per_second = 1000, .burst_messages = 1});
   ring(2);
   EXPECT_EQ(dispatch.fetch(), 1u);
   EXPECT_EQ(dispatch.fetch(), 0u);

@@ -152,9 +152,10 @@ TEST_F(IngressTest, AThrottledTenantKeepsItsCommands) {
   EXPECT_EQ(ingress.collect(), 1u);
 }
 
-// The rate of a queue pair or TVL leaves the VCB to others: the command waits in its send queue.
+// The rate of a queue pair leaves the VCB to others: the command waits in its send queue.
 TEST_F(IngressTest, ACommandThatWaitsForARateBecomesADoorbell) {
-  rates.set(rates.gate_of(tvl), {.messages_per_second = 1000, .burst_messages = 1});
+  qp.qp.sq.rates = std::make_unique<QpRates>();
+  rates.set(qp.qp.sq.rates->sent, {.messages_per_second = 1000, .burst_messages = 1});
   hand_over(0, command(0));
   hand_over(1, command(1));
   EXPECT_EQ(ingress.collect(), 2u);

@@ -1,4 +1,4 @@
-// Rates of tenants, levels, TVLs and queue pairs, without an engine.
+// Rates of tenants, levels and queue pairs, without an engine.
 #include "daemon/engine/commands/rate_control.hpp"
 
 #include "tests/unit/engine/fixture/parts.hpp"
@@ -154,34 +154,6 @@ TEST_F(Rates, WithAnErrorNothingIsHeld) {
   EXPECT_FALSE(rates.holds(qp.qp));
   EXPECT_EQ(rates.hold(qp.qp), Hold::kNone);
   EXPECT_FALSE(admit(qp).charged);
-}
-
-// All at once would find the rate used up by the first.
-TEST_F(Rates, ThoseOfATvlAreReleasedOneAfterTheOther) {
-  rates.set(rates.gate_of(tvl), kOneAMillisecond);
-  admit(qp);
-  EXPECT_EQ(rates.hold(qp.qp), Hold::kQueuePair);
-  EXPECT_EQ(rates.hold(other.qp), Hold::kQueuePair);
-  clock.now = rates.next_release();
-  EXPECT_EQ(released(), std::vector{qp.qp.slot});
-  admit(qp);
-  EXPECT_EQ(rates.hold(qp.qp), Hold::kQueuePair);
-  EXPECT_TRUE(released().empty()) << "the first has used it up";
-  clock.now = rates.next_release();
-  EXPECT_EQ(released(), std::vector{other.qp.slot});
-  EXPECT_EQ(rates.next_release(), Time{}) << "the next step";
-  EXPECT_EQ(released(), std::vector{qp.qp.slot});
-  EXPECT_EQ(rates.next_release(), kNever);
-}
-
-TEST_F(Rates, WhoLeavesWhileItWaitsHoldsUpNobody) {
-  rates.set(rates.gate_of(tvl), kOneAMillisecond);
-  admit(qp);
-  rates.hold(qp.qp);
-  rates.hold(other.qp);
-  rates.leave(qp.qp);
-  clock.now = rates.next_release();
-  EXPECT_EQ(released(), std::vector{other.qp.slot});
 }
 
 TEST_F(Rates, WithoutItsLimitAGateOpensAtOnce) {

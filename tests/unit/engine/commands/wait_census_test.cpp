@@ -216,13 +216,14 @@ const Shortage kShortages[] = {
            pair.a->adapter.engine.rates().set(pair.a->tenant.rate,
                                               {.messages_per_second = 10000, .burst_messages = 1});
          }},
-    {.name = "RateOfTvl",
+    {.name = "RateOfQueuePair",
      .cause = WaitCause::kRate,
      .prepare =
          [](Pair& pair) {
-           RateControl& rates = pair.a->adapter.engine.rates();
-           rates.set(rates.gate_of(pair.a->qps.back()->qp.sq.tvl),
-                     {.messages_per_second = 10000, .burst_messages = 1});
+           QueuePair& qp = pair.a->qps.back()->qp;
+           qp.sq.rates = std::make_unique<QpRates>();
+           pair.a->adapter.engine.rates().set(qp.sq.rates->sent,
+                                              {.messages_per_second = 10000, .burst_messages = 1});
          }},
     {.name = "Order",
      .cause = WaitCause::kOrder,

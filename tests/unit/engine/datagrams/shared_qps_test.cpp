@@ -110,7 +110,7 @@ TEST_F(Shared, WhatFitsNoBufferOrNamesNoClientIsCounted) {
   EXPECT_EQ(received(), 1u);
 }
 
-/// Whatever the sender: a look is all it costs, and the service pays.
+/// Whatever the sender: a look is all it costs, and the queue pair pays.
 TEST_F(Shared, WhatIsDiscardedCostsALook) {
   const std::uint64_t before = party.counters.engine_time.value();
   receive(std::vector<std::byte>(64, std::byte{0x44}));
