@@ -96,6 +96,37 @@ TEST(Train, AnUnreadablePacketCostsNoOther) {
   EXPECT_EQ(walk.next(got), DropReason::kNone);
 }
 
+/// What an injected fault does to one packet of a train is no matter of the next ones.
+TEST(Train, MarkOfAPacket_DoesNotSpread) {
+  Packets packets(test::ipv4_path(), {256, 256});
+  FrameWalk walk(packets.train, packets.segment);
+  ParsedFrame got;
+  ASSERT_EQ(walk.next(got), DropReason::kNone);
+  got.traffic_class |= kEcnCongested;
+  ASSERT_EQ(walk.next(got), DropReason::kNone);
+  EXPECT_FALSE(got.is_congested());
+}
+
+/// Such a packet is held as a frame of its own, and parsed again.
+TEST(Train, PacketWithItsWrittenHeaders_IsAFrame) {
+  for (const FramePath& path : {test::ipv4_path(), test::ipv6_path()}) {
+    Packets packets(path, {256, 256, 8});
+    FrameWalk walk(packets.train, packets.segment);
+    ParsedFrame got;
+    for (unsigned i = 0; i < 3; ++i) {
+      ASSERT_EQ(walk.next(got), DropReason::kNone);
+      Bytes frame(kMaxNetworkHeaders);
+      const std::size_t link = encode_ethernet(got.ethernet, frame.data());
+      frame.resize(link + got.network.size());
+      write_network(got, std::span(frame).subspan(link));
+      frame.insert(frame.end(), got.datagram.begin(), got.datagram.end());
+      ParsedFrame again;
+      EXPECT_EQ(parse_frame(frame, again), DropReason::kNone) << i;
+      EXPECT_TRUE(check_icrc(again)) << i;
+    }
+  }
+}
+
 TEST(Train, OfTooManyOrTooShortPacketsIsNone) {
   const Packets packets(test::ipv4_path(), {4096, 4096});
   ParsedFrame got;
