@@ -123,7 +123,8 @@ std::uint32_t RunQueue::tenant_behind() const {
 std::uint32_t RunQueue::pop_of(QosClass& qos_class, std::uint32_t id) {
   if (qos_class.order.now() >= kRestart)
     qos_class.order.restart(lanes_, [id](const Lane& lane) { return lane.qos_class == id; });
-  const std::uint32_t lane_id = next_of(qos_class.order, lanes_.data(), kNoIndex);
+  qos_class.order.serve(lanes_.data());
+  const std::uint32_t lane_id = qos_class.order.first();
   Lane& lane = lanes_[lane_id];
   lane.rested = false;
   const std::uint32_t slot = lane.queue.pop_front(entries_.data());
