@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets on their way from softhcad to `softhcactl capture`: a ring of records in a memfd that
 // both map. The engine writes and never waits; it counts packets for which the ring has no room.
 // The reader writes only `read`, and the daemon validates that word.

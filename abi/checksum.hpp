@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The doorbell checksum of a command (mechanism C5). It detects a torn or overwritten command.
 #pragma once
 

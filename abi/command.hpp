@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The command (work queue element, WQE). post_send writes it into the send queue and, if the
 // process has a free virtual collect buffer (VCB), also into that VCB at the same offsets.
 //

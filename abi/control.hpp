@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages on a tenant socket (Unix SOCK_SEQPACKET). The process sends one request and waits for
 // its reply; each is one record. A request is a RequestHeader and the body of its operation. A
 // reply is a ReplyHeader and the body, or the header alone if `error` is not 0. File descriptors

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Quantities as operators write them, in the configuration file and for softhcactl.
 #pragma once
 

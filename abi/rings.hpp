@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rings between one process of a tenant and the daemon. Each shared word names its writer and its
 // memory order. Counters run free over 32 bits; the slot is counter & (entries - 1), and entries is
 // a power of two. Both sides get the geometry (entries, stride) by the control socket and keep it

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The session memory of one process: a header page, a doorbell ring, then its VCB pages. It is one
 // memfd that the daemon makes, sends with the HELLO reply (session segment), and seals.
 #pragma once

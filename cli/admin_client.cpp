@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "cli/admin_client.hpp"
 
 #include <sys/socket.h>

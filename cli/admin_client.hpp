@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client of softhcad's admin socket. It sends one line of JSON-RPC 2.0 and reads one line back.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "cli/capture_reader.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhcactl's end of the ring of a capture (abi/capture.hpp).
 #pragma once
 

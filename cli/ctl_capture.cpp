@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // capture: writes packets of tenants as pcapng, as they are on the wire or would be.
 #include <fcntl.h>
 #include <poll.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // set, qp set and reload.
 #include <charconv>
 #include <cstdio>

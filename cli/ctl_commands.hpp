@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands of softhcactl. Each asks the daemon and prints to standard output; each throws
 // CommandError. With `json`, a command prints the daemon's answer in one line.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shows connections by rdma_cm, and the general services agent.
 #include <cstdio>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // explain: shows where the time of a tenant's send commands goes, from the differences of the
 // daemon's counters.
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // fault: faults that the daemon injects (loss, delay and others), for tests of programs.
 #include <cstdio>
 

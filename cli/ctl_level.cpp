@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // level: changes levels that a tenant makes itself.
 #include <algorithm>
 #include <charconv>

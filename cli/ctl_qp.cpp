@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // qp show: shows one queue pair and its history.
 #include <cmath>
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // revisions, diff, rollback and saved drop.
 #include "cli/ctl_commands.hpp"
 #include "cli/ctl_text.hpp"

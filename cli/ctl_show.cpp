@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands that show a state once: status, tenants, queue pairs, shared receive queues, events.
 #include <chrono>
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // tenant create and tenant remove.
 #include <algorithm>
 #include <charconv>

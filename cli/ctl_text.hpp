@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Formats tables and numbers for softhcactl.
 #pragma once
 

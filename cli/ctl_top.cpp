@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // top: shows the activity of each tenant per second, from the differences of the daemon's counters.
 #include <unistd.h>
 

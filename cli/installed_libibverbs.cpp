@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "cli/installed_libibverbs.hpp"
 
 #include <dlfcn.h>

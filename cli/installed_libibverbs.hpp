@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the libibverbs that programs load, and checks that there is a provider for it.
 #pragma once
 

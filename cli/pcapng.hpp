@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes pcapng (draft-ietf-opsawg-pcapng): Ethernet interfaces with nanosecond time stamps,
 // packets with comments, and statistics of drops.
 #pragma once

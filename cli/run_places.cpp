@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "cli/run_places.hpp"
 
 #include <grp.h>

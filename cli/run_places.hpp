@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds what softhca-run needs: the daemon's runtime directory, a tenant in it, and the libraries.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-run: runs a program so that its libibverbs finds the device of a softhca tenant.
 #include <getopt.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhcactl: shows and changes the state of a running softhcad, through its admin socket.
 #include <CLI/CLI.hpp>
 #include <algorithm>

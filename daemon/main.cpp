@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhcad: the composition root.
 #include <fcntl.h>
 #include <signal.h>

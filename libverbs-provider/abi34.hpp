@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Private binary interface number 34 between libibverbs and its providers, as far as this provider
 // uses it. rdma-core 34 to 56 have this number; 36 and later have the operations below.
 // Distributions do not package the header. Sizes and offsets come from the packaged library of

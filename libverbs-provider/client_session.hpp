@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The session memory of an opened device (abi/session.hpp): virtual collect buffers and doorbells.
 #pragma once
 

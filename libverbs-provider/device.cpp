@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Entry of the plugin: tells the library which devices are softhca's, and opens and closes them.
 #include "libverbs-provider/device.hpp"
 

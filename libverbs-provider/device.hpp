@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Constants that describe this provider to the library.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The file behind ibv_context::cmd_fd. ibv_import_device() gets only a copy of this descriptor, so
 // the file holds a token with which other processes of the user join the session. It is a memfd.
 // The preload library makes fstat() report it as the device's file, as the library expects.

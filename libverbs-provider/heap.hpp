@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Objects on the C heap. C programs load this provider, and it must bring neither exceptions nor
 // the C++ runtime into them.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Locks of the provider. Applications may call it from any number of threads, on machines with
 // fewer cores than threads. So a waiting thread soon yields its core.
 #pragma once

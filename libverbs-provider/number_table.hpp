@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps numbers of 24 bits to queue pairs or XRC shared receive queues. The table is a three-level
 // tree with 8 bits per level, so that polling needs no lock while other threads insert and remove
 // objects.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The operations that this provider gives to the library, by file of verbs/. An operation that
 // returns a pointer sets errno if it is null. One that returns int returns 0 or an errno value
 // (polling: a count, or a negative errno value). As on the kernel's path, errno also has the value:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Numbers of the private interface after 34, with what they added to the structures of abi34.hpp.
 // Each number has its own plugin (registration.cpp). The provider implements none of the added
 // operations.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compiled once for each number of the private interface (SOFTHCA_INTERFACE): the part in which the
 // plugins differ.
 #include <dlfcn.h>

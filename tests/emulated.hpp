@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What an emulator of another processor leaves out of system calls, and of the order of memory
 // accesses: tests of it are skipped.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records of a tenant's socket (abi/control.hpp), as a process writes and reads them by itself.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attacks by an aggressor that makes rare kinds of work, rather than much work.
 #pragma once
 

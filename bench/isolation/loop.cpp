@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "bench/isolation/loop.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs of one process, connected to each other in pairs, so that an aggressor needs only one
 // program and one tenant.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-aggressor: a tenant that uses as much as it can of one resource, until it is killed. It
 // prints "running" once it has begun.
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-memory-cost: the cost of an access to unshared memory of a process, directly by the
 // caller and through the daemon's proxy process. For each size, it measures both in turns, so that
 // other load affects both.

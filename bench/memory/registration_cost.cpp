@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-registration-cost [DEVICE [COUNT]]: the cost of registering a page, for the first time
 // and again, and of deregistering it. Run it by softhca-run. Prints medians in microseconds.
 #include <infiniband/verbs.h>

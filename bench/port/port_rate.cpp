@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-port-rate: the rate of a port when no program uses the data. It is the yardstick for the
 // daemon on the same port.
 //

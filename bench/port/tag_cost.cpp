@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-tag-cost: the cost of authenticating a packet with a key, and of its plain ICRC. For each
 // size, it measures both in turns, so that other load affects both.
 #include <algorithm>

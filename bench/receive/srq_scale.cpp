@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Many reliable connections on one shared receive queue. Each is connected to itself, so that one
 // process is enough. Measures the cost of a queue pair for the daemon, and the others' service
 // while one queue pair sends without end and its buffers are never posted again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "bench/verbs/endpoint.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One side of a benchmark: the device, and for each test its memory and connected queue pairs.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-bench: message rate, bandwidth and latency of any verbs device, beside those of memcpy on
 // the same core in the same run.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "bench/verbs/memcpy_rate.hpp"
 
 #include <chrono>

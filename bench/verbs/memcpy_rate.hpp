@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // memcpy of the same sizes on the caller's core. It is the yardstick of a software adapter, which
 // has to move data at least once.
 #pragma once

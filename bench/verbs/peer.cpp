@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "bench/verbs/peer.hpp"
 
 #include <netdb.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The TCP connection by which the two processes of a benchmark agree on tests.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates and connects reliable queue pairs.
 #pragma once
 

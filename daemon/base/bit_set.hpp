@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A string of bits with a fast search for the first set bit, for free lists and masks of objects
 // with work. A summary bit for each 64-bit word says whether the word has a bit set. A search reads
 // one summary word per 4096 bits, and then one word.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Numbers that one thread (the engine) writes and any thread reads, by a relaxed load and a relaxed
 // store. Both compile to plain moves, without the lock prefix of fetch_add.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Big-endian fields of packets, at any alignment.
 #pragma once
 

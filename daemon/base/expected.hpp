@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Result of a set-up step: a value, or a message for the operator.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fixed number of objects, made at set-up and named by index. A handle also carries the
 // generation of its slot, so that the pool detects references to a freed object.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A distribution of whole numbers over a wide range, with a fixed relative precision.
 #pragma once
 

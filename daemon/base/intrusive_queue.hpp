@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lists of objects that live in tables and are named by their index. They use no pointers and
 // allocate nothing; every operation is O(1), also removal from the middle. An object knows whether
 // it is linked.

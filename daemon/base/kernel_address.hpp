@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // IP addresses and ports as system calls take them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An Id or none, like std::optional, but returned in a register, because none is a number that no
 // Id has. gcc builds a std::optional<Id> in memory by two stores. The load of both that follows
 // waits for these stores, some 4 ns each time, and the path of a command has several.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Descriptors that processes pass to each other by a Unix socket (SCM_RIGHTS, unix(7)).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Static probes (USDT) on the path of a command, for bpftrace, perf and SystemTap: docs/probes.md.
 // Each is one no-operation instruction until a tracer attaches. Without <sys/sdt.h> there are none.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory shared with a tenant: a memfd that the daemon makes, maps and seals. The seals prevent the
 // tenant from shrinking it, which would make the daemon fault, and from giving pages back once the
 // daemon uses it. Set-up path only, except base().

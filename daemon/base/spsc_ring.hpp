@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A bounded lock-free queue from one thread to another.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An Error from errno, for set-up steps that failed in a system call.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Time is a parameter: no layer below `engine` reads a clock.
 #pragma once
 

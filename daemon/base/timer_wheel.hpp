@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Timers for queue pairs: up to millions, rearmed with each acknowledgement.
 //
 // Nine wheels of 64 slots, one per 6 bits of the deadline counted in ticks of 1024 ns. A timer is

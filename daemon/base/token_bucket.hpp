@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A rate with a burst: a token bucket that may go into debt. A message may start while the bucket
 // is not in debt, and is charged in full. The next one waits, or is dropped, until the debt is
 // paid. Over time the rate is exact.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Identifiers and sequence types of the adapter. Each is a type of its own, so that code cannot
 // pass a queue pair number as a key.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Errors on the data path (others: assert for bugs, Expected for set-up). A verdict says how a work
 // request or a request packet ended. One function each maps it to a NAK code (transport), a
 // completion status (engine) or an errno.

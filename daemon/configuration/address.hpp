@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // IP addresses as the operator writes them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When idle guarantees of tenants are lent (mechanism A10).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The settings of a tenant, a level or a TVL that can change while the daemon runs: the keys of the
 // schema that have a `set`. A value is a number. For a word of the configuration it is the word's
 // index; for yes it is 1; a factor is in thousandths.

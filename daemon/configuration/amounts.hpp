@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kinds of objects and memory that a tenant's programs take on demand, up to a limit, and
 // amounts of them.
 #pragma once

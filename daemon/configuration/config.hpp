@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the operator configures: ports, tenants and their allocations, pools, identity. It is one
 // TOML file; config/softhca-full.toml describes every key. A Config has been checked as a whole:
 // what load_config() returns can be put into effect.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rules that concern several keys of a configuration.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks that the levels of a tenant fit into its allocation and do not conflict.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks what a configuration needs of the machine.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rules of [[peer]] that concern several of them, and the contents of their key files.
 #pragma once
 

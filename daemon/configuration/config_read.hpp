@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the sections of the configuration file. Their keys are those of the schema.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits on what a tenant's programs may use of rdma_cm. The keys are the members of
 // ConnectionsConfig. They are in the table [connections], which is the default of all tenants, and
 // in a tenant's `connections`.

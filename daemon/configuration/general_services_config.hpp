@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tables [general_services] and [shared_datagrams]: the receive buffers of queue pairs 1 and 2,
 // and how many of them each client may use (mechanisms E1 to E6).
 #pragma once

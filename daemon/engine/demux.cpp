@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/demux.hpp"
 
 #include "daemon/engine/addresses/peer_address.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the queue pair of each received packet, and checks whether the packet may go to it.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports received packets to captures, with what became of them.
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One engine: everything that happens to commands and packets, in one poll step. It owns no
 // thread and reads no clock; the worker (worker.hpp) or a simulation calls poll().
 //

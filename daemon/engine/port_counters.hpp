@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The counters of the port of a tenant's device, in the terms of IBA 16.1.3.5 (PortCounters). The
 // files of the device tree and the performance agent show them.
 #pragma once

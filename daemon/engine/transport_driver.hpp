@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Drives the transport state machines: the turns of queue pairs with work, received packets, and
 // timers.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The thread of an engine. It reads the clock for the engine and sleeps when the engine has no
 // work.
 //

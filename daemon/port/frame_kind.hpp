@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the network and transport headers of a frame, and sets its congestion mark.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Frames that a port on a socket allocates: free, in use by the caller, or queued for transmission.
 #pragma once
 

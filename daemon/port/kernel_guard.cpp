@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/kernel_guard.hpp"
 
 #include <arpa/inet.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the kernel's view of an interface, and keeps the kernel from answering in place of the
 // daemon.
 #pragma once

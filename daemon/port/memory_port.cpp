@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/memory_port.hpp"
 
 #include <bit>

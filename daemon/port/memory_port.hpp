@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two ports joined by rings in memory, for tests and simulations: each receives what the other
 // sends. A thread of its own may drive each end.
 #pragma once

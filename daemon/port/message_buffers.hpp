@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Receives frames and trains from a socket, many in one system call. Each kind of socket puts other
 // headers into a message, and other control messages beside it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A network port, which receives and sends frames. Implementations: DPDK (port/dpdk), packet
 // sockets (port/packet), UDP sockets (port/udp), and a memory pair for tests. One engine owns a
 // port; a comment marks the functions that other threads may call.

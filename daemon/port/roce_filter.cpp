@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/roce_filter.hpp"
 
 #include <linux/if_ether.h>

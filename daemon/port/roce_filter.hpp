@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A filter for the frames of a kernel interface that a RoCE port needs.
 #pragma once
 

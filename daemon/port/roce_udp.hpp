@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The protocol numbers that identify RoCEv2. (roce/wire has them, too, but a port does not depend
 // on it.)
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Common part of the ports on kernel sockets.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/socket_room.hpp"
 
 #include <linux/sockios.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Buffers of sockets in the kernel: their size and their use.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Trains: datagrams of one path and of one size that go through a port, and through the kernel
 // below it, in one call. Their pieces stay in place until the port gathers them.
 #pragma once

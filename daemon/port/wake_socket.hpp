@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Wakes a sleeping engine when a RoCE, ARP or ICMPv6 frame arrives on a kernel interface. The
 // packet ring of net_af_packet has no descriptor to wait on, so a second packet socket listens
 // beside it.

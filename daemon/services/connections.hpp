@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections by rdma_cm (mechanism E). For each tenant, a service replaces the kernel's connection
 // manager, with port tables of its own, over the general services agent. Runs on the control
 // thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program that is a client of a queue pair shared by several clients. Received datagrams stay in
 // buffers of its share until the program takes them. A program that does not read runs out of its
 // own buffers, and takes none from others.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs of tenants that are clients of shared queue pairs (mechanism E): of general services, by
 // management class, and of the queue pair for programs (E6). This part decides which programs may
 // be clients, and how many buffers and requests the programs of a tenant may have. DatagramClient

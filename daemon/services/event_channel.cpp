@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/services/event_channel.hpp"
 
 #include <array>

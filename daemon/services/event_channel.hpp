@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An event channel of rdma_cm that a process has opened. It takes the place of the device file of
 // the kernel's connection manager. Its commands run on the control thread.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/services/general_services.hpp"
 
 #include <sys/random.h>

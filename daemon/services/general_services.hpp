@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The general services agent (mechanism E): queue pair 1 of every port and address, and the clients
 // that have registered for its datagrams. Or another queue pair that several clients share (E6),
 // served in the same way. To the engine it is a tenant, with PCBs and TVLs of its own (mechanism

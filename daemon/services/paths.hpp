@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The path from an address of a tenant to a peer, for packets that the daemon sends for the tenant.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/services/performance.hpp"
 
 #include "daemon/engine/port_counters.hpp"

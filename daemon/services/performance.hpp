@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The performance agent of each tenant's port: a client of general services.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/services/service_places.hpp"
 
 namespace softhca::control {

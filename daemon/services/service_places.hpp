@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The places of the daemon's own queue pairs. To the engine they are tenants, with numbers that no
 // configured tenant has.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The engine's side of a completion queue (abi/rings.hpp): writes completions, detects overflow,
 // and decides whether a completion event is due.
 #pragma once

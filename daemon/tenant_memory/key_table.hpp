@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps a key to its region. Keys are unguessable. The engine looks a key up again for every packet
 // or chunk that it moves, so deregistration in flight is safe: the next access fails. The engine
 // keeps no Region* beyond one step. Belongs to one engine and its thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The memory that a process offers: the process opens /proc/self/mem and passes the descriptor, so
 // the daemon needs no rights over the process.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Access to the memory of a tenant's process through the kernel. It works on any memory but costs a
 // system call. Used for memory that could not be shared.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The engine's side of a receive queue or shared receive queue (abi/rings.hpp).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A memory region: a range of a tenant's address space that keys refer to, the access that it
 // allows, and how the daemon reaches it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Scatter/gather lists with their keys resolved, and moving bytes to, from and between them. Each
 // function copies once, however the two sides are reached; only between two ranges of process
 // memory it copies twice (bounce buffer). The functions return kOk or kLocalProtection (out of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ring memory of one session: 64-byte aligned pieces of sealed memfds. Set-up path only.
 #pragma once
 

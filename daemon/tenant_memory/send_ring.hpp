@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The engine's side of a send queue (abi/rings.hpp). It fetches commands by sequence number. Behind
 // the commands lie the place for an overflowed doorbell (mechanism B4) and the time at which the
 // sampled command was posted.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The engine's side of a session's memory (abi/session.hpp): active and released bits, VCB pages,
 // doorbell ring, parking. One engine thread uses it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of tenants in memfds that the daemon created (kAllocShared). The process maps a memfd in
 // place of its own pages, and the daemon reaches it without system calls. Set-up path only.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads memory that a hostile process may change at any moment: copy once, validate the copy, use
 // only the copy.
 #pragma once

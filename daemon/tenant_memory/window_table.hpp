@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory windows: parts of regions with keys that their owners change and end through the send
 // queue (InfiniBand specification, volume 1, 10.6.7). Belongs to one engine and its thread.
 //

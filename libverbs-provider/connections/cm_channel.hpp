@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An event channel of the connection manager: a connection to the tenant socket for its commands
 // (abi/control.hpp). The program's descriptor is the other end of the channel's stream socket, and
 // is not kept here.

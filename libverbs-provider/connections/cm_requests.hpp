@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands of rdma_cm, as librdmacm writes them to the device file (rdma/rdma_user_cm.h).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Emulates the device file of rdma_cm: open(), fstat(), write() and close() of librdmacm.so.1
 // arrive here first. Calls that are not about an event channel go on to the C library.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps descriptor numbers to the provider's state for them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "libverbs-provider/connections/event_files.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Emulates the descriptors that the library expects to belong to the kernel: the device file,
 // completion channels and the file of asynchronous events. write(), read(), ioctl() and close() of
 // libibverbs.so.1 arrive here first. Calls on other descriptors go on to the C library.

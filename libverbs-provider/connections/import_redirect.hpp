@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Redirects an imported function of a loaded library.
 #pragma once
 

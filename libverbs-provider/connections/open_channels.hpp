@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Event channels, by the program's descriptors for them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tenant socket: one request, one reply (abi/control.hpp). Each opened device has one.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Offers the memory of this process to the daemon, for regions that cannot be shared.
 #pragma once
 

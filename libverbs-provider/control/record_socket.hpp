@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records on a Unix socket (SOCK_SEQPACKET), with their descriptors.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Seals memory that the daemon made and this process has mapped (abi/control.hpp).
 #pragma once
 

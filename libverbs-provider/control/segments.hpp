@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory segments for the rings of a session: memfds that the daemon announces, each mapped as a
 // whole.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "libverbs-provider/control/tenant_socket.hpp"
 
 #include <unistd.h>

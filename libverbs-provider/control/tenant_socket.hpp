@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Selects the tenant's socket for a process, and builds its first request. $SOFTHCA_LEVEL may name
 // a level of the tenant.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The C library: each client sends requests to the daemon on its own connection. See
 // softhca/datagrams.h.
 #include <poll.h>

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* A sample of the C library: asks and answers pings.
  *
  *   softhca-ping -s             answers, as a client of management class 0x32, in the format of ibping

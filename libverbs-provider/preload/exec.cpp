@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The functions that start a program. If the environment of the new program has an LD_PRELOAD
 // without this library, they append the library: otherwise the program would not find the device.
 // `softhca-run env LD_PRELOAD=... PROGRAM` and `mpirun -x LD_PRELOAD` make such environments. They

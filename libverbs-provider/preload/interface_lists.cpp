@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The functions of the C library that list network interfaces and their addresses. Each calls the
 // original, then appends the missing addresses of the tenant. They come last, because programs that
 // need any address take the first.

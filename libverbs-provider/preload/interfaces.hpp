@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses of the tenant that the process's network namespace lacks. Those of a tenant without
 // a port are on no interface of the kernel, and a container has another namespace than the daemon.
 // Programs look for a device's addresses among those of the interfaces, so this library's

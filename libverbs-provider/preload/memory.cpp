@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // madvise, process_madvise and mremap, for memory that the provider shares with the daemon in
 // place. The application expects private memory. Where the kernel treats shared memory differently,
 // the provider compensates for it by its hooks (libverbs-provider/share/hooks.hpp).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // libibverbs first asks the kernel's RDMA netlink for devices, and reads SYSFS_PATH only if that
 // fails. On ordinary kernels it succeeds (opening the socket loads ib_core) and finds nothing. So
 // this library makes it fail.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the function that a function of this library replaces.
 #pragma once
 

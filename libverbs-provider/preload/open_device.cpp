@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // fstat of descriptors for ibv_import_device(). The library accepts only descriptors of character
 // devices, and finds the device by its number.
 #include <sys/stat.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The functions of the C library that take a path, in all variants. Each calls the original with
 // the redirected path.
 #include <dirent.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Redirects paths of /sys and /dev in a process that uses a softhca tenant. $SOFTHCA_SYSFS names
 // the tenant's tree, which the daemon keeps in the layout of /sys.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Route netlink: the kernel's lists of links and addresses, with the missing addresses of the
 // tenant (interfaces.hpp) at their end. This library records a program's request for such a list.
 // It inserts its own messages before the end of the answer's last datagram. The program's socket

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Disables a check of AddressSanitizer, which refuses to start if a library was loaded before its
 // runtime, as this one is in a program linked with the runtime. The check prevents that the runtime
 // misses calls that such a library intercepts. This library calls the next function each time and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // madvise, for advice that has another effect on shared memory than on private memory.
 #include <sys/mman.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The mapping that the C library's allocator makes for one large allocation (glibc: from 128 KiB
 // on). Its pages hold nothing else. So the first and the last page may be exchanged although the
 // program's part does not fill them. Two words precede the address that malloc returns: the

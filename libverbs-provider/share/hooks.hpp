@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The provider's hooks for the preload library. They handle functions of the C library that have
 // another effect on memory shared with the daemon than on private memory, which the application
 // expects.

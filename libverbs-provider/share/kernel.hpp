@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The system calls that move memory, in a table, so that tests can make each of them fail.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A hash table of fixed size, with numbers greater than 1 as keys. One writer at a time; find()
 // needs no lock and allocates nothing. It starts as zeros, so that a static table uses no memory
 // before its first use.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernel's list of this process's mappings, read anew each time. Allocates nothing: it also
 // runs in a new forked child, and while allocators hold their locks.
 //

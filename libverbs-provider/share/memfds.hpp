@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All memfds of daemons that may be mapped in this process. There is one table for the process,
 // because fork, madvise and mremap concern all of them. Each memfd belongs to a registry, or is an
 // orphan.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the provider's mappings within a range. Needs no lock and allocates nothing: allocators
 // call madvise with their own locks held.
 #pragma once

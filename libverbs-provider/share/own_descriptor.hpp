@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Descriptors of the provider in a program that may close descriptors that it did not open
 // (closefrom(3)), and reuse their numbers for its own files. The provider must neither use nor
 // close those files.

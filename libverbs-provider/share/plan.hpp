@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Plans the sharing of each part of a region, from its current mappings.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Files of /proc/self that the process needs, but may be unable to open later: it may confine
 // itself (chroot, another user, seccomp) or have no free descriptor.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Operations of the process on memory shared with a daemon: fork, giving up content, and resizing a
 // mapping. For shared mappings the kernel performs them differently than for the private memory
 // that the application expects.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // mremap, where it treats shared memory differently from private memory: a memfd does not grow with
 // its mapping, and moved pages stay visible in the old place. Also where the kernel refuses to move
 // a range as a whole because a part of it has been shared.

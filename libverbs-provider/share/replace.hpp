@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Replaces memory, to which threads may be writing at this moment, by a daemon's memfd.
 //
 // For each piece of the range:

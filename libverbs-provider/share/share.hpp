@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory registration without copies: private anonymous memory that an application registers
 // becomes, in place, memory that the daemon maps, too. See docs/memory-registration.md.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads of this process that sleep in a futex that processes may share (a semaphore, mutex or
 // condition variable made so, or a system call without FUTEX_PRIVATE_FLAG). The kernel identifies
 // such a futex by the memory at its address. If other memory replaces it, wake-ups no longer reach

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parts of memfds that children should find empty (MADV_WIPEONFORK), which the kernel supports only
 // for private memory. Guarded by the process lock.
 #pragma once

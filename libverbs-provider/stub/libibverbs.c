@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Stubs of the libibverbs functions that the plugin calls. The plugin links to them because the
    libibverbs of this machine may have another private interface. */
 #define WITH_NUMBER(name, number) name##number

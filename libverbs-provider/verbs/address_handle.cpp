@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "libverbs-provider/verbs/address_handle.hpp"
 
 #include <cerrno>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <cstring>
 
 #include "libverbs-provider/verbs/queues.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Protection domains, parent domains and thread domains.
 #pragma once
 

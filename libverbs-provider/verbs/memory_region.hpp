@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A memory region of this process, or an imported one.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Converts struct ibv_qp_attr to its image in the control protocol and back.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes commands of the ibv_wr_ calls piece by piece into virtual collect buffers (mechanism C2),
 // if $SOFTHCA_KICK selects that. The piece with the length and the sequence number comes last, at
 // ibv_wr_complete(); an abort omits it. All functions here REQUIRE the lock of the send queue.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The calls of extended completion queues, from ibv_start_poll() to ibv_end_poll().
 #include <cerrno>
 #include <ctime>

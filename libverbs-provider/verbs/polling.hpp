@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Takes completions from a completion queue: the common part of ibv_poll_cq() and ibv_start_poll().
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The first step of a command (docs/architecture.md): writes it into the send queue.
 // send_commands.cpp has the second step, which announces it.
 #include <cerrno>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Advice on memory that is paged on demand. The provider keeps no record of mappings, so the only
 // effect of advice is to make the pages of a region present. Only the process that has the memory
 // can do so: advice on a region of another process is checked, and has no effect.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The provider's objects. Each begins with the library's structure of its kind, so that the
 // application's pointers refer to these objects.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Puts commands into a send queue and announces them: the common part of ibv_post_send() and the
 // ibv_wr_ calls. All functions here REQUIRE the lock of the send queue.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Hints for the user about memory that needs process memory for its registration.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A command begins with the call that names its opcode, and the setters add to it. It enters the
 // send queue when the next command begins or all are complete. ibv_wr_complete() reports the first
 // mistake, and then posts nothing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ibv_wr_ calls of extended queue pairs.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // XRC domains.
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A line on the admin socket: it is answered with a line of JSON-RPC 2.0 or, being a notification,
 // with none; what it changes can be changed back, so nothing was lost.
 #include <spdlog/spdlog.h>

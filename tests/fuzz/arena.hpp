@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of a process, of which parts are registered, and the knowledge which bytes others have
 // been allowed to write: no other byte may ever change.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A connection manager that peers send MADs, of their own making or nearly right ones, while its
 // user connects, accepts, refuses and destroys, also within the calls that tell it of something.
 #include "daemon/roce/cm/manager.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The text of a configuration file: it is a configuration, or there is a line for every mistake.
 #include "daemon/configuration/config.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What programs that send and receive datagrams ask of the daemon, by connections of their own: any
 // requests with any bodies, of several programs of two tenants that send to each other. Each has
 // what it registered for alone, and when they end nothing of them is left.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A frame from the wire through every parser there is. What a parser accepts says all that is in
 // it: a frame built from the parsed form alone parses to the same.
 #include "daemon/roce/wire/frame.hpp"

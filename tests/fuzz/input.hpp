@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a fuzz target makes of its input: numbers and bytes, taken from the front. Past the end
 // everything is zero, so that any input means something, and a short one the same as if zeros
 // followed.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // ARP and neighbour discovery: a table that others talk to, rightly and wrongly, while time passes.
 #include "daemon/roce/neighbour/neighbours.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A live queue pair of a whole engine, and a peer on the wire that sends it any sequence of packets
 // while the process posts and time passes. The input gives packet sequence numbers relative to the
 // expected ones, so that most packets pass the sequence check.

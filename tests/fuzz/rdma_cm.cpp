@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The service of rdma_cm with three channels of two processes that send commands of their own
 // making or nearly right ones, to peers that are each other; and MADs, some of them changed.
 #include "daemon/roce/rdma_cm/service.hpp"

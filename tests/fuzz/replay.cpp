@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a fuzz target once for each file of a folder: the inputs that are kept, without a fuzzer and
 // with any compiler.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The daemon's views of memory that a process shares, each over exactly the memory it was given,
 // while the process writes whatever it likes between two looks.
 #include <array>

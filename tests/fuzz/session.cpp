@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control messages of a process: any operations with any bodies, in any order. What it may not
 // have it is refused, and when it ends nothing of it is left.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A process that writes whatever it likes into all the memory it shares with the daemon, between
 // any two poll steps, beside others: within one daemon, or with its peers across a link. Only it
 // may suffer.

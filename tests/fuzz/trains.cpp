@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fuzzes what a socket of a port receives, whole or as trains. A packet socket delivers a header
 // before each frame (virtio_net_hdr) and control messages beside it. A UDP socket delivers control
 // messages beside each datagram. The other end of a virtual link writes these, so they may hold any

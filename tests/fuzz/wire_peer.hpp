@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The other end of a link, played by a fuzz target: takes apart what the engine sends, and sends
 // packets of its own.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Words of one line of a script: "name=value" or "name".
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Replays captures of a kernel's RoCE (tests/wire) to this adapter. The requests of each capture of
 // a reliable connection go to a queue pair of its own. The responses must match the captured ones
 // packet for packet, except for addresses, numbers and credits.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a script does and expects.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One test for each script of the folder that is named: packets.NAME.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every opcode after every other one, on one reliable connection, against the rule in short
 // (InfiniBand specification, volume 1, 9.7.4.1.2 and table 37): a message is first, middles, last,
 // or only; sends and writes do not mix; whatever does not follow is an invalid request. What is no

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The other end of the wire, played by hand: makes frames from header fields, damages them on
 // request, and takes what the adapter sends apart.
 #pragma once

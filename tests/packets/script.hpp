@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a packet script (README.md of this folder) against a whole engine in virtual time.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a script finds: an adapter with one tenant, one queue pair and 16 KiB of registered memory.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A machine with a connection manager and programs that connect, accept, refuse, think, disconnect
 // and die. It checks that what the manager tells makes sense.
 #pragma once

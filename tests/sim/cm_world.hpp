@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two connection managers over a bad link: every connect ends established on both ends or over on
 // both, and nothing is left in the end.
 #pragma once

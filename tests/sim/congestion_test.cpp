@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole engines behind a switch: some of them send to another through one port of 1 Gbit/s. The
 // switch marks packets when the queue of the port grows, or only drops them when the queue is full.
 // The port must be busy, and all senders must get the same share, regardless of which started

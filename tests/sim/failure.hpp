@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How a check in a simulated world ends the world.
 #pragma once
 

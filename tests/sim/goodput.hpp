@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a bad link costs: frames sent for each frame needed, and goodput in virtual time.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A link in virtual time that drops, doubles, delays, reorders and damages frames.
 #pragma once
 

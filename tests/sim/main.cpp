@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Seeded simulation of two adapters over a bad link in virtual time.
 //
 //   sim [--count N] [--first N] [--seed N] [--goodput FILE]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The adapter around the transport in a simulated world: memory is a vector, receives are numbers,
 // frames are made and parsed by the real codecs. Every completion is checked as it comes.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Model: what is received and what memory holds, against the workload.
 #include <cstring>
 

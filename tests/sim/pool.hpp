@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bytes messages are made of: a message is a stretch of one fixed pool, so that what arrives is
 // compared without keeping copies.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random numbers that are the same everywhere for the same seed (splitmix64).
 #pragma once
 

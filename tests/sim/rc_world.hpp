@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two adapters joined by one reliable connection, each doing its workload to the other.
 #pragma once
 

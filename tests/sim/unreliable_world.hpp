@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two adapters joined by an unreliable connection, or by datagrams, one sending to the other.
 #pragma once
 

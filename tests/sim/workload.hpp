@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What one side does to the other in a run: operations with everything that must come out of them,
 // laid out so that the outcome does not depend on timing. Each write has a slice of the peer's
 // memory of its own; reads read constant bytes or an earlier write's slice; atomics have counters

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How two programs of a system test meet: over TCP.
 #pragma once
 

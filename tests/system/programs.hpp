@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What programs of the system tests share. They end with code 1 where something is not as it should
 // be, and say what.
 #pragma once

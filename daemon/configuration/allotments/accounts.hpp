@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Accounts of the amounts in use of each kind, and their limits. The accounts of a tenant lie
 // within those of the whole adapter: each amount counts in both. Taking an amount yields a Charge.
 // The end of the Charge gives the amount back, exactly once, however the object ends for which it

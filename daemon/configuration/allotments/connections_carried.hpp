@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The number of connections that the guarantees of a tenant carry. Each takes pcbs_each PCBs and
 // completion_credits_each credits of the guaranteed ones.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The amounts and the share of the engine that each tenant and level can rely on, as far as they
 // follow from the configuration alone.
 #pragma once

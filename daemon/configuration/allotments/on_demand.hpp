@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tenants that are created on demand, from templates of the configuration. These functions change
 // nothing. They look up only users and groups of the machine.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The layers on top of the configuration file: changes that the operator has saved, and the
 // sub-allocations of tenants. The functions are pure: the result is the configuration to put into
 // effect.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sub-allocation of a tenant (mechanism A7): levels that it has created, the rules that assign
 // its programs to levels, and amounts. The functions are pure: the result is a configuration to put
 // into effect.

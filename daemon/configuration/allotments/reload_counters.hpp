@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counters of how reloads of the configuration ended. Written by the control thread, read by any
 // thread.
 #pragma once

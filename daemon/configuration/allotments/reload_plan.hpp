@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a reload would do: the differences between the configuration in effect and a new one, each
 // with a name, and whether it can be made while the daemon runs. The functions are pure: they
 // change nothing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Resource manager (mechanisms A6, A8): requests to change allocations while the daemon runs. A
 // request is a list of changes, all or none of which are made. It is checked as a whole against the
 // configuration in effect, so the order of its changes makes no difference: one change may use what

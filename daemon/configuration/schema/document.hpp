@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A TOML document as plain values with their line numbers. This keeps the TOML library, which is
 // slow to compile, in one translation unit.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Files with the keys with which hosts authenticate packets.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/configuration/schema/level_rules.hpp"
 
 #include <algorithm>

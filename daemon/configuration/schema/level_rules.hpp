@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Service levels and traffic classes that assign queue pairs to levels. Each belongs to at most one
 // level of a tenant.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prints the sample configuration. tools/generate-configuration runs it.
 #include <cstdio>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the keys of one table of the configuration and records what is wrong with them.
 #pragma once
 

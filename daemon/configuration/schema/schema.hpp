@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The schema of the configuration. Each key is described once, in a table (sections_*.cpp): its
 // name, the place of its value, its range or words, and the sentence that explains it. The table
 // also says whether a reload or `softhcactl set` can change the key while the daemon runs. The

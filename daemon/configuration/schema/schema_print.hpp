@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sample configuration, which is generated from the schema.
 #pragma once
 

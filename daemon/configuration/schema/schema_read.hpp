@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the keys of a section as its table describes them, and records problems.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The keys of [congestion]: the members of CongestionParameters that operators can set.
 #include "daemon/configuration/schema/schema.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The keys of [daemon], [admin], [metrics] and [device], and of the sockets in other tables.
 #include <algorithm>
 

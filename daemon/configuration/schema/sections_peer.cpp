@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The keys of [[peer]].
 #include "daemon/configuration/schema/reader.hpp"
 #include "daemon/configuration/schema/schema.hpp"

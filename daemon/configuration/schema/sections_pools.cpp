@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The keys of [pools], [doorbells] and [adjustment].
 #include "daemon/configuration/schema/reader.hpp"
 #include "daemon/configuration/schema/schema.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The keys of [[tenant]] and of the tables in it.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Formats text for documents and messages: quotes it, or wraps it to a greatest line length.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control thread's state of the whole adapter: configuration, tenants, engine. One per daemon.
 #pragma once
 

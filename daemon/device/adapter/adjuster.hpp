@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Automatic adjustment of guarantees (mechanism A10). Once a second, the engine lends the idle
 // guarantees of tenants, and brings back those that tenants have recalled. Runs on the control
 // thread.

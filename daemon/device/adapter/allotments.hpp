@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Puts the allocations of a configuration into force: at the start, and between two poll steps of
 // the running engine. Allocations that shrink go before those that grow, so the order of tenants
 // does not matter. Resources in use beyond a reduced guarantee stay in use until the tenant

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control thread's clock. It has the time base of the engine.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides which events of the journal (journal.hpp) the daemon logs, and how.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes events to the sockets of completion channels and contexts.
 #pragma once
 

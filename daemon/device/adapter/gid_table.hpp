@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The GID table of a tenant's device: the tenant's addresses in their order, and at least four
 // entries. An entry beyond the addresses repeats the first IPv4 address, or the first address if
 // none is IPv4. Scripts name indices that adapters usually have (-g 1, -x 3, NCCL_IB_GID_INDEX=3).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Recent events for the operator: sessions opened and closed, reports of the engine, reloads. The
 // number of events is limited per tenant, so that a tenant with many events displaces only its own.
 // The control thread owns the journal.

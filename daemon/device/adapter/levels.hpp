@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The levels of a tenant: their configuration, and the level that a process belongs to.
 #pragma once
 

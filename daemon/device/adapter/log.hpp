@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The daemon's log: lines of text on standard output or, where standard error is a stream of the
 // systemd journal, entries with fields (systemd.journal-fields(7)). The engine does not log.
 //

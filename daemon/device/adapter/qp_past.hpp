@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The last events of a queue pair (qp_event.hpp), in wall-clock time.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes an engine with its tenants and ports from the configuration.
 #pragma once
 

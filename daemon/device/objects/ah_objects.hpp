@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Address vectors and address handles of a session.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/device/objects/cq_objects.hpp"
 
 #include <poll.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Completion channels and completion queues of a session.
 #pragma once
 

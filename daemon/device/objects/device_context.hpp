@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The common state of a session's parts: its tenant, the limits of that tenant, and the way to the
 // engine.
 #pragma once

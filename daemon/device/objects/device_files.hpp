@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // State of sessions that share a device file (ibv_import_device): protection domains and regions. A
 // session that does not share has a file of its own. The control thread owns the files.
 #pragma once

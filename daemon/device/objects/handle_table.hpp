@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Objects of a process, by the small handles with which the process names them.
 #pragma once
 

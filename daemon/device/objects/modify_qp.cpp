@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // modify_qp: checks the attributes as a whole and stores them; then the engine changes the state.
 #include <cerrno>
 #include <utility>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory regions of a session. Those of a device file belong to all sessions that have the file.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Domains of extended reliable connected service (XRC) that a session has opened.
 #pragma once
 

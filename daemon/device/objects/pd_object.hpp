@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A protection domain, and its use by objects.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Protection domains of a session. They are in its device file. Sessions of one user may share the
 // file (ibv_import_device), and with it the domains and their regions.
 #pragma once

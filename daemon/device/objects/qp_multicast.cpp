@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Members of multicast groups.
 #include <algorithm>
 #include <cerrno>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue pair of a process or, for an XRC target, of the processes that hold it open.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs of a session: those that it has made, and XRC targets that it has opened.
 //
 // The files: qp_objects.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,

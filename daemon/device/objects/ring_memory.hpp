@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of rings that process and engine share: parts of segments. A process gets the descriptor
 // of a segment with the first ring in it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory that the daemon makes for a process to share. Regions in such a buffer are registered in
 // place.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The names of shared memory, by which other sessions of the same user join it. The control thread
 // owns them.
 #pragma once

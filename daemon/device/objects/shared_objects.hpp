@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // State that the sessions of one adapter share. The control thread owns it.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Domains of extended reliable connected service (XRC; InfiniBand specification, annex A14). Shared
 // receive queues and targets work together only within a domain. Processes may share a domain,
 // which they then name by a file. The control thread owns the domains.

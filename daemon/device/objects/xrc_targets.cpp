@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Targets of extended reliable connected service (XRC), which processes may share.
 #include <cerrno>
 #include <utility>

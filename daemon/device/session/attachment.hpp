@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A session in the engine: its VCBs, the memory that process and engine share, and the descriptors
 // by which each notifies the other.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One opened device context of a process: its requests, and the parts that own its objects. Runs on
 // the control thread. Tasks on the engine's thread install and remove the objects that the engine
 // uses. end() takes back all resources of the process, in turns; the destructor does so at once.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens a session, and returns the attributes of the device and its port.
 #include <sys/socket.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The part of a session that answers each request.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The VCBs of one session (A1): the number that it has, and the number that it should have by what
 // it posts.
 //

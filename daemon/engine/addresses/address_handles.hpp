@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps the number in a command to an address handle. The number is a slot index in the low 24 bits
 // and a generation above it, so that a command with the number of a destroyed handle does not reach
 // the handle that reuses its slot.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses of all tenants: the tenant of each, and its port, or none if it is inside this
 // daemon alone.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Multicast groups and their members. A datagram to a group goes to the wire and, here, to each
 // queue pair attached to it, the sender's own included (docs/decisions.md). The daemon does not
 // announce its members to the network. Only control operations change them.

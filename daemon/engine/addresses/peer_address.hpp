@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The address at which the peer of an RC or UC queue pair reaches it. A change of addresses can
 // leave it open which one the peer uses (Tenant::answers_to).
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Validates a command, which is in a PCB by now, private to the daemon.
 #pragma once
 

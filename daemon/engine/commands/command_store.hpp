@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // State of commands beside their PCBs: the credits that a command holds, the lists of its queue
 // pair that it is in, and the release of both (mechanism B6).
 #pragma once

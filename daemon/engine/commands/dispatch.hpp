@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How commands come to their transport. Doorbells in the send queue scheduler stand for commands in
 // send queues. The engine fetches these into PCBs of their class, as those of VCBs are, else into
 // dedicated PCBs (mechanisms A4, A9, B2). The arbitrator gives commands their credits (A11, A12).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lends guarantees while they are idle (mechanism A10). The holder gets them back when it asks for
 // them, where PCBs and credits are taken (quota.hpp). This part does what takes time.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Guarantee monitor: checks whether classes have what they are guaranteed while they want it. They
 // have it by construction, except where the operator allowed otherwise. Guarantees that are lent
 // while idle come back when the borrower gives them back. Guarantees that are raised are filled as

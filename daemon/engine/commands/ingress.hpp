@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How commands come in. The engine takes them from the session memory of processes: from VCBs
 // (mechanisms A4, A5) and by doorbells (B1, C). They become complete commands in PCBs, or go to the
 // send queue scheduler. The engine polls processes while they are awake. A process that has posted

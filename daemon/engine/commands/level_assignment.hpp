@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Assigns queue pairs to levels: to the level of their process, or to the one that their service
 // level or traffic class belongs to (mechanism A7). A queue pair gets its level when it is
 // connected and keeps it until it is reset, so that its commands keep their order. Two kinds always

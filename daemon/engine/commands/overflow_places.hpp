@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The doorbell overflow buffer as the send queue scheduler sees it: one place for each queue pair,
 // in the memory of its send ring. The place is allocated and accounted for with the ring. It exists
 // as long as a doorbell can refer to it, so no number of doorbells or queue pairs can overflow it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Handles queue pairs that cannot send: their peer has no receive or does not answer, or their
 // program drains them. Their commands go back to the send queue and are fetched again when they can
 // be sent (as in A5). Others can use the PCBs, credits and room in kick lists that they held.

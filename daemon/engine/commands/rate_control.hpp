@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rate limits on what a tenant, a level or a queue pair may send. The engine checks them before it
 // fetches a command into a PCB, and charges the command there in full. A command that waits for a
 // rate therefore holds no resource. Commands of a tenant or level stay where they are: in its own

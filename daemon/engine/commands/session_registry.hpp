@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Adds and removes sessions: the turns and weights of their class, the polling of their VCBs and
 // doorbells, and their events.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Assigns TVLs to the commands of a queue pair (mechanism A12), and moves them when a TVL is
 // closed. It derives the weights of tenants and classes in the engine's time from the weights of
 // their TVLs.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where the time of send commands goes: a periodic census of what commands wait for.
 //
 // By Little's law the time that commands spend waiting for something is the number of waiting

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How long single commands wait, by cause. WaitCensus tells how long all commands of a class
 // together wait for a cause. This class follows single commands, one in 61, from the doorbell or
 // the kick to their end.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/datagrams/shared_qp.hpp"
 
 #include <sys/eventfd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An unreliable-datagram queue pair of the daemon that several clients share (mechanism E6). Queue
 // pair 1, of the general services agent, is one; queue pair 2 is another. What it receives goes
 // through a receive pool to the thread of the clients. What the clients send becomes commands like

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs that several clients share (mechanism E6), above all that of general services: hands
 // received datagrams to their receive pools, and sends those of the clients.
 #pragma once

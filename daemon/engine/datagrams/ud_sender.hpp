@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sends the datagrams of UD queue pairs: to the wire, to a queue pair of this daemon in one copy,
 // or to a multicast group.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports datagrams that stay inside the daemon to captures, as the packets that they would have
 // been.
 #include "daemon/engine/datagrams/ud_sender.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Datagrams to multicast groups.
 #include "daemon/engine/datagrams/ud_sender.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asynchronous events on their way to processes (IBA 11.6.3): of queue pairs, completion queues,
 // shared receive queues and the port. If a process's socket is full, its events wait in order.
 //

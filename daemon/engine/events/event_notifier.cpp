@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/events/event_notifier.hpp"
 
 #include <pthread.h>

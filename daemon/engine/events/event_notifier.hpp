@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sends completion events off the engine's thread. An event is a system call that wakes a program.
 // It takes some microseconds, in which the engine would serve no other tenant. Where tenants
 // compete, the engine hands events over to a separate thread, without a lock, an allocation or a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When events that found a socket full are tried again: soon, and ever later while the process does
 // not read.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/memory/measured_memory.hpp"
 
 #include <sys/resource.h>

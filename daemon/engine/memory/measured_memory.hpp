@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of a process that the engine's thread accesses itself. Measures how long it waits there.
 #pragma once
 

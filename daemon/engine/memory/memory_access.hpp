@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Access to the memory that commands, receives and remote keys name, of regions or through windows.
 // Keys are looked up for every access. So a region may be deregistered at any time: the next access
 // fails, and no pointer dangles.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reaches the memory of one tenant's processes by a process of the daemon. The tenant may delay
 // such an access: by a page fault that is not served, or by locks of its memory. The access also
 // takes tens of microseconds if that process has to be woken. So the engine does not wait for it,

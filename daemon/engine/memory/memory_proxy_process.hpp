@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The process at the other end of a MemoryProxy.
 #pragma once
 

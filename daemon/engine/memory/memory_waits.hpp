@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs that wait for memory which a process reaches for the engine (MemoryProxy). The engine
 // does not wait for such an access. The step of the queue pair that needs it ends with
 // Verdict::kBusy, and the queue pair takes the same step again once the access is done.

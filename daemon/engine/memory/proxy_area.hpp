@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory that the daemon shares with its memory proxy process, which accesses tenants' memory for
 // it (memory_proxy.hpp). Each access has a place here. The process performs accesses in the order
 // in which the engine requests them. Both processes belong to the daemon; no tenant maps this

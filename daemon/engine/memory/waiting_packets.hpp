@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Received packets for queue pairs with busy memory (MemoryWaits), in the order of arrival. The
 // first packet of a queue pair is being processed; the others wait behind it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Congestion on the way (annex A17 of the InfiniBand specification). The engine reports marks of
 // switches to the sender of the packet. A report of a peer slows the queue pair down
 // (reaction_point.hpp).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The packets that PacketIo reports to captures: sent packets, packets lost because the link
 // address is unknown, and malformed or rejected frames.
 #include <algorithm>

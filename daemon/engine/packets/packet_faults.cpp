@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Injects faults into packets at a port.
 #include <cstring>
 

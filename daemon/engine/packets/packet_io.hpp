@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets from and to the wire: the frames of the ports, the headers before the transport header,
 // and the link addresses that those need.
 #pragma once

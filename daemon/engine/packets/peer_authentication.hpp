@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packet authentication: the rules for received packets, and the alarm if many are refused. Packets
 // between queue pairs of this daemon are never on the wire and are not checked.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Hosts on the network with which packets are authenticated, by address.
 #pragma once
 

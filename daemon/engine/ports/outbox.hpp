@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Outgoing packets of a port that gathers: the bytes written for them, where their payload lies,
 // and their grouping into trains.
 #pragma once

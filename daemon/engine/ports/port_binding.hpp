@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A port and the addresses that this daemon has on it.
 #pragma once
 

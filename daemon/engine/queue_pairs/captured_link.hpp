@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Local delivery while captures are on. This link stands between the transport and the link of a
 // queue pair for one turn, and forwards the calls. It reports to captures the packets that a wire
 // transport would have sent: each message in packets of the path MTU, and acknowledged at once.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The end of commands: their completions (mechanism B6: by now every read of the command's data is
 // done), and the start of commands that waited for them.
 #include "daemon/base/probes.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/queue_pairs/command_execution.hpp"
 
 #include "daemon/engine/commands/command_request.hpp"

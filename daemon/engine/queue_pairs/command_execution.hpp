@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How commands begin and end. The engine validates a command that holds its credits and hands it to
 // the transport of its queue pair. A command that concerns only a memory window runs here. A
 // command that is done completes (mechanism B6), and those that waited for it begin.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands that send nothing: they bind or invalidate memory windows. Each runs when all commands
 // before it are complete, which is a stricter order than the specification requires (10.8.3.3).
 #include "abi/checksum.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Local delivery while there are faults. A message is lost, or finds no receive, as its packets
 // would be on the wire. The fault draws anew each time that the message would be sent again.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small table with an entry for each way of datagrams: source, destination and traffic class. Its
 // size is fixed, so that made-up addresses cannot make it grow. It consists of sets, so that a
 // lookup costs the same however many entries there are.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/queue_pairs/local_link.hpp"
 
 #include "daemon/engine/state/costs.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Joins two queue pairs of this daemon: finds the other end, and copies once from the memory of one
 // process to that of the other.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The processes that have an XRC target open.
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 #include "daemon/engine/state/costs.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The life of queue pairs. It covers numbers, levels and TVLs when they are installed, the states
 // of the specification (IBA 10.3.1) with the effect on commands and receives in progress, and
 // TIME-WAIT when they are removed.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
 
 #include "daemon/base/probes.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The engine as a transport state machine sees it, during one call.
 #pragma once
 

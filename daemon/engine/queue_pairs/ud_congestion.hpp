@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Congestion control of datagrams. A tenant's datagrams to a peer are a flow (ud_flow.hpp) once
 // there are many of them. The engine then asks the adapter of the peer how many have come, by a
 // probe that takes the same path as the datagrams. It answers the probes of other adapters

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Completions on their way to processes. The engine pushes them to completion queues. It sends an
 // event to a process that asked for one: at once or, with moderation, after a number of completions
 // or a time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/receive/failed_sessions.hpp"
 
 #include "daemon/engine/state/costs.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sessions in which something failed that their objects depend on: the session memory (for queue
 // pairs that send), or a completion queue (for objects that complete into it, IBA 10.2.6.3).
 #pragma once

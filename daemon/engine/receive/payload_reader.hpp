@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the payload of outgoing packets, which a transport names as part of a command of the queue
 // pair or as memory that a peer reads.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Receives: drawn from a queue pair's own ring or from a shared receive queue, and completed. A
 // shared queue may be provisioned (mechanism D). Then each draw first accounts for the consumer's
 // posts, and checks that the queue pair may draw. XRC targets draw from the queue that each request

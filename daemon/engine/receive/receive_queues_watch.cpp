@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared receive queues that run low. One check serves the limit event that the program armed, the
 // operator's watermark and the report of runaways. Each report names the queue pairs that drew
 // most.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // XRC targets: a receive is drawn from the queue that a request names and completes on that queue's
 // completion queue. Remote keys are checked against the queue's protection domain.
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The time of the current poll step. The engine sets it; its parts read it.
 #pragma once
 

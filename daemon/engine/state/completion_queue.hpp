@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A completion queue as the engine sees it.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Costs of the engine's work, in cost units. A unit is an eighth of a nanosecond, about the time
 // that a local copy takes for a byte.
 #pragma once

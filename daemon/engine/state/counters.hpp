@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the engine counts. The engine thread alone writes; the metrics and control threads read at
 // any time.
 #pragma once

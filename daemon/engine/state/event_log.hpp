@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The latest events of the daemon, for the operator (mechanism D4). Belongs to the engine's thread.
 #pragma once
 

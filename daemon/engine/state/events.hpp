@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Events for processes: completion events, and asynchronous events of objects and the port.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a fault does, to which packets, how often and until when.
 #pragma once
 

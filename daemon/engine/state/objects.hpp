@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The objects that a tenant process creates and that the engine works on. The control thread
 // creates and owns them. Once installed, only the engine thread touches their mutable parts, until
 // they are removed.

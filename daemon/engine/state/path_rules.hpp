@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rules that assign queue pairs to a level by their paths (mechanism A7).
 #pragma once
 

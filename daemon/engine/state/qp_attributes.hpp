@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pair states and the attributes of each transition (InfiniBand specification 10.3 and table
 // 91). These functions are pure: the control thread calls them before it changes anything.
 #pragma once

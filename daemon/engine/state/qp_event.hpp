@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The recorded events of a queue pair: errors, retries and changes of state. Success is not
 // recorded.
 #pragma once

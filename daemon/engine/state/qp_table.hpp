@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs by number and by slot. A number has 24 bits: the slot in the low part, and above it a
 // generation that changes with every use of the slot. A late packet therefore matches no queue
 // pair.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue pair as the engine sees it, and the engine's state of its commands.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One opened device context of a process, as the engine sees it.
 #pragma once
 

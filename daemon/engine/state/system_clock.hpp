@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clocks of the machine, for the threads of an engine.
 #pragma once
 

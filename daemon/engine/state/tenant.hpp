@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant and its levels. All members except `control` belong to the engine: only its thread, or a
 // task on it, changes them.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reliable connections that ended while their peer may not know yet that all it sent has arrived.
 //
 // A program that exits after its last message destroys its queue pair. If the last acknowledgement

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // VCBs of a session that were handed over before their commands were complete.
 //
 // A process that writes a command piece by piece (C2) takes less than a microsecond, so each scan

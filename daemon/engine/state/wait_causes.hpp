@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The causes for which send commands wait, their total times, and the stages of a command.
 #pragma once
 

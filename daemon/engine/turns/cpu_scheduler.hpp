@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shares the engine's time. Queue pairs with work have turns, in start-time fair order by how long
 // their turns take (run_queue.hpp). A budget bounds the work before others have theirs.
 //

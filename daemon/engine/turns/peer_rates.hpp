@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rate limits on peers: what they may send to a tenant, a level or a queue pair (inbound), and read
 // from it (served). The engine buffers nothing for them. It keeps only the turn of a queue pair:
 //

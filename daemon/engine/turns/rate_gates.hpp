@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gates of rate limits: which are closed, when they open, and which queue pairs wait for each.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides which session memory the engine polls, and from which session it fetches commands next.
 //
 // Both are bounded in a poll step and do not depend on how much a process posts. Polls are divided

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tenants with slow memory. Where the engine accesses memory through the kernel, it may wait for
 // page faults or for the locks of an address space. It waits at most 1 % of the time for one
 // tenant. Beyond that, operations that need the tenant's memory are delayed until its share allows

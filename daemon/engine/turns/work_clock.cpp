@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/turns/work_clock.hpp"
 
 #include <algorithm>

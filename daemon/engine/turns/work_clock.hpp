@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures how long the engine's thread works on something. Fixed cost figures hold for one machine
 // and the usual case. The same operation may be expensive for one tenant (memory that is read by
 // system calls, a look-up that misses the cache). Tenants therefore share the engine by measured

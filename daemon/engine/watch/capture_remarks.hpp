@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Remarks that a capture attaches to a packet: why the daemon dropped it, or did not execute it
 // when it came.
 #pragma once

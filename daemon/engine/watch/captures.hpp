@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Captures that the operator has started. Packets of tenants, as they are or would be on the wire,
 // go into the ring of each capture (capture_ring.hpp). Without captures a packet costs one branch,
 // on(). The engine does not wait for the reader of a ring: it counts packets that find no room.

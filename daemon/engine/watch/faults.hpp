@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Faults that the operator injects. Packets of a target are lost, late, duplicated, out of order,
 // damaged or marked as having met congestion, and messages find no receive: at random, or every
 // n-th time. Without faults a packet costs one branch, on().

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/watch/held_packets.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets that a fault holds back until a time, or until others have passed. The memory is
 // allocated at the beginning: a packet that finds no room is not held.
 #pragma once

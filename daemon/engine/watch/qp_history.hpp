@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The last events of queue pairs that had errors or retries. They show afterwards what led to a
 // failure.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/operate/admin/admin_captures.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods `capture.start` and `captures` of the admin socket: packets for `softhcactl capture`.
 //
 // The answer to `capture.start` carries two descriptors: the memory with the ring

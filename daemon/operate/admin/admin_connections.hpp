@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods of the admin socket about connections: connections, listeners, gsa. See
 // docs/admin-socket.md.
 #pragma once

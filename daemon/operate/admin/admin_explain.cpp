@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The method `explain`: the causes for which send commands of a tenant or level have waited.
 #include "daemon/engine/state/costs.hpp"
 #include "daemon/operate/admin/admin_view.hpp"

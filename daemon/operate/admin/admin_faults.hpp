@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods `fault.add`, `fault.remove` and `faults` of the admin socket: faults for `softhcactl
 // fault` (faults.hpp). Each fault ends by itself, after `for_s`.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table of the admin socket's methods. Every part of the control thread may add methods.
 //
 //   methods.add("set", [&manager](const Json& params) -> RpcResult {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods `qps` and `srqs`. Their lists may be long, so they come in pages, and the engine's
 // thread copies the changing parts of a few objects at a time.
 #include <algorithm>

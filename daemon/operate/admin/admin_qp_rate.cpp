@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The part of the method `qp.set` that sets the rates of a queue pair. They hold as long as the
 // queue pair exists.
 #include "daemon/configuration/allocation.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The method `qp.set`: sets the rates of a queue pair (admin_qp_rate.cpp), and its limit and
 // importance on its shared receive queue (mechanisms D1, D6). They hold until the queue pair ends,
 // or until a null restores the default.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The method `qp.show`: one queue pair with its attributes and its last events. If the queue pair
 // failed and is gone, the journal's entry of the failure.
 #include <optional>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // JSON-RPC 2.0 (https://www.jsonrpc.org/specification), from text to text: answers one line from a
 // client of the admin socket. Any content of the line causes at worst an error reply.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The admin socket: a Unix stream socket. Each line is a request or batch of JSON-RPC 2.0, and the
 // daemon answers it with a line. The socket runs on the control thread and never blocks: the loop
 // of the control thread watches its epoll descriptor, and each call of serve() does one bounded

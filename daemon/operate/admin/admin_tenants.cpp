@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods `tenants` and `tenant.show`.
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/frontend/unix/sockets/process_name.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods of the admin socket that show objects: status, tenants, tenant.show, explain, qps,
 // qp.show, srqs, events, counters; and qp.set, which changes one. docs/admin-socket.md describes
 // their parameters and answers.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parameters of `fault.add` of the admin socket, and how faults are shown.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Advice on a shared receive queue, in words: whether it is long enough, which queue pairs take too
 // much of it, and which setting would help (mechanisms D1, D4).
 #pragma once

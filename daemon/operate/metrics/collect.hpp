@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of a scrape; collector.cpp puts them together. docs/metrics.md has a row for each
 // metric; a system test checks this.
 #pragma once

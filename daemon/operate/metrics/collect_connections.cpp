@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections by rdma_cm, and the general services agent that carries their messages.
 #include <algorithm>
 #include <array>

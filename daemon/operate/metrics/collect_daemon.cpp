@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Metrics of the daemon as a whole: build, start time, configuration, engine.
 #include "daemon/operate/metrics/collect.hpp"
 

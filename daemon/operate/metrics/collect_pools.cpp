@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The pools, and their use by tenants.
 #include "daemon/operate/metrics/collect.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Traffic of a port, and the neighbours and peers that the port knows.
 #include "daemon/operate/metrics/collect.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/operate/metrics/collector.hpp"
 
 #include "daemon/operate/metrics/collect.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/operate/metrics/exporter.hpp"
 
 #include <microhttpd.h>

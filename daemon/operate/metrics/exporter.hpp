@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The Prometheus endpoint. Every scrape reads the current counters.
 #pragma once
 

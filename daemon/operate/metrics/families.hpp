@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collects samples into Prometheus metric families by name.
 #pragma once
 

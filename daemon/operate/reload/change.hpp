@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A configuration that will come into force on a running adapter: its consequences, and the steps
 // that put it into force, all of them or none.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The steps of a change of configuration.
 #include <spdlog/spdlog.h>
 

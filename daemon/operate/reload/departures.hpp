@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Removed tenants and levels with running programs. They keep their resources until the programs
 // end or the drain timeout is over.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses that a tenant or port no longer has, and that sessions may still use.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The configuration file in force, and the layers over it: tenants made on demand, requested
 // changes, and tenants' own changes. Saved tenants and changes are kept in a file of their own.
 // Tenants' own changes last as long as the daemon runs. The control thread owns the layers.

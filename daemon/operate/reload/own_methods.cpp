@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods of tenants' control sockets that change something: `set`, and those for levels.
 #include <algorithm>
 #include <deque>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Configuration reload and live changes of allocations (mechanisms A6, A8). The new configuration
 // is checked as a whole and compared with the one in force. It comes into force as one change while
 // traffic runs, or not at all. Runs on the control thread.

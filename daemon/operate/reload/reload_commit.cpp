@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The part of a reload that cannot fail, after all steps that can.
 #include <spdlog/spdlog.h>
 

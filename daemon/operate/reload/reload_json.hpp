@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests and changes in the JSON of the admin socket and of the file of saved changes.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The slow part of a change, besides tenants and levels: addresses that queue pairs still have.
 #include "daemon/operate/reload/reload.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods `set`, `reload` and `reload.plan` of the admin socket.
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/reload/reload_json.hpp"

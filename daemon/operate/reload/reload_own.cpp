@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tenants' sub-allocations: requests on their control sockets.
 #include <algorithm>
 

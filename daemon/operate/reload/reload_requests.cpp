@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests of the operator to the resource manager, and plans of requests.
 #include <spdlog/spdlog.h>
 

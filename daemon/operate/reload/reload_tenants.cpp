@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tenants on demand: made from templates of the configuration, and removed again.
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The methods `revisions`, `diff`, `rollback` and `saved.drop` of the admin socket.
 #include <algorithm>
 

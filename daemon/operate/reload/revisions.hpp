@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Revisions: every change of the configuration in force, with its time, its author and the
 // differences. A revision has the resulting allocations, so that they can be put into force again.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A change in steps that can be undone: all steps are made, or none.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // VCBs of tenants and levels in a reload. Only the control thread uses their accounts.
 #pragma once
 

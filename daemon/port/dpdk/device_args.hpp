@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The device string of a port, as the operator writes it, completed with the settings that RoCE
 // frames need. This code does not use DPDK.
 #pragma once

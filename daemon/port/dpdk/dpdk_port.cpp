@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/dpdk/dpdk_port.hpp"
 
 #include <net/if.h>

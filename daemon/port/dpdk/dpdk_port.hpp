@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A started DPDK device with one receive and one transmit queue.
 #pragma once
 

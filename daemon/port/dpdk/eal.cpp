@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/dpdk/eal.hpp"
 
 #include <rte_eal.h>

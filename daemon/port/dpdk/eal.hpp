@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Starts DPDK's environment abstraction layer (EAL) in this process.
 #pragma once
 

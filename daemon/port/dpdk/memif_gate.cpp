@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/dpdk/memif_gate.hpp"
 
 #include <rte_config.h>

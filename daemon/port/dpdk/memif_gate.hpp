@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps net_memif from unmapping a peer's rings under the thread that polls them.
 #pragma once
 

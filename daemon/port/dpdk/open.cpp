@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/dpdk/open.hpp"
 
 #include <rte_dev.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens a DPDK device as a Port. Needs no DPDK header.
 #pragma once
 

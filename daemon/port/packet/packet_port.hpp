@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A port on a kernel interface, through a packet socket.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Frames and trains that a packet socket sends, many in one system call.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/udp/datagram_buffers.hpp"
 
 #include <netinet/udp.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Receives packets from a UDP socket and turns them into frames: it restores the headers that the
 // kernel has removed, as far as they are known.
 #pragma once

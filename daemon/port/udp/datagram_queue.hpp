@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets and trains that UDP sockets send, many in one system call.
 #pragma once
 

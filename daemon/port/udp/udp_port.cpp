@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/udp/udp_port.hpp"
 
 #include <linux/sock_diag.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A port on UDP sockets, for users without privileges. The kernel resolves neighbours and routes.
 #pragma once
 

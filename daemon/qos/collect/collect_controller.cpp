@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/collect/collect_controller.hpp"
 
 #include <bit>

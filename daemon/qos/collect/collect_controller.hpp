@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collect buffer controller: takes a command from a VCB into a PCB (mechanisms A4, A5, C).
 //
 // What the engine does for a VCB when its active bit has toggled:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Underlying function table: the underlying function (tenant) and the collect group of each VCB
 // (mechanism C6), and the PCB that it is bound to.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Physical collect buffer (PCB): the adapter's private copy of a command (mechanism C1).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The PCBs of an engine, and how many of them each tenant and level may have (mechanisms A1, A2,
 // A4, A9, C6).
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records which 8-byte segments of a command have arrived (mechanisms C1 to C3).
 #pragma once
 

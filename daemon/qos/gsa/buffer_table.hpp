@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The buffers of a receive pool that are in use, with their client and source. Pure; allocates only
 // at set-up.
 #pragma once

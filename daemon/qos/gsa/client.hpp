@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client of a receive pool: its key, its counters, and its representation for operators.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The registered clients of a receive pool, by number and by key. Pure; allocates only at set-up
 // and registration.
 #pragma once

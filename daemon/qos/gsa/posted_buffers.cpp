@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/gsa/posted_buffers.hpp"
 
 #include <algorithm>

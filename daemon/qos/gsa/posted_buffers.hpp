@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The number of posted buffers of a receive pool (mechanisms E1 to E3). All buffers are alike, so
 // only their number is recorded. Pure.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides whether a datagram may have a buffer (mechanism E5): rates of sources, parts of a share,
 // borrowed buffers. Pure functions of their arguments.
 #pragma once

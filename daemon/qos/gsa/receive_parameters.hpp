@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The operator's parameters of a receive pool that several clients share (mechanisms E1 to E6). All
 // can be changed while the pool is in use.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The receive buffers of an unreliable-datagram queue pair that several clients share (mechanism
 // E). It is queue pair 1, where clients register for a management class, or another one (E6). The
 // pool decides which client gets a buffer. Its user owns the memory behind the indices, copies and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Adjusts shares to the traffic (mechanism E4). A client that was regularly short of buffers gets
 // more; one that used few of them gets less, but never less than it asked for. Pure.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The shares of the clients of a receive pool: what each client asked for, was granted and holds,
 // and what is left to borrow (mechanisms E1, E2 and E4). No buffer is promised twice. Pure.
 #pragma once

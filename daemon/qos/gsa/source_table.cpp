@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/gsa/source_table.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sources of the datagrams of a receive pool (mechanism E5): one entry for each client and GID
 // that sent recently, in a table of fixed size.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Automatic adjustment of one guarantee (mechanism A10): lends to the shared part what the holder
 // has left idle for a while, except for a reserve. The guarantee comes back when the holder asks
 // for it (QuotaPool::take), not here. Pure: the caller passes the time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Divides a number of identical things (VCBs, PCBs, credits) into guarantees and a shared part
 // (mechanisms A1 to A4, A8). The things are interchangeable, so the pool does not record where each
 // was drawn from. The first `guaranteed` things that a holder uses are its own; the surplus is

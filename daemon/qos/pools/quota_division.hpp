@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Computes what each level gives when a total that is divided among levels shrinks (mechanism A8).
 // Set-up and control only: allocates.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits on the rates at which a tenant sends, and at which its peers send to it and read from it.
 #pragma once
 

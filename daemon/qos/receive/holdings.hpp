@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Buffers of a shared receive queue that are completed and that the consumer has not posted again,
 // each with the queue pair that drew it (mechanism D2).
 //

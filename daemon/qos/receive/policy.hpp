@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared receive queues: time constants of their policy, and counters of its effects (D1 to D6).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Draws, posts and limits. provisioner_adjust.cpp has the changes over time.
 #include "daemon/qos/receive/provisioner.hpp"
 

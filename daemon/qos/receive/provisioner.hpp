@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits how many buffers of one shared receive queue each of its queue pairs may hold (mechanism
 // D).
 //

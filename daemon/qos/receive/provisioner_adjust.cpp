@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Changes over time: limits that follow use (D5), the score board with decay (D4).
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks how full a shared receive queue is, as rarely as possible. One check serves the limit
 // event that the program arms (IBA 11.2.3.3), the operator's watermark (D4), and the figures by
 // which the operator judges the size of the queue.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many buffers of a shared receive queue its queue pairs may hold, and what happens beyond that
 // (mechanism D).
 #pragma once

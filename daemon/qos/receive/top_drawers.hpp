@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the queue pairs that draw most of a shared receive queue lately, in a few words for any
 // number of queue pairs: "space saving" (Metwally, Agrawal, El Abbadi, 2005). A queue pair with
 // more than a fourth of the counted draws is among the four. All counts are halved when they add up

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many doorbells the daemon holds itself, and which of them it prunes (mechanism B4). Pruned
 // doorbells wait in the memory of their processes.
 #pragma once

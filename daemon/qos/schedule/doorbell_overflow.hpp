@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The doorbell overflow buffer as the send queue scheduler sees it (mechanism B4).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Start-time fair queuing: selects the competitor that is served next (Goyal, Vin, Cheng, SIGCOMM
 // 1996).
 //

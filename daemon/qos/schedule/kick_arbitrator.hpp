@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Virtual kick arbitrator (mechanisms A11, A12): selects the complete command that starts next.
 //
 // Every TVL has a virtual kick list, first in first out. A command starts when its TVL has its

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A minimum rate: when the bytes that it guarantees are due.
 //
 // Each byte is due at a time of its own. A byte that moves puts the next one off by the time that

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/schedule/minimum_rates.hpp"
 
 namespace softhca::schedule {

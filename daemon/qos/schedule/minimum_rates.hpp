@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Minimum rates of tenants, of their QoS classes and of queue pairs. A holder that is behind its
 // own goes before others wherever these take turns.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When doorbells leave the scheduler for the overflow buffer (mechanism B4): the thresholds that
 // show a potential deadlock.
 #pragma once

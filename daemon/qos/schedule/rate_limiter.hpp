@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant's rate: bytes and messages a second, with a burst of each. A command starts while
 // neither bucket is in debt and is charged in full, whatever its length, so that a message longer
 // than the burst can be sent at all.

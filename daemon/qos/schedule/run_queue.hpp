@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs with work, and the order of their turns: fairness in the engine's time.
 //
 // The arbitrator decides which commands start. The cost of a started command, a copy of 16 bytes or

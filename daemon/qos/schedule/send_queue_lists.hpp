@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which send queues have doorbells, and where each of them stands: descriptors in lists of their
 // class, classes in lists of the scheduler (mechanism B2). This part keeps the lists consistent.
 // SendQueueScheduler and SendQueueOverflow decide what moves where, and when.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/schedule/send_queue_overflow.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The send queue scheduler's overflow: pruning and recovery of doorbells (mechanisms B4, B5).
 //
 // Only so many descriptors may be linked at once. Beyond that a doorbell is pruned: it is written

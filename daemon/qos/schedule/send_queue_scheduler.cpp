@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/schedule/send_queue_scheduler.hpp"
 
 #include <cassert>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Send queue scheduler: accepts doorbells, and selects the send queue that is read next (mechanisms
 // A5, B1 to B5).
 //

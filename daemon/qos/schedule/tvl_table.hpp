@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Transmit virtual lanes (TVLs): their tenants, weights, kick-list lengths and credits (mechanisms
 // A1, A2, A3, A9). TVLs may be added, changed and removed while others are at work.
 #pragma once

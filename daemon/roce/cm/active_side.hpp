@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The active side of connection establishment (12.9.8, figure 132): sends REQ, receives REP, sends
 // RTU.
 #pragma once

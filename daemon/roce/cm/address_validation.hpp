@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Address validation, as in RFC 9000, section 8: finds out which peers own the address that their
 // messages come from. A request can be sent from a made-up address, and each request offered to a
 // program costs a slot, an event and a queue pair. A peer's address is valid if the peer has named

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interfaces of a connection manager to its surroundings (Environment) and to its user (User).
 // One object may implement both.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parameters and results of the calls of a connection manager. Times are codes of the specification
 // unless they are Durations: a response timeout or packet life time t means about 2^(t-8) ms, at
 // least 1 ms; an acknowledge timeout t means 4.096 us * 2^t.

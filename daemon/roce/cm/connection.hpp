@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One connection, or one service ID resolution.
 #pragma once
 

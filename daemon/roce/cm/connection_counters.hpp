@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counters of the connection service of a tenant. The control thread writes them; any thread reads
 // them.
 #pragma once

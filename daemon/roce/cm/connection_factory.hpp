@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes connections within the limits, with unguessable communication ids.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All connections of a manager, with indexes for all look-ups. Values that a peer chooses are keys
 // of ordered maps, so no peer can make a look-up slow.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sends MADs and counts them. Limits the replies per second that belong to no connection of this
 // manager, whatever peers send.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connection manager of a tenant (InfiniBand specification, volume 1, chapter 12). Sans clock and
 // I/O: MADs, calls of the user and `now` go in; MADs go out through Environment, events through
 // User.

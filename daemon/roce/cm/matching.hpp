@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the connection of a message. A message must name both communication ids and come from the
 // peer's address. Only the first answer to a REQ comes before this side knows the peer's id.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pair data that the two ends of a connection exchange with REQ and REP (12.9.1, 12.9.2). The
 // requests that one end initiates, the other end answers, so responder resources and initiator
 // depth are swapped.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The passive side of connection establishment (12.9.8, figure 133): receives REQ, sends REP,
 // receives RTU.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Release of a connection (12.9.6): sends DREQ until DREP arrives, or answers the peer's DREQ.
 #pragma once
 

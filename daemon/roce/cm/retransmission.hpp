@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The message that a connection retransmits until it is answered, and the number of retries
 // (12.9.8.4, "CM retries"). A message that answers duplicates is kept in the same way.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/cm/service_id_resolution.hpp"
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Service ID resolution (12.11): finds the queue pair of a peer behind a service id, for datagrams.
 // Sends SIDR_REQ until SIDR_REP arrives. Keeps its own replies for duplicates.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Applies an input to a connection: looks up the transition, sends its message, changes the state,
 // sets the timer, and then notifies the user.
 #pragma once

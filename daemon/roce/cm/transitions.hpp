@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The state table of a connection: one row for each valid pair of state and input. All other inputs
 // are counted and not answered.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The neighbours of a port: maps IP addresses to link addresses (RFC 826, RFC 4861), and answers
 // for the daemon's addresses. Uses no clock and no port; a callback sends frames.
 #pragma once

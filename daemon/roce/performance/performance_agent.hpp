@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The performance agent of a port (management class 4; InfiniBand specification, volume 1, 16.1):
 // answers ClassPortInfo, PortCounters and PortCountersExtended.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An event channel that a process has open, with the events that it has not read yet.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The event channels that processes have open.
 #pragma once
 

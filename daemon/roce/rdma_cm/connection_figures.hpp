@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits and numbers of a tenant's connections, for operators and metrics.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // GET_EVENT and MIGRATE_ID: reading events, and moving an identifier with its events.
 #pragma once
 

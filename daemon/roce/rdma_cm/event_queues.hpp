@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Events that wait in channels for their programs.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The object behind a program's rdma_cm_id.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // CREATE_ID and DESTROY_ID, and the release of all resources of an identifier.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The identifiers of a tenant, by number.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bodies of the rdma_cm commands of a process, and of their replies: the kernel's own
 // structures, copied in and out.
 #pragma once

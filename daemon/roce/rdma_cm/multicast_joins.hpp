@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // JOIN_IP_MCAST and LEAVE_MCAST. Attaching a queue pair joins the group on the wire; these commands
 // only give a program the group's address and key.
 #pragma once

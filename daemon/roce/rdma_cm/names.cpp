@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Names for operators and metrics.
 #include "daemon/roce/rdma_cm/identifier.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interface of the rdma_cm service to its surroundings, and the types of both.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rdma_cm service of one tenant. It replaces the kernel's ucma and cma for unmodified programs.
 // Sans clock and I/O: commands of processes, MADs, results of the neighbour resolution and `now` go
 // in; MADs, signals and counts go out through Environment.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections and listeners of rdma_cm, for operators.
 #pragma once
 

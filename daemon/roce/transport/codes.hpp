@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encoded values of the AETH and of queue pair attributes.
 #pragma once
 

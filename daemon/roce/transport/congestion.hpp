@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parameters for congested networks: ECN marks, congestion notification packets (CNP, InfiniBand
 // specification annex A17) and DCQCN. Names and units are those of mlx5, so that operators can
 // apply what they know. So are the defaults, unless a comment gives a reason for another value

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flush: confirms to the requester that its earlier writes have been placed (InfiniBand
 // specification, volume 1, annex A19). Memory here is globally visible as soon as it is written;
 // none of it is persistent.

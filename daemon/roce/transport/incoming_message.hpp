@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The message that a responder is receiving, of a reliable or an unreliable connection, and its
 // receive work request.
 #pragma once

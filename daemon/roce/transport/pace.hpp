@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many packets a requester has in flight, and how long it waits before it treats silence as
 // loss. Both go beyond the InfiniBand specification, which leaves them to static attributes. A peer
 // sees nothing unusual: fewer packets in flight, and retries before the timeout requires them

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reaction point of DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
 // SIGCOMM 2015, after QCN, IEEE 802.1Qau): limits the rate of a queue pair after its peer has
 // reported congestion on the path.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How reliable connections over the network recover from loss, beyond what the InfiniBand
 // specification asks for. Peers need not know: it changes no packet format (docs/reliability.md).
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Segmentation of requests into packets, common to RC and UC requesters.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Progress of the requests of a queue pair, and what delays them, for figures and diagnosis.
 #pragma once
 

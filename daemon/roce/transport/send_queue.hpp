@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The incomplete requests of one queue pair, oldest first. Each lies in a PCB, and the transport
 // state of it in a table beside the PCBs. So a queue pair without requests takes no space in that
 // table, however deep its send queue is.

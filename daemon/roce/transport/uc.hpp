@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unreliable connection (InfiniBand specification, volume 1, 9.8.2): no acknowledgements. A request
 // is complete when its last packet was sent. A message with a gap is dropped completely and
 // silently.

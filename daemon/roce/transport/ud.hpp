@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unreliable datagrams (InfiniBand specification, volume 1, 9.8.3): one packet is one message.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits how fast datagrams are sent to one address. Datagrams are not acknowledged, so a probe
 // asks the peer's adapter from time to time how many have arrived; the others were lost.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests to the transports, and the upcalls that they make to the adapter around them. The
 // transports use no clock, no I/O and no memory of their own accord. The engine implements the
 // upcalls on tenant memory and ports; tests implement them on vectors and a virtual link.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Address resolution: ARP for IPv4 (RFC 826), neighbour solicitation and advertisement for IPv6
 // (RFC 4861), and the link addresses of multicast groups.
 #pragma once

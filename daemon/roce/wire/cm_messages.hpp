@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages of the connection managers (InfiniBand specification, volume 1, 12.6 to 12.11), field by
 // field, and the private data header of RDMA IP (annex A11). Host byte order. Encoding writes
 // reserved fields as zero; decoding ignores them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encodes and decodes transport headers. The opcode table says which headers a packet has.
 #pragma once
 

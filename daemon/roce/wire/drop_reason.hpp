@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Why the port drops a received frame before the transport. Each value has a counter in the port.
 #pragma once
 

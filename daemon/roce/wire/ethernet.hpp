@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The Ethernet header with its optional 802.1Q tag.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole frames: Ethernet, possibly an 802.1Q tag, IPv4 or IPv6, UDP port 4791, transport headers,
 // payload, pad, ICRC. Parsing makes one pass over the headers; only the ICRC check reads the
 // payload.

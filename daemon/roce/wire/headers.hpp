@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The transport headers of RoCE v2 as values. The codec (codec.hpp) encodes and decodes them;
 // transport state machines use only these.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/wire/hidden_identification.hpp"
 
 #include "daemon/roce/wire/icrc.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks the ICRC of IPv4 packets with an unknown identification: the ICRC covers it, but a UDP
 // socket does not report it.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The invariant CRC of RoCE v2 (InfiniBand specification, annex A17.3.3). It is a CRC-32 over eight
 // bytes of ones, in place of the routing header of an InfiniBand packet, and over the packet from
 // its IP header to the end of the pad. Fields that change on the way count as ones.

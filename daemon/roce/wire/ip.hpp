@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Layout of the headers below the transport, for the codecs of frames and of address resolution.
 // Offsets are in bytes from the start of the named header.
 #pragma once

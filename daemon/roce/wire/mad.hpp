@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Management datagrams (InfiniBand specification, volume 1, 13.4): 256 bytes that begin with a
 // common header of 24 bytes.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the adapter marks packets of a tenant or a level, so that the network can tell them apart.
 #pragma once
 

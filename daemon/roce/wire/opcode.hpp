@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All opcodes of the base transport header: name, transport, extended headers and role, one row for
 // each. Parser, builder and state machines read only this table (InfiniBand specification, volume
 // 1, 9.2 table 38; annex A14 for XRC; annex A19 for flush and atomic write; annex A17 for the CNP).

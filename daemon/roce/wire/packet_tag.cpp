@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/wire/packet_tag.hpp"
 
 #include <openssl/evp.h>

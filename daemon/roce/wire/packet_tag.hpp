@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tag that authenticates a packet between two hosts that share a key. It takes the place of the
 // ICRC and has the same size.
 //

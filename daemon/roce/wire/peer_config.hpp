@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the operator agreed with hosts on the network about the packets exchanged with them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The UDP source port of a queue pair. Switches select among equal paths by it. So it differs
 // between queue pairs, and never changes for one.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/wire/ud_probe.hpp"
 
 #include "daemon/base/endian.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A probe that asks how many datagrams have arrived from an address, and its response. Both are
 // management datagrams of the performance class with a vendor's attribute (docs/congestion.md).
 // Agents that do not support it respond with a status that says so, or not at all.

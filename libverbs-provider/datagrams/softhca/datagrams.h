@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Datagrams for programs of a tenant of softhcad: to and from queue pairs that several programs
  * share.
  *

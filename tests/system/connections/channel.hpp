@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What both sides of a storm of connections share. Each connect has a token, so that what became of
 // it at one end can be held against what the other end says.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections made and torn down, many at once. Both ends write down what became of each.
 //
 // usage: connection-storm serve ADDRESS PORT LOG

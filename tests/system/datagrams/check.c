@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Programs of a tenant that use the C library as it is meant to be used, and as it is not.
  *
  * usage: datagram-check refusals CLIENTS    what may not be, and which limit says so; so many numbers

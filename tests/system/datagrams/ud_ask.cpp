@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program with a UD queue pair of verbs that asks a client of queue pair 2, as softhca-ping does.
 //
 // usage: ud-ask DEVICE GID-INDEX ADDRESS NUMBER

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Management datagrams to queue pair 1 as fast as the link takes them, from an address of this
 // host or from made-up ones: requests to connect with random ids, or questions to the performance
 // agent.

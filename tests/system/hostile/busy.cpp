@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps the memory of its session busy while the daemon seals it. The process writes to that memory
 // from a page that is absent until the process provides it (userfaultfd). Meanwhile the kernel
 // holds the lock that sealing needs.

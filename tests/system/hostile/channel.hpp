@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tenant socket, spoken to directly: requests of abi/control.hpp, replies with descriptors.
 #pragma once
 

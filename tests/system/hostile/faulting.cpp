@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program of plain verbs that sends a page of a file that its server withholds (held_file.cpp).
 // Each access to that memory blocks.
 //

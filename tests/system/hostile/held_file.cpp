@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A file system with one file, "page", of 4096 zeros. Reads of the file block until the input of
 // this program ends.
 //

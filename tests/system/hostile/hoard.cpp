@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A process that makes as many objects of a kind as its tenant may have and is killed, beside one
 // of another tenant that asks for something small all the time. Says how long the other waited.
 //

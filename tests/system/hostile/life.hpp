@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant's session and, life after life, a set of queues in it: connected to each other, used as
 // a program would use them, and scribbled over. Which words go where is decided by the seed alone.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant that breaks the rules: makes queues that work, uses them as a program would, and writes
 // random words over everything it shares with the daemon, again and again.
 //

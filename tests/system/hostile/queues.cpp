@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a life begins and ends with: its queues.
 #include "tests/system/hostile/life.hpp"
 

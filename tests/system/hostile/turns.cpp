@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Processes of one tenant that register memory, over and over, beside one of another tenant that
 // asks for something small. Says how often each was served meanwhile.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes reliable connected queue pairs that never send anything. Each is connected to an arbitrary
 // queue pair number at another address, with reads and atomics allowed each way. The program says
 // "idle" and stays until its standard input ends.

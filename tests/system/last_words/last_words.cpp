@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections by rdma_cm that end right after their last messages: the client posts them and at
 // once disconnects, takes its queue pair to ERR or SQD, resets or destroys it, in turn. Each
 // message must reach the server, which waits for them before it disconnects.

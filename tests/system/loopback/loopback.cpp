@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue pair connected to itself, and what few programs use: moderation of completion events and
 // null regions.
 //

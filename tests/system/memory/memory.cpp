@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What programs see of memory registration. usage: memory DEVICE ...
 //
 // twice MEGABYTES   registers this much, and the same again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One process of a multicast group of datagrams. A member attaches a queue pair and ends when it
 // has got kWanted datagrams; an outsider does with another Q_Key, and must get none; a sender
 // sends, each time to all of them. Outsiders and senders end when there is FOLDER/done. Members and

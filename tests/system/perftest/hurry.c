@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 // Loaded into perftest's programs: they measure the processor's clock for 0.22 s, at each size anew,
 // on all of a core, and ib_write_bw sleeps a second before it greets its server. Nothing of the
 // adapter is at work meanwhile. For them gettimeofday runs faster, and sleep is shorter.

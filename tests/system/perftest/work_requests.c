@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 // Loaded into perftest's programs: they post by the ibv_wr_ calls where they know the device to have
 // them, by its vendor's number for it. Here every device has that of one they know.
 #define _GNU_SOURCE

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds commands slowly with the ibv_wr_ calls. Two are built at a time, one waits while others
 // are posted, and many are aborted. At the end, some are never finished.
 //

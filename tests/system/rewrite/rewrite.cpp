@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program overwrites its buffers at the moment of their completions, and buffers of inline data
 // as soon as they are posted. The peer must get the content at the time of the post, however often
 // the adapter has read it (mechanism B6). The adapter must not write to the target of an RDMA read

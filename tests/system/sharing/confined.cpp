@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program that gives up its rights, or closes descriptors that it does not know, after it has
 // opened the device: confined DEVICE GID MODE.
 #include <fcntl.h>

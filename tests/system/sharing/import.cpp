@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two processes with one protection domain and its regions, by ibv_import_device() and its kin.
 //
 // usage: import DEVICE GID-INDEX SOCKET export|use|refused

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Regions that are paged on demand: what is mapped there when a message comes counts, whatever was
 // there when the region was registered.
 //

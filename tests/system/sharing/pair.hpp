@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two queue pairs of one process, connected to each other, and writes by them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes every call of verbs and rdma_cm while the process lacks descriptors or address space. A
 // call works or fails for want of those, and everything works again as soon as they are back.
 // Between "before" and "after", which are printed and answered by a line, nothing may be left in

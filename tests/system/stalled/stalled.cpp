@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs with full send queues and receivers that are not ready, beside one with a receiver
 // that is ready. That one must make progress, and each other one as soon as its receiver is ready.
 // Two processes, one of which sends, meet over TCP.

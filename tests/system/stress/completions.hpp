@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A completion queue that any thread may poll: what it finds goes to the queue pair it names.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Datagrams by address handles that are made and destroyed, to queue pairs and to a multicast group
 // with changing members. Each datagram must arrive once, in order and unchanged, at the destination
 // that its handle had when it was posted. Where the path loses packets, a datagram may be lost

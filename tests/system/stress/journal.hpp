@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a run finds: a fault ends the round in which it shows, not the run, and is counted by what
 // it says.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A connection within the process, from one queue pair to another, and its model: the posted
 // commands, the completed ones, and the resulting content of memory. No posted command may take
 // effect once the queue pairs have been reset or destroyed.

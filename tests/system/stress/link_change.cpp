@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Changes to a connection while commands are under way.
 #include <algorithm>
 #include <thread>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What has come of it: completions against the order of posting, memory against their contents.
 #include <arpa/inet.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What is posted: commands of all kinds in chains, and receives for them.
 #include <arpa/inet.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Making, connecting and unmaking both ends.
 #include <fcntl.h>
 

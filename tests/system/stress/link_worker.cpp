@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections of every shape, and all that can be done to them.
 #include "tests/system/stress/link.hpp"
 #include "tests/system/stress/worker.hpp"

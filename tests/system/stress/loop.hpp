@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A reliable queue pair that is connected to itself, for commands one or a few at a time.
 #pragma once
 

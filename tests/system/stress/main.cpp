@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads of one process make, change, reset, resize and destroy everything there is, and use it
 // meanwhile; all that comes of it is checked against a model.
 //

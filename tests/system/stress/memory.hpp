@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory in which every byte has a known value. The bytes of a blank slot follow from its address;
 // the model records what it has put into the others.
 #pragma once

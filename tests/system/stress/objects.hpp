@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Verbs objects that are destroyed where they go out of scope; it is a fault if that is refused.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/system/stress/party.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue pair of datagrams, its memory, and what is to come there.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory that several threads register, in pieces that overlap and adjoin, and in which each has
 // stripes of its own: what it writes there, by whatever region, and nothing else must be there.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Regions and windows that come and go, change, overlap and adjoin, beside those of other threads:
 // what a key allows happens, and what it does not allow fails and changes nothing.
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads of a program that begins: each makes, resizes and uses queues of one context, all at the
 // same moment.
 #include <barrier>

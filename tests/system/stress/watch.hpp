@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asynchronous events of a device: each must belong to something that lives, be of a kind that its
 // owner has asked for, and come when it is due.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A thread of the stress: rounds of random actions. What a round does follows from the seed, the
 // worker's name and the number of the round; when it happens does not.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs with full send queues of which nothing more can be sent for now.
 //
 // usage: waiting DEVICE GID-INDEX QUEUE-PAIRS neighbour ADDRESS

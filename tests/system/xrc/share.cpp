@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A domain of extended reliable connected service that two processes share by a file: one makes a
 // target, the other opens it, and goes on with it when its maker has ended.
 //

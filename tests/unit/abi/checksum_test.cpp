@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reference: RFC 1071 in 32-bit words, written down word by word.
 #include "abi/checksum.hpp"
 

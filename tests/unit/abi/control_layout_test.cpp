@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The layout that provider and daemon agree on, byte by byte. A change here is a new kAbiVersion:
 // the two sides are installed apart.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "abi/quantity.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Values that the ABI shares with the verbs library, and its small computations.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/base/timer_wheel.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ring of a capture: the engine's end and softhcactl's.
 #include "cli/capture_reader.hpp"
 

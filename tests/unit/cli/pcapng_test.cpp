@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The pcapng writer, against the layout of the blocks as the draft has it.
 #include "cli/pcapng.hpp"
 

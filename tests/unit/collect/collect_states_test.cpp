@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Searches, breadth first, every state that a few VCBs of two tenants, one with two levels, can
 // bring a pool of three PCBs into. A second pool has two PCBs, and its guarantees change at any
 // moment. No PCB and no VCB may be in two places. The counts of free, used and guaranteed PCBs must

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What has two ways and must come to the same: the unused segments as a mask known beforehand or
 // set by the piece with the length (C1, C2), and the explicit or virtual kick (C3). For all subsets
 // of the pieces of small commands, and for full-sized ones in random orders.

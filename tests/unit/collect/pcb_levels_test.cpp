@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two levels of allocation: tenants, and levels that divide a tenant's PCBs (mechanisms A3, A4,
 // A8).
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A command that comes in pieces of whole segments.
 #pragma once
 

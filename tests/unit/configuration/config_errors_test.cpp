@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every kind of mistake an operator can make is reported with file, line, key and a way out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

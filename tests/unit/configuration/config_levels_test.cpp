@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // [[tenant.level]]: the values that the configuration reads, and the errors, each with its line and
 // key.
 #include <gtest/gtest.h>

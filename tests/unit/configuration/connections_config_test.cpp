@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits of rdma_cm: [connections], a tenant's `connections`, changes of them, and how many
 // connections guarantees carry.
 #include "daemon/configuration/connections_config.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What tenants and levels may count on.
 #include "daemon/configuration/allotments/expected_shares.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Minimum rates fit into each other, and into what all tenants may be promised: in a file, and in
 // requests while the daemon runs.
 #include "daemon/configuration/allotments/minimum_check.hpp"

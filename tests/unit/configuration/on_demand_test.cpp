@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tenants made of templates of the configuration.
 #include "daemon/configuration/allotments/on_demand.hpp"
 

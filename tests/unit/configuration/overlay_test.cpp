@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What lies over the configuration file.
 #include "daemon/configuration/allotments/overlay.hpp"
 

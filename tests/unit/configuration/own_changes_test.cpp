@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What can be set of a level, and what a tenant may ask for itself (mechanism A7).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Levels that a tenant makes itself, and which of its programs belong to which (mechanism A7).
 #include "daemon/configuration/allotments/own_division.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/configuration/allotments/reload_plan.hpp"
 
 #include <gmock/gmock.h>

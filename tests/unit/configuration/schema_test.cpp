@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tables of keys are complete, agree with themselves, and are what parsing, differences and
 // changes go by.
 #include "daemon/configuration/schema/schema.hpp"

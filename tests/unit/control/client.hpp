@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A daemon without its sockets' server, and a process that speaks to a session of it.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A descriptor that blocks its last close: a TCP connection with SO_LINGER and unread bytes at its
 // peer.
 #pragma once

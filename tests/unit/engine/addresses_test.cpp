@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant's addresses change while a program of it connects: it has told its peer the one it read,
 // and its queue pair gets the one that stands in the table when it is connected.
 #include "tests/unit/engine/fixture/pair.hpp"

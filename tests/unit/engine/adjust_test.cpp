@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Guarantees that are lent while they are idle, with commands of processes (mechanism A10).
 #include "tests/unit/engine/fixture/pair.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Poll steps allocate no heap memory: after the first use of each mechanism, a step calls neither
 // operator new nor malloc. This test is a binary of its own because it replaces malloc.
 #include <execinfo.h>

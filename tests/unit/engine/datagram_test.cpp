@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unreliable queue pairs: datagrams and unreliable connections.
 #include "tests/unit/engine/fixture/pair.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Assigns received packets to queue pairs, also shared ones. These tests need no engine.
 #include "daemon/engine/demux.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections that fail: waits, retries, refusals, flushing.
 #include "daemon/engine/state/costs.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tenants that write what no correct provider writes: their own queue pairs fail, another tenant's
 // traffic goes on, and nothing stays behind.
 #include <random>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // However much a tenant hands over, others wait for a portion of it and no more, and what taking it
 // in costs is at its own expense.
 #include <numeric>

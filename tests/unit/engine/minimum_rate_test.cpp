@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A minimum rate holds through the whole engine, from doorbells to copies: beside 16 queue pairs of
 // a tenant that weighs a thousand times as much, for long messages and for short ones.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Moderation of completion events, in virtual time.
 #include "tests/unit/engine/fixture/pair.hpp"
 

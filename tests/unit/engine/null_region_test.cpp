@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Null regions: reads return zeros, writes are dropped, and peers cannot reach them.
 #include "tests/unit/engine/fixture/pair.hpp"
 

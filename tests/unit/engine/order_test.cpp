@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ways of a command: VCBs, doorbells, send queue mode, pieces; order whichever way is taken.
 #include "tests/unit/engine/fixture/pair.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Doorbells that exceed the daemon's queue wait in the memory of their processes. None is lost or
 // reordered, and only the tenant that floods waits (mechanisms B3 to B5).
 #include <map>

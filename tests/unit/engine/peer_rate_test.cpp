@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rate limits on the data that peers send to a tenant and read from it. Peers stay within the
 // limit, reliable connections lose nothing, and other tenants are unaffected.
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the port of a tenant's device has counted, and what its peers have asked for.
 #include "daemon/engine/port_counters.hpp"
 

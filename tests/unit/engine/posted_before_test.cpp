@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands posted just before their queue pair changes its state or goes: they are sent first,
 // once.
 #include "tests/unit/engine/fixture/pair.hpp"

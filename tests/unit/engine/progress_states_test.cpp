@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Visits, breadth first, all engine states that two queue pairs with send queues of two commands
 // can reach. The engine has an ordinary PCB, one or two dedicated PCBs, one place for doorbells and
 // one execution credit for each TVL.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared receive queues with limits (mechanism D): one sender that runs away costs the others
 // nothing, wherever it is; a consumer that breaks the rules costs itself.
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reliable connections that work: every operation, both ways.
 #include "tests/unit/engine/fixture/pair.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parked queue pairs: their peers are ready, but the next command cannot be sent yet. Commands on
 // the wire stay there, and the others hold nothing that other queue pairs need.
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs with peers that are not ready: they hold nothing that others need, and lose nothing.
 #include <algorithm>
 #include <map>

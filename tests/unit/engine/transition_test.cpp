@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which state changes are allowed and what they take, for every pair of states and every attribute,
 // as text that is compared with an approved file.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs in their turns, their packets and timers, without an engine.
 #include "daemon/engine/transport_driver.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory windows and atomic writes, between queue pairs of one adapter and over the wire.
 #include "tests/unit/engine/fixture/pair.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The thread of an engine: a request from another thread does not wait for the end of a sleep.
 #include "daemon/engine/worker.hpp"
 

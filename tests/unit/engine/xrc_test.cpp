@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Extended reliable connected service: an initiator of `a`, a target and shared receive queues of
 // `b`, in one adapter and over the wire.
 #include "tests/unit/engine/fixture/pair.hpp"

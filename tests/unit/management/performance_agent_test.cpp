@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Answers of the performance agent, byte by byte. Offsets are those of the attribute's tables in
 // 16.1.3.5 and 16.1.4.11 of the InfiniBand specification, and of include/rdma/ib_pma.h of Linux.
 #include "daemon/roce/performance/performance_agent.hpp"

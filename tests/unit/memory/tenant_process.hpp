@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A child process that plays a tenant: it has pages of its own at an address known here, filled
 // with a pattern, which the process itself never touches again.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A scrape as Prometheus does it: one HTTP request, the text parsed.
 #include "daemon/operate/metrics/exporter.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Scrapes while what they show changes on other threads.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/neighbour/neighbours.hpp"
 
 #include <gmock/gmock.h>

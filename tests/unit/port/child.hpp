@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs part of a test in a process of its own: DPDK starts once per process.
 #pragma once
 

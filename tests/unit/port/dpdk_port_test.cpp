@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // DPDK ports for real: software devices, in processes and network namespaces of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

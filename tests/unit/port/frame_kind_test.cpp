@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/port/frame_kind.hpp"
 
 #include <gtest/gtest.h>

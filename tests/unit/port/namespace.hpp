@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Moves a test into a network namespace of its own.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ports on packet sockets for real: pairs of interfaces in network namespaces of their own.
 #include "daemon/port/packet/packet_port.hpp"
 

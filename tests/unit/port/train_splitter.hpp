@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A port without trains, for tests that inspect single packets.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ports on UDP sockets for real: on loopback addresses, and between network namespaces.
 #include "daemon/port/udp/udp_port.hpp"
 

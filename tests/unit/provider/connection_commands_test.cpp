@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands written to an event channel by a program that gets them wrong, or leaves less room than
 // the daemon fills.
 #include "libverbs-provider/connections/cm_requests.hpp"

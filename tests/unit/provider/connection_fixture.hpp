@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The packaged librdmacm on event channels that the fake daemon serves.
 #pragma once
 

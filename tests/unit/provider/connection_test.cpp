@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What an unmodified librdmacm does with its device file, by the provider.
 #include <arpa/inet.h>
 #include <fcntl.h>

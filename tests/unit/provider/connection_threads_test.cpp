@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Event channels that threads and processes share.
 #include <fcntl.h>
 #include <signal.h>

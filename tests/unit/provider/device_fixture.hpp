@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The built plugin, loaded by the packaged libibverbs, on a device the fake daemon serves.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs look at errno when a verb has failed, whatever it returns: rdma-core's kernel path
 // leaves the reason there.
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Extended completion queues and queue pairs, parent domains.
 #include <bit>
 #include <ctime>

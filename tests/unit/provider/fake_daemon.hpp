@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A daemon for tests of the provider: serves the control protocol from a thread of its own, hands
 // out memory, remembers every request, and lets the test play the engine.
 #pragma once

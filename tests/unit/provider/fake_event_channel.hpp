@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The daemon's end of an event channel of rdma_cm, for tests of the provider: numbers for
 // identifiers, events that the test queues.
 #pragma once

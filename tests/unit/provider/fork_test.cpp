@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A process that has called ibv_fork_init(), without the preload library: libibverbs would keep
 // registered pages from its children, with all else that lies in them.
 #include <sys/mman.h>

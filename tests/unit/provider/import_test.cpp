@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Contexts, protection domains and regions that one process takes over from another
 // (ibv_import_device and its kin).
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "libverbs-provider/private_interfaces.hpp"
 
 #include <gtest/gtest.h>

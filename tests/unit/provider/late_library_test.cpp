@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // librdmacm loaded by a program that has long been using the device.
 #include <dlfcn.h>
 #include <rdma/rdma_cma.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Event channels of a daemon that goes, or does not keep to the contract.
 #include <unistd.h>
 

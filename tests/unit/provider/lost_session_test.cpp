@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What is left of a session: when the daemon goes, and in a forked child.
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Regions that are paged on demand, and advice on them.
 #include <sys/mman.h>
 

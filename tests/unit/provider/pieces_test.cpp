@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands of the ibv_wr_ calls in virtual collect buffers, piece by piece ($SOFTHCA_KICK).
 #include <bit>
 #include <cstdlib>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Descriptors that come with a record, in a process that may have no place for them.
 #include "libverbs-provider/control/record_socket.hpp"
 

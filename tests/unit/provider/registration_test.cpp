@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory that the process cannot give, or cannot have mapped.
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The provider's session against the engine's view, each in threads of its own, while VCBs are
 // granted and taken away: every command arrives, and only those twice that were told to ring.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads that make queues of one context at the same time.
 #include <sys/resource.h>
 

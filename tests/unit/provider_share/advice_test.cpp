@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What madvise and mremap mean for private memory they mean for shared memory of ours.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

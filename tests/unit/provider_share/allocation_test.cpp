@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Large allocations, which the C library maps for themselves: they are shared whole, and stay what
 // malloc, realloc and free take them for.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a registration costs does not depend on how many mappings the process has.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every system call on the way may fail: the memory must be as it was, or shared, never lost.
 #include <gtest/gtest.h>
 #include <linux/userfaultfd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Plays the daemon: hands out sealed memfds, maps what it handed out, remembers what came back.
 #pragma once
 

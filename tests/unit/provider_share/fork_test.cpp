@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A child sees the memory as it was at the fork, and changes nothing in its parent.
 #include <gtest/gtest.h>
 #include <signal.h>

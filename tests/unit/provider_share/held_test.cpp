@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory that something else than the program's threads uses while it is registered stays where it
 // is: pages that a device or io_uring has pinned, and futexes that threads sleep in.
 #include <fcntl.h>

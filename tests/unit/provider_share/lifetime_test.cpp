@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How long memory that no region uses stays shared.
 #include <gtest/gtest.h>
 

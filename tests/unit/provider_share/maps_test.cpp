@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reading the kernel's list of mappings.
 #include <gtest/gtest.h>
 

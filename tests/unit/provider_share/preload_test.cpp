@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The preload library, linked in front of the C library as LD_PRELOAD puts it: which paths it
 // redirects in which functions, and how madvise and mremap treat shared memory.
 #include <arpa/inet.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The registry shares memory without changing its content, and finds memory that it already shares.
 #include <gtest/gtest.h>
 

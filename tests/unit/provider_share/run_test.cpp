@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // softhca-run, with runtime directories made up for the purpose, and the packaged libibverbs.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

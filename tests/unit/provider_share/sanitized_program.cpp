@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program for run_test.cpp, built with AddressSanitizer.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The same memory, registered in several sessions of the process.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads that write to memory all the time and notice every write that is lost.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads write all the time while their memory is replaced under them: no write may be lost.
 #include <gtest/gtest.h>
 

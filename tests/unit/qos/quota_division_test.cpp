@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/pools/quota_division.hpp"
 
 #include <gtest/gtest.h>

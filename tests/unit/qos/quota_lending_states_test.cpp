@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Searches, breadth first, every state that lending can bring a small pool into. One tenant has two
 // levels, another has none. Each state's counts are compared with a recount. Unless guarantees
 // change, the pool must always have the units for every guarantee in force.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Guarantees that are lent while they are idle (mechanism A10): QuotaPool and IdleWatch in virtual
 // time.
 #include <gtest/gtest.h>

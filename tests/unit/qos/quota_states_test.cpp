@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every state that two tenants with two levels each can bring a pool of four things into, by
 // breadth-first search, against a model that counts from the beginning each time.
 #include <gtest/gtest.h>

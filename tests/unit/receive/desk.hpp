@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A shared receive queue played by hand: queue pairs that draw, a consumer that posts.
 #pragma once
 

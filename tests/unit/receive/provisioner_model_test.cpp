@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random draws, completions, posts, departures and changes, compared with a naive model that
 // recounts the buffers of every queue pair each time.
 #include <deque>

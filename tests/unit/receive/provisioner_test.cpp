@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits, credit and what becomes of a message that exceeds them (D1, D2, D6).
 #include "tests/unit/receive/desk.hpp"
 

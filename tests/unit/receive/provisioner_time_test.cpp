@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits that follow use (D5), watermark and score board with aging (D4), victims (D6).
 #include "tests/unit/receive/desk.hpp"
 

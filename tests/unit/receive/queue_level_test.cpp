@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One check covers the program's limit, the operator's watermark and the peak. Also tests the list
 // of the queue pairs that draw most.
 #include "daemon/qos/receive/queue_level.hpp"

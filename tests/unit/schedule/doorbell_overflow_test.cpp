@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Pruning and recovery step by step.
 #include "daemon/qos/schedule/doorbell_overflow.hpp"
 

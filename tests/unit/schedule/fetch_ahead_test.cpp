@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue pair that waits for room in a kick list gets a turn when there is room, first come first
 // served. As many are woken as there is room for.
 #include "daemon/qos/schedule/fetch_ahead.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // TVLs lend their credits while they are idle (mechanism A10).
 #include <gtest/gtest.h>
 

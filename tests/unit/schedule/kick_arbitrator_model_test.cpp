@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random kicks, starts, returns and removals against a model that looks at everything each time.
 // The model says whether something can start and which commands are the candidates; the ratios of
 // the turns are tested elsewhere.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/schedule/kick_arbitrator.hpp"
 
 #include <gtest/gtest.h>

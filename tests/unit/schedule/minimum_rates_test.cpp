@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Minimum rates, by simulated time: an engine that moves a byte in a nanosecond serves a run queue.
 #include "daemon/qos/schedule/minimum_rates.hpp"
 

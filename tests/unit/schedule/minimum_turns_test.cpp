@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Minimum rates where commands take turns before the engine works for them: at the arbitrator and
 // at the send queue scheduler.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Stands for the doorbell overflow buffer in the tenants' memory.
 #pragma once
 

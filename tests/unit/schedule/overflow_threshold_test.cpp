@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The thresholds that tell a potential deadlock.
 #include "daemon/qos/schedule/overflow_threshold.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/schedule/rate_limiter.hpp"
 
 #include <gtest/gtest.h>

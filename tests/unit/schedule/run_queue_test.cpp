@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/qos/schedule/run_queue.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of the send queue scheduler: its lists, and its overflow.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Processes post commands at random by VCB and doorbell, and kick lists of two TVLs start them at
 // random. Doorbells overflow and come back, and queue pairs close and open. Every command must
 // start exactly once and in sequence (B3). Every doorbell must be in exactly one of its two places

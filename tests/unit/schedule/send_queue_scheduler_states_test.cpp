@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All states that a few queue pairs with rings of two commands can reach, breadth first: in each,
 // every doorbell is in exactly one place, and from each, every command gets started, in sequence.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant thread against the engine's views, at full speed.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/tenant_memory/receive_ring.hpp"
 
 #include <gtest/gtest.h>

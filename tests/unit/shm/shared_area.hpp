@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Zeroed, cache-line aligned memory that plays a tenant's.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What came out of a state machine as text, compared with a file that was approved.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An adapter made of lists: what the transport asks for is written down, what it is answered is set
 // by the test.
 #pragma once

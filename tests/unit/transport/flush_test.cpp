@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flush, at both ends and between queue pairs of one daemon.
 #include "daemon/roce/transport/flush.hpp"
 

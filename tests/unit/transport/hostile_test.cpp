@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random packets against state machines that are at work: nothing may trip an assertion, complete
 // twice or go on for ever.
 #include <random>

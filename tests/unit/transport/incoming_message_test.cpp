@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The message that a responder is in the middle of, and its receive work request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

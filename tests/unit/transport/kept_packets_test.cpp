@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which out-of-order packets are buffered, and when they are dropped.
 #include "daemon/roce/transport/reliable/kept_packets.hpp"
 

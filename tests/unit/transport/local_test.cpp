@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Local delivery, constructed alone: every state met by every event, for each kind of request, as
 // text that is compared with an approved file; and what a table does not show.
 #include "daemon/roce/transport/local/local.hpp"

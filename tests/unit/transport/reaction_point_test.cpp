@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reaction point in virtual time, against the equations of the DCQCN paper (section 5.1) and
 // the meaning of mlx5's parameters.
 #include "daemon/roce/transport/reaction_point.hpp"

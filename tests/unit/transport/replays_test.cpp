@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads and atomics remembered: places are reserved at once, and taken when they are used.
 #include <gtest/gtest.h>
 

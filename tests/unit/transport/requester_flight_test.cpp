@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The requester's congestion window and timeouts (pace.hpp).
 #include "tests/unit/transport/script.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a requester consists of: credits of its peer, its timer, the parts of a long read.
 #include <gtest/gtest.h>
 

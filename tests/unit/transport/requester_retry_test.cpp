@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a requester does about loss, refusal and strange answers.
 #include "tests/unit/transport/script.hpp"
 

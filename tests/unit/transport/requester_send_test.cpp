@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a requester sends: segmentation, window, fence, depth, credits.
 #include "tests/unit/transport/script.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a responder refuses, and how that ends.
 #include "tests/unit/transport/script.hpp"
 

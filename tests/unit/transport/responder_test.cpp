@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a responder executes and answers: order, gaps, duplicates.
 #include "tests/unit/transport/script.hpp"
 

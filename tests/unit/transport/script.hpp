@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The small language of the packet tests: post requests, feed packets, let time pass, and say what
 // must have come out since the last time one asked.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Selective repeat: what a responder keeps and a requester need not send again.
 #include "tests/unit/transport/script.hpp"
 

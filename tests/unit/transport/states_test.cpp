@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every state of a responder met by every request opcode, and of a requester by every response, as
 // text that is compared with an approved file. A change of behaviour shows as a difference there.
 #include "tests/unit/transport/approved.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets, verdicts and events as short text, so that tests read as scripts:
 //
 //   SEND_FIRST 7 [0,256)       packet 7 of a send, bytes 0 to 255 of the message

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A flow of datagrams in virtual time: what the peer tells decides how fast it goes.
 #include "daemon/roce/transport/ud_flow.hpp"
 

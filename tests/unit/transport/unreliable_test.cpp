@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unreliable connection and datagrams.
 #include "daemon/roce/transport/uc.hpp"
 #include "daemon/roce/transport/ud.hpp"

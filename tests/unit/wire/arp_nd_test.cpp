@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/wire/arp_nd.hpp"
 
 #include <gtest/gtest.h>

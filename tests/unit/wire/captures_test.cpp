@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The codecs against packets that another implementation sent.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages of connection management: every field at its place, and what another implementation
 // sent, byte for byte.
 #include <gtest/gtest.h>

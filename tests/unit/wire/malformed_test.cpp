@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Frames cut short, damaged and made up: never a crash, and damage does not go unnoticed. Each
 // frame is parsed in a buffer of exactly its size, so that AddressSanitizer sees any byte read
 // beyond it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tags of packets against the definition, with the library's own GMAC and AES, and against what may
 // happen to a packet on its way.
 #include "daemon/roce/wire/packet_tag.hpp"

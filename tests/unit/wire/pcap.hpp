@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads classic pcap files (little endian, link type Ethernet). For tests: throws on anything odd.
 #pragma once
 

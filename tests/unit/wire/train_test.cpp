@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Trains as they are received: each packet is read as if it had come alone.
 #include <gtest/gtest.h>
 
@@ -96,7 +98,7 @@ TEST(Train, AnUnreadablePacketCostsNoOther) {
   EXPECT_EQ(walk.next(got), DropReason::kNone);
 }
 
-/// What an injected fault does to one packet of a train is no matter of the next ones.
+/// A fault that is injected into one packet of a train does not affect the next ones.
 TEST(Train, MarkOfAPacket_DoesNotSpread) {
   Packets packets(test::ipv4_path(), {256, 256});
   FrameWalk walk(packets.train, packets.segment);

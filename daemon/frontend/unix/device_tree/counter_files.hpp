@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The folders `counters` and `hw_counters` of the port in a device tree, as the kernel has them.
 // They are for programs that read those of any adapter: node_exporter, collectd, scripts.
 // docs/metrics.md has the table.

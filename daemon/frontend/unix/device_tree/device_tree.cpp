@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/frontend/unix/device_tree/device_tree.hpp"
 
 #include <fmt/format.h>

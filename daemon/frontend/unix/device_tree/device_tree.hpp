@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The files by which the unmodified libibverbs finds a tenant's device: a tree with the layout of
 // /sys, under <runtime>/<tenant>/sysfs. As in /sys, class/ has links to the devices below devices/.
 #pragma once

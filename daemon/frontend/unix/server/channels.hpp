@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections of programs that are not sessions: event channels of rdma_cm, and clients of queue
 // pairs that several programs share.
 #pragma once

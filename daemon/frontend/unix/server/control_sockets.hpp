@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sockets by which tenants change their own allocations (mechanism A7). They have the protocol of
 // the admin socket, with few methods and narrow limits, since a tenant may send requests at any
 // rate.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The device trees of all tenants, kept up to date: addresses, link state, counters, and links to
 // the kernel's own adapters.
 #pragma once

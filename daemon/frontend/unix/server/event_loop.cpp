@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/frontend/unix/server/event_loop.hpp"
 
 #include <sched.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control thread's loop over descriptors (epoll): watches descriptors, and calls a function
 // when one is ready.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sockets by which programs reach a tenant or one of its levels. A program that connects to a
 // level's socket belongs to that level.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Logs problems of ports, each of them once.
 #pragma once
 

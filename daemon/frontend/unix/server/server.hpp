@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control thread: its loop, and the parts that serve ready descriptors. server_tenants.cpp has
 // tenants that come, change and go.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sockets and device trees of tenants, while the server runs.
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sessions of all tenants' programs.
 #pragma once
 

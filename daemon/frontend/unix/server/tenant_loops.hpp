@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns at the control thread. Each tenant has a loop, which the thread's own loop watches as one
 // descriptor. epoll serves each ready descriptor once before it serves any a second time. So a
 // tenant waits for one event of each other tenant, however many connections these have.

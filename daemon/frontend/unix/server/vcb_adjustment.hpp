@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Adjusts the VCBs of running programs to what they post (A1).
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Access of a user or group to a file of the daemon, by an access control list (acl(5)). Unlike
 // chown(2), it needs no capability.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // System calls that a tenant can delay, on a thread of each tenant. Such calls close a socket with
 // descriptors in its queue that a process has passed, seal memory that a process is busy with, or
 // unmap much memory. Neither the control thread nor another tenant waits for them.

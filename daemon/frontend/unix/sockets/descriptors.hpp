@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Descriptors, of which the kernel gives a limited number.
 #pragma once
 

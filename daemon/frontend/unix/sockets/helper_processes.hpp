@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Processes of the daemon for work that tenants' processes can delay for any time, in a wait that
 // no signal ends. A thread of the daemon in such a wait would keep the daemon from ending. Its
 // sockets and ports could then not go to another daemon.

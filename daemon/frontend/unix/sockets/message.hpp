@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One request being answered: typed access to the copied record, and the reply.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads from /proc about a process at the other end of a socket, and what it may do beyond its
 // user's rights.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A Unix socket to which a tenant's processes can send.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The name of a process at the other end of a socket.
 #pragma once
 

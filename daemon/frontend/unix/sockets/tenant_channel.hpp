@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A connection to a tenant's socket that is not a session but serves one purpose of its process. A
 // byte on a stream socket notifies the process that something waits for it. Runs on the control
 // thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A turn of the control thread for work of a size that a tenant has chosen.
 #pragma once
 

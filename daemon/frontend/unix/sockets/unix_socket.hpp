@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unix sockets: listening with owner and mode; SOCK_SEQPACKET records with descriptors.
 #pragma once
 

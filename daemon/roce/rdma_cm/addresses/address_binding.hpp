@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // BIND_IP: binds an identifier to an address and a port of the tenant.
 #pragma once
 

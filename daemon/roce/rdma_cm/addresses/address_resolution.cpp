@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
 
 #include <algorithm>

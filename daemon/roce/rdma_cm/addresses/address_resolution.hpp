@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // RESOLVE_IP: finds the tenant's source address for a destination, and whether the neighbour is
 // reachable.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ports of each port space, and the identifiers that hold them.
 #pragma once
 

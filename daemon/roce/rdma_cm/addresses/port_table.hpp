@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ports of one port space of a tenant, and the identifiers that hold them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The route of an identifier: the path record without the addresses.
 #pragma once
 

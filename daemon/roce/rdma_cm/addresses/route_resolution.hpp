@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // RESOLVE_ROUTE and QUERY_ROUTE, and the path record that a program may supply instead
 // (RDMA_OPTION_IB_PATH).
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
 
 #include <arpa/inet.h>

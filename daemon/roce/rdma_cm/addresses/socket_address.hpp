@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses in commands of rdma_cm.
 #pragma once
 

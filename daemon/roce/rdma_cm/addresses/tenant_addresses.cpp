@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
 
 namespace softhca::management::rdma_cm {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tenant's own addresses that identifiers are bound to.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides which connections begin: those that the tenant's guarantees support (Admission), up to a
 // number per second (ConnectRate). Each identifier records what was admitted.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits how many connections begin per second. All connections of a second may begin at once.
 #pragma once
 

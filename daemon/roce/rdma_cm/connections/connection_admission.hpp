@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Admission: limits the connections of a tenant to the number that its guarantees support. Each
 // connection counts for the level of the program that connects or listens. The level's own
 // guarantee supports it. If the level shares, the part that belongs to no level supports it too.

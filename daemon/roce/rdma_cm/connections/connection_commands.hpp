@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // CONNECT, ACCEPT, REJECT, DISCONNECT and NOTIFY, and the end of an identifier's connection.
 #pragma once
 

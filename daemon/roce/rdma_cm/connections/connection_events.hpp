@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns the events of the connection manager into events for programs.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // LISTEN, and the listeners of each port.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests of peers: finds their listeners and makes their identifiers.
 //
 // A request becomes an identifier at once. Programs cannot name it until GET_EVENT reports it; then

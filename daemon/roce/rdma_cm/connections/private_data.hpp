@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Private data as programs see it, and of requests on the wire, where 36 bytes with the IP
 // addresses precede the program's data.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // INIT_QP_ATTR: attributes that bring a program's queue pair to INIT, RTR and RTS; and address
 // vectors.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Upcalls of local delivery to the adapter around it: the other end, and the copy between both.
 #pragma once
 

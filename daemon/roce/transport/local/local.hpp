@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages between two connected queue pairs of one daemon, of RC, XRC or UC. One copy moves the
 // data from the memory of one process to that of the other, with the checks, errors, waits and
 // retries of the wire.

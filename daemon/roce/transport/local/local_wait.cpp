@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Local delivery: waits for a peer that is absent, has no receive, or is at its rate limit, and for
 // memory that is slow to reach.
 #include "daemon/roce/transport/codes.hpp"

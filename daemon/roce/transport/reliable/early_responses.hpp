@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Responses to reads and atomics that arrived while an earlier one is missing. Their data is
 // already in the memory of the request, which the program may not read before the completion. Only
 // their PSNs are recorded here.

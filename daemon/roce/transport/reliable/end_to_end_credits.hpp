@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // End-to-end flow control: for how many messages the peer has receive work requests (InfiniBand
 // specification, volume 1, 9.7.7.2).
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Out-of-order buffer: request packets that arrived ahead of a lost one are buffered until that one
 // is retransmitted (mechanism D3). The peer notices only that the acknowledgement then covers all
 // of them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A reliable connection, of RC or XRC: a requester and a responder. An XRC end has only one of
 // them.
 #pragma once

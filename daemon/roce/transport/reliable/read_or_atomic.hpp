@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets of the requests that are answered by responses: reads, atomics, atomic writes, flushes
 // (InfiniBand specification, volume 1, 9.4.4, 9.4.5, annex A19).
 //

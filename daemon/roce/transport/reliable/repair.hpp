@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Retransmission at a requester without going back: sends the missing packet again, but not those
 // behind it, which the peer may have buffered.
 //

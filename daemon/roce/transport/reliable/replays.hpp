@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reads and atomics that responders have executed and may have to answer again (InfiniBand
 // specification, volume 1, 9.7.5.1.4, 9.4.5).
 //

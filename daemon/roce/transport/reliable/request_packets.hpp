@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets of a request on a reliable connection, and the responses to them.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The requester of a reliable connection, of RC or XRC: segments requests into packets, keeps the
 // requests until they are acknowledged, and goes back after a loss (InfiniBand specification,
 // volume 1, 9.7).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requester: acknowledgements and responses (InfiniBand specification, volume 1, 9.7.5, 9.7.6).
 #include "daemon/roce/transport/codes.hpp"
 #include "daemon/roce/transport/reliable/requester.hpp"

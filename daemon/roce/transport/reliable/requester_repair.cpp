@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requester: retransmission without going back (selective_repeat.hpp).
 #include "daemon/roce/transport/reliable/requester.hpp"
 

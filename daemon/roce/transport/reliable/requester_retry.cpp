@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requester: reactions to loss and refusal (InfiniBand specification, volume 1, 9.7.6, 9.9.2).
 #include <cassert>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requester: which packet may be sent next.
 #include "daemon/roce/transport/reliable/requester.hpp"
 

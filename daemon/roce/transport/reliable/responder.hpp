@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The responder of a reliable connection, of RC or XRC: executes request packets in order and
 // answers them (InfiniBand specification, volume 1, 9.7 and 9.9).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Responder: the chain of checks on a request packet (InfiniBand specification, volume 1, 9.6 and
 // 9.7.4).
 #include "daemon/roce/transport/codes.hpp"

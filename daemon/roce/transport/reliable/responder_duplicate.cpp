@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Responder: packets that were executed already (InfiniBand specification, volume 1, 9.7.5.1.4,
 // table 47 "duplicate request").
 #include "daemon/roce/transport/reliable/responder.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Responder: execution of request packets (InfiniBand specification, volume 1, 9.4 and 9.7.4.1).
 #include <cstring>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Responder: sending what is owed (InfiniBand specification, volume 1, 9.7.5.1).
 #include "daemon/roce/transport/codes.hpp"
 #include "daemon/roce/transport/reliable/responder.hpp"

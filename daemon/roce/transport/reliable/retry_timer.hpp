@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Timers of a requester that act on silence: local ACK timeout, early retry, and the end of a wait
 // after an RNR NAK or because the peer is silent (InfiniBand specification, volume 1, 9.7.6.1.3,
 // 9.7.5.2.8).

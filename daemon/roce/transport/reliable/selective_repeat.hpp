@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Selective repeat at a requester: tracks the packets in flight after a loss, and retransmits
 // packets without moving the cursor.
 //

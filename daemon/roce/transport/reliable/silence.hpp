@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Detects that the peer no longer answers. A few answers may be lost on the way, so one unanswered
 // retry does not count as silence.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/device/adapter/event_report.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which level a process belongs to: by socket, else by user and group, else by cgroup, else by what
 // it asks for, else the default level.
 #include "daemon/device/adapter/levels.hpp"

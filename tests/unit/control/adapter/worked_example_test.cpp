@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The worked example of two-level allocation (mechanism A13), with the configuration of the system
 // test, in virtual time. ocean and weather/other flood; some of their commands go to receivers that
 // are never ready. weather/alerts still gets its guarantee.

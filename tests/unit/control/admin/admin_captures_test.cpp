@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Captures as clients of the admin socket begin and end them.
 #include "daemon/operate/admin/admin_captures.hpp"
 

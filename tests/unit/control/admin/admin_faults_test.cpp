@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Faults as clients of the admin socket ask for them.
 #include "daemon/operate/admin/admin_faults.hpp"
 

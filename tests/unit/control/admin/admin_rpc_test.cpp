@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // JSON-RPC 2.0, from any bytes to an answer.
 #include "daemon/operate/admin/admin_rpc.hpp"
 

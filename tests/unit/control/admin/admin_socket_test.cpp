@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The admin socket with clients of all kinds, driven by hand.
 #include "daemon/operate/admin/admin_socket.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the admin socket shows of a daemon with sessions.
 #include "daemon/operate/admin/admin_view.hpp"
 

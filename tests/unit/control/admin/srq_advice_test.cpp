@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What an operator is told of a shared receive queue, in words.
 #include "daemon/operate/admin/srq_advice.hpp"
 

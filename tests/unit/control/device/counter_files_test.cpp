@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The counters of a port as files of the device tree.
 #include "daemon/frontend/unix/device_tree/counter_files.hpp"
 

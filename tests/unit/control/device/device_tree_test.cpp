@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The files by which libibverbs finds a device.
 #include "daemon/frontend/unix/device_tree/device_tree.hpp"
 

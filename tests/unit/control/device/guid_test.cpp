@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // GUIDs of devices: unlike each other, and always the same.
 #include "daemon/frontend/unix/device_tree/guid.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whichever step of a change fails, everything is as before.
 #include "daemon/operate/reload/change.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Configurations put into force on a running engine.
 #include "daemon/operate/reload/reload.hpp"
 

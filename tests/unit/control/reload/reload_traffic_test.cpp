@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random sequences of commands, buffers, reloads and of processes that start and end, in virtual
 // time on one engine. No buffer and no command is in two places, the sums of every pool add up, and
 // guarantees hold. Each queue pair's commands complete once and in order, whether they came by VCB

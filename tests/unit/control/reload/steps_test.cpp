@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All steps of a change are made, or none.
 #include "daemon/operate/reload/steps.hpp"
 

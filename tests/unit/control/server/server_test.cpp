@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control thread with its sockets: connections that cannot be served.
 #include "daemon/frontend/unix/server/server.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/frontend/unix/server/tenant_loops.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What programs of rdma_cm learn of their tenant's adapter.
 #include "daemon/services/connections.hpp"
 

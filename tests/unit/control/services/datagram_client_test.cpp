@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs as clients of general services and of the queue pair for programs: what they may have,
 // what they say to each other, and what they may try.
 #include <gmock/gmock.h>

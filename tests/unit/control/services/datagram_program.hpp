@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A program that is a client of a queue pair that several share.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The end of a session that has much: in turns, each of which takes back a few objects.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What one tenant may take, and that it is no more, whatever its programs do.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Members of multicast groups: which queue pairs may become members, and when they leave.
 #include "tests/unit/control/client.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Numbers of protection domains.
 #include "daemon/device/objects/pd_object.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tenant that a reload has removed while its programs still run. Their requests get the same
 // replies as before, until the last of the programs ends.
 #include <gtest/gtest.h>

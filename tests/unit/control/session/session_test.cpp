@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A session over a pair of sockets: what a process asks for, rightly and wrongly.
 #include "daemon/device/session/device_session.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One memory, registered in several sessions of a process.
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sessions that share protection domains and regions: which processes may join, how long objects
 // live, and which replies a hostile process gets. Also regions with on-demand paging.
 #include <sys/mman.h>

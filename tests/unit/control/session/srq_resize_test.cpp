@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Resizing of shared receive queues, as the process sees it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Domains and targets of the extended reliable connected (XRC) service: which processes share them,
 // and which replies a hostile process gets.
 #include "tests/unit/control/client.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/frontend/unix/sockets/blocking_calls.hpp"
 
 #include <gtest/gtest.h>

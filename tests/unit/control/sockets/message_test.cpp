@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Request bodies, replies and the tables of handles.
 #include "daemon/frontend/unix/sockets/message.hpp"
 

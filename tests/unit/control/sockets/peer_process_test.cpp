@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What /proc says of a process: its cgroup (cgroups(7)), and whether it is in our PID namespace.
 #include "daemon/frontend/unix/sockets/peer_process.hpp"
 

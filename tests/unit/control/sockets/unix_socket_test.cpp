@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Listening sockets and records with descriptors.
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 

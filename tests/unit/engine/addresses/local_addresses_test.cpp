@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses of tenants, and the members of groups, by themselves.
 #include "daemon/engine/addresses/local_addresses.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Multicast groups: which queue pairs get a copy of a datagram, and which are members.
 #include "abi/control.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which commands are valid, by themselves.
 #include "daemon/engine/commands/command_request.hpp"
 

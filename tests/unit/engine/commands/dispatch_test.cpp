@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From send queues to PCBs and from PCBs to their transport, without an engine.
 #include "tests/unit/engine/fixture/parts.hpp"
 

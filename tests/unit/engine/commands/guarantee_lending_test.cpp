@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Guarantees lent while they are idle, without an engine; adjust_test.cpp has them with commands.
 #include "tests/unit/engine/fixture/parts.hpp"
 

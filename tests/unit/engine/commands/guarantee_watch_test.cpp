@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shares of the engine's time, as the watch sees them.
 #include "daemon/engine/commands/guarantee_watch.hpp"
 

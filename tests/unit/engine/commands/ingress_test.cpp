@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How commands come in, without an engine.
 #include "daemon/engine/state/costs.hpp"
 #include "tests/unit/engine/fixture/parts.hpp"

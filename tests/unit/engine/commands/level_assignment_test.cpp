@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs come to levels by their service level and traffic class, and what is said of a level
 // holds for their commands, whatever the level of their process.
 #include "daemon/engine/commands/level_assignment.hpp"

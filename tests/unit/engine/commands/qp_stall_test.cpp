@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands that go back to their send queue, without an engine.
 #include "daemon/engine/commands/qp_stall.hpp"
 

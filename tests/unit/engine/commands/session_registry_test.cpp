@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sessions as they come and go, without an engine.
 #include "daemon/engine/commands/session_registry.hpp"
 

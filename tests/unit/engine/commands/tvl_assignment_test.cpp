@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which TVLs queue pairs take, and what these weigh, without an engine.
 #include "daemon/engine/commands/tvl_assignment.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What commands wait for is told, by cause: a tenant that is short of something shows that.
 #include "daemon/engine/commands/wait_census.hpp"
 

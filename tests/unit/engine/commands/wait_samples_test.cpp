@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Single commands that are followed, and what their time is put down to.
 #include "daemon/engine/commands/wait_samples.hpp"
 

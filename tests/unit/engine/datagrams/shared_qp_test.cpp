@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs that several clients share: what clients send and receive, from each other and from
 // queue pairs of programs, inside one daemon and between two.
 #include "daemon/engine/datagrams/shared_qp.hpp"

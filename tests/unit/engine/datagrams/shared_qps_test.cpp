@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs that several clients share: what they let through, without an engine.
 #include "daemon/engine/datagrams/shared_qps.hpp"
 

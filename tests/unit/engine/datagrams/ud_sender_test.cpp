@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Datagrams on their ways, without an engine.
 #include "daemon/engine/datagrams/ud_sender.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asynchronous events of many sessions, of which some do not read, without an engine.
 #include "daemon/engine/events/async_events.hpp"
 

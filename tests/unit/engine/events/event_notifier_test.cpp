@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The thread that sends completion events: each once, in order, none of a queue that is gone, and
 // turns between classes.
 #include "daemon/engine/events/event_notifier.hpp"

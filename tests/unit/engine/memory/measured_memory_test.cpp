@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // MeasuredMemory reports waits for a process's memory, but not processor time.
 #include "daemon/engine/memory/measured_memory.hpp"
 

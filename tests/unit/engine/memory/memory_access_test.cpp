@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What commands, receives and remote keys may reach, without an engine.
 #include "daemon/engine/memory/memory_access.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Steps of queue pairs that reach their memory through the memory proxy. The engine goes on while
 // the proxy makes an access.
 #include "daemon/engine/memory/memory_waits.hpp"

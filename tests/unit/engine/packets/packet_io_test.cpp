@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets to and from the wire, without an engine: two ends of a link.
 #include "daemon/engine/packets/packet_io.hpp"
 

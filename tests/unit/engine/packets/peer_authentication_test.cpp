@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Authentication: which packets the engine accepts from which peers, and how it reports the others.
 #include "daemon/engine/packets/peer_authentication.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets for a port that gathers them, without an engine.
 #include "daemon/engine/ports/outbox.hpp"
 

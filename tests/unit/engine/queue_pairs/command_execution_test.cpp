@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How commands begin and end, without an engine.
 #include "daemon/engine/queue_pairs/command_execution.hpp"
 

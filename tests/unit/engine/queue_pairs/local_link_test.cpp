@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What joins two queue pairs of one daemon, without an engine.
 #include "daemon/engine/queue_pairs/local_link.hpp"
 

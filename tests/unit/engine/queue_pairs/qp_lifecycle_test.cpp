@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queue pairs as they come, change their state and go, without an engine.
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 

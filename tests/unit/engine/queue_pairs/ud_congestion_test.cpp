@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which datagrams are followed, and what is asked and answered, without an engine.
 #include "daemon/engine/queue_pairs/ud_congestion.hpp"
 

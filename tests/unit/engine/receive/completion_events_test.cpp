@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Completion and asynchronous events by themselves, without an engine.
 #include "daemon/engine/receive/completion_events.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What completes into a queue that has overflowed, and what is posted by session memory that has
 // failed, without an engine.
 #include "daemon/engine/receive/failed_sessions.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Receives of queue pairs, shared receive queues and XRC targets, without an engine.
 #include "daemon/engine/receive/receive_queues.hpp"
 

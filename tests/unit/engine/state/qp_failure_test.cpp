@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "daemon/engine/state/qp_failure.hpp"
 
 #include <gtest/gtest.h>

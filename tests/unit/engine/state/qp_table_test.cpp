@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table of queue pairs by itself.
 #include "daemon/engine/state/qp_table.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sessions that end, shared receive queues, and events that no process reads.
 #include "tests/unit/engine/fixture/pair.hpp"
 

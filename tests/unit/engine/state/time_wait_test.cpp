@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a peer hears of a reliable connection that is gone.
 #include "tests/unit/engine/fixture/pair.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which half-written VCBs are looked at, and when.
 #include "daemon/engine/state/unfinished_vcbs.hpp"
 

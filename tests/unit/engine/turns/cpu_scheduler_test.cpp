@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns and budgets by themselves: what a turn costs decides when the next one comes.
 #include "daemon/engine/turns/cpu_scheduler.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rates of peers, of tenants, levels and queue pairs, without an engine.
 #include "daemon/engine/turns/peer_rates.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of a tenant is so slow that the engine has waited too long for it. The messages of that
 // tenant wait; those of other tenants do not.
 #include "daemon/engine/turns/slow_memory.hpp"

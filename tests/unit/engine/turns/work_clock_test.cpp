@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The time of a thread, against the clocks of the system. Bounds are wide: the machine may be busy.
 #include "daemon/engine/turns/work_clock.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Captures: what they are told of packets on the wire and of those that there would have been.
 #include "daemon/engine/watch/captures.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Faults that the operator asks for: what they do to packets and messages, to whom, how often and
 // how long.
 #include "daemon/engine/watch/faults.hpp"

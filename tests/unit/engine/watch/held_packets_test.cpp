@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packets that are held back: until when, in which order, and how many.
 #include "daemon/engine/watch/held_packets.hpp"
 

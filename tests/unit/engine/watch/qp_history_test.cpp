@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The event history of queue pairs: errors are recorded, and queue pairs without errors take no
 // entry.
 #include "daemon/engine/watch/qp_history.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests from made-up addresses, beside peers that are where their address says.
 #include "daemon/roce/cm/address_validation.hpp"
 

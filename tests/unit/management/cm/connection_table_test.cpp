@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The connection table: lookups by each key, and limits on half-open connections of each peer.
 #include <arpa/inet.h>
 

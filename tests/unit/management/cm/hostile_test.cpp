@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Peers that lie, guess and flood.
 #include <gtest/gtest.h>
 

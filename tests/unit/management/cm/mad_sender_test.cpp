@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // MADs that go out, and how many of them may answer no connection.
 #include "tests/unit/management/cm/parts.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One manager, met by a scripted peer.
 #include <gtest/gtest.h>
 

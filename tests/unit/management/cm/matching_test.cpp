@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which connection a message is for.
 #include "daemon/roce/cm/matching.hpp"
 

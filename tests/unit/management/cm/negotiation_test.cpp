@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the ends tell each other of their queue pairs.
 #include "daemon/roce/cm/negotiation.hpp"
 

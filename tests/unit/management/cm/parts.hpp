@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts below a connection manager, for tests of one of them without the manager.
 #pragma once
 

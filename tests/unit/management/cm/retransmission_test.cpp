@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A kept message and its retries.
 #include "daemon/roce/cm/retransmission.hpp"
 

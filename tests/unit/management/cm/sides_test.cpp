@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The active and the passive side, release and service ID resolution, each without the manager.
 #include "daemon/roce/cm/active_side.hpp"
 #include "daemon/roce/cm/passive_side.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The machine alone: what an input sends, changes and tells. The table of all states and inputs is
 // that of states_test.
 #include "tests/unit/management/cm/parts.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every state of a connection met by every message and every call, as text that is compared with an
 // approved file. A change of behaviour shows as a difference there.
 #include <gtest/gtest.h>

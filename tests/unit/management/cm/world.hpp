@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One connection manager, with a record of the messages that it sends and of the events that it
 // reports to its user, as text.
 #pragma once

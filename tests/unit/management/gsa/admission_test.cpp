@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which datagram may have a buffer, by the figures alone.
 #include "daemon/qos/gsa/receive_admission.hpp"
 

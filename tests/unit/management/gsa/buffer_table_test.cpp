@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which buffers of a receive pool are in use.
 #include "daemon/qos/gsa/buffer_table.hpp"
 

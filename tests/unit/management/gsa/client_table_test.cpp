@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clients of a receive pool by number and by key.
 #include "daemon/qos/gsa/client_table.hpp"
 

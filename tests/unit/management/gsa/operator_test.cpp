@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parameters changed in use, and what the operator sees.
 #include <cerrno>
 

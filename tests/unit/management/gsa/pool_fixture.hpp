@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A receive pool driven by hand: tests deliver datagrams, and return buffers of clients.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random clients, datagrams, returns and reloads, checked against a simple model of the buffers
 // that each client holds. One quiet client uses only the buffers that it asked for. It never loses
 // a datagram, whatever the others do.

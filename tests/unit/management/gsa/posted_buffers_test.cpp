@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many buffers are posted, alone: E1 to E3 by numbers.
 #include "daemon/qos/gsa/posted_buffers.hpp"
 

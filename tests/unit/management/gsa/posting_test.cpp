@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many buffers are posted: E1 to E3.
 #include <cerrno>
 

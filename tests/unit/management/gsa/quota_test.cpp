@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fairness between clients when memory is out: E5.
 #include "tests/unit/management/gsa/pool_fixture.hpp"
 

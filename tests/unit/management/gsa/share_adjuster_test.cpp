@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a window of traffic does to a share, alone.
 #include "daemon/qos/gsa/share_adjuster.hpp"
 

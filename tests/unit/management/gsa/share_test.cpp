@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shares that follow the traffic: E4.
 #include "tests/unit/management/gsa/pool_fixture.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shares of clients, alone: what is promised, granted and left.
 #include "daemon/qos/gsa/shares.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fairness between the hosts that send to one client: E5.
 #include <algorithm>
 #include <vector>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses as commands hold them, and BIND_IP, RESOLVE_IP, RESOLVE_ROUTE, QUERY_ROUTE.
 #include <arpa/inet.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which connections begin: rate and admission, without a service.
 #include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 

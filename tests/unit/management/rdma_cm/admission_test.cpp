@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many connections guarantees carry, and that what ends gives back.
 #include "daemon/roce/rdma_cm/connections/connection_admission.hpp"
 

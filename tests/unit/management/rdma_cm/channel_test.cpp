@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Event channels: signals, GET_EVENT, MIGRATE_ID, and what goes with a channel.
 #include <cerrno>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // CONNECT, ACCEPT, REJECT, DISCONNECT and NOTIFY on connections of a manager, without a service.
 #include "daemon/roce/rdma_cm/connections/connection_commands.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Listeners, requests of peers, events of connections, memberships and queue pair attributes, each
 // without a service.
 #include <cerrno>

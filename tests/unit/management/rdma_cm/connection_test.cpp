@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections between two hosts: CONNECT, ACCEPT, DISCONNECT, NOTIFY.
 #include <arpa/inet.h>
 

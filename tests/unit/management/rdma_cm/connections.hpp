@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The two hosts of the tests of connections.
 #pragma once
 

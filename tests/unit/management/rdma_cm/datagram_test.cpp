@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Port spaces UDP and IPOIB: service id resolution, and multicast groups.
 #include <cerrno>
 

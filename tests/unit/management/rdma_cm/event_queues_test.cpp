@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Queues of events, GET_EVENT and MIGRATE_ID, without a service.
 #include <cerrno>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Processes that send anything at all, beside ones that behave: errors, never more.
 #include <algorithm>
 #include <cerrno>

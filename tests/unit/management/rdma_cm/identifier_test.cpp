@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The life of identifiers, their options, and what operators see of them, without a service.
 #include <array>
 #include <cerrno>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // LISTEN and its backlog, the limits of a tenant, and SET_OPTION.
 #include <cerrno>
 #include <set>

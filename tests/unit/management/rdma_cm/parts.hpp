@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fixtures for tests of single parts of the rdma_cm service: an environment that records its calls,
 // the tables that parts share, and commands in the format that processes write.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Our connection manager and one of a peer, which exchange messages. Tests of the parts that use
 // connections need no service.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // INIT_QP_ATTR.
 #include <cerrno>
 

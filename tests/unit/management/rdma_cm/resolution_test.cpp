@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses, ports and routes of identifiers, without a service.
 #include <cerrno>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections that are refused, or end: REJECT, DISCONNECT, DESTROY_ID, timeouts.
 #include <cerrno>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Hosts on one network in virtual time, each with an rdma_cm service, and programs that use these
 // services as librdmacm does.
 #pragma once
