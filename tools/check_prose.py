@@ -34,7 +34,7 @@ RULES = {
 # Violations that are still there, by rule. Lower a number when the check says so; never raise one.
 DEBT = {
     "question": 7,
-    "person": 82,
+    "person": 81,
     "what-is": 10,
     "is-no": 35,
     "word": 4,

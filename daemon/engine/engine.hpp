@@ -7,7 +7,7 @@
 //   session_registry      adds and removes sessions.
 //   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode.
 //   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command.
-//   rate_control          rates of tenants, levels, TVLs and queue pairs, and what waits for them.
+//   rate_control          rates of tenants, levels and queue pairs, and what waits for them.
 //   peer_rates            rates of what peers send to them and read from them; rate_gates.
 //   slow_memory           bounds the waits of the engine for memory of a tenant.
 //   memory_waits          queue pairs that wait for memory that a process reaches (memory_proxy).

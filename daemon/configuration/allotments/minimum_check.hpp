@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks that the minimum rates of a tenant fit into each other. Those of its levels are parts of
-// the tenant's own. Those of TVLs are parts of that of their level, or of the tenant's if they
-// belong to no level. No minimum may be above the maximum of the same object.
+// the tenant's own. No minimum may be above the maximum of the same object.
 #pragma once
 
 #include <optional>

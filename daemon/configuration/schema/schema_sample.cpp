@@ -103,13 +103,11 @@ std::string values_of(const Key& key) {
 /// `otherwise`: what a tenant has that does not give it, if that differs from what is shown.
 std::string described(const Key& key, const std::string& otherwise = "") {
   std::string facts = key.octal ? "" : values_of(key);
-  const auto add = [&](const char* fact) {
-    facts += (facts.empty() ? "" : "; ") + std::string(fact);
-  };
+  const auto add = [&](const std::string& fact) { facts += (facts.empty() ? "" : "; ") + fact; };
   // A table without a description has those of its keys.
   if (*key.refusal != '\0' && (*key.doc != '\0' || key.at.type != Type::kTable)) add("restart");
   if (key.set) add("set");
-  if (!otherwise.empty()) add(("otherwise " + otherwise).c_str());
+  if (!otherwise.empty()) add("otherwise " + otherwise);
   const std::string doc = key.doc;
   return facts.empty() ? doc : doc + (doc.empty() ? "" : " ") + '[' + facts + ']';
 }
@@ -130,9 +128,6 @@ bool stands_apart(const Key& key, const std::string& text) {
   return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
 }
 
-const TenantConfig kTenantDefaults;
-const TvlConfig kTvlDefaults;
-
 /// The tables in braces whose keys have been described.
 using Described = std::vector<const Schema*>;
 
@@ -148,26 +143,32 @@ std::string inner_keys_of(const Key& key, Described& before) {
   return out;
 }
 
-/// `defaults`: a section without keys, if it has other values than the one shown; else null.
+/// Returns what a tenant has that does not give the key, if the key need not be given and that is
+/// not what is shown. `defaults` may be null.
+std::string otherwise(const Key& key, const void* section, const void* defaults) {
+  const bool must_be_given = key.missing != nullptr || key.at.type == Type::kAddresses;
+  if (defaults == nullptr || must_be_given || key.shown != Shown::kOn ||
+      key.at.same(section, defaults))
+    return "";
+  return key.at.type == Type::kTvls ? "1" : written(key, defaults);
+}
+
+/// `defaults`: a section without keys, if the one shown has others; else null.
 std::string keys_of(const Schema& schema, const void* section, Described& described,
                     const void* defaults = nullptr) {
+  const TvlConfig tvl_defaults;
   std::string out;
   for (const Key& key : schema.keys) {
-    const bool is_other = defaults != nullptr && key.shown == Shown::kOn &&
-                          key.missing == nullptr && key.at.type != Type::kAddresses &&
-                          !key.at.same(section, defaults);
     const std::string inner = key.at.type == Type::kTable ? inner_keys_of(key, described) : "";
     const std::string setting = std::string(key.name) + " = " + written(key, section);
-    const std::string text = inner + line_of(key, prefix_of(key.shown) + setting,
-                                             !is_other                    ? ""
-                                             : key.at.type == Type::kTvls ? "1"  // it has one
-                                                                          : written(key, defaults));
+    const std::string text =
+        inner + line_of(key, prefix_of(key.shown) + setting, otherwise(key, section, defaults));
     if (!out.empty() && stands_apart(key, text)) out += '\n';
     out += comment(key.lead) + text;
     if (key.at.type == Type::kTvls)
       out += keys_of(schema_of<TvlConfig>(),
                      &static_cast<const std::vector<TvlConfig>*>(key.at.look(section))->front(),
-                     described, &kTvlDefaults);
+                     described, &tvl_defaults);
   }
   return out;
 }
@@ -226,7 +227,8 @@ std::string sample_configuration() {
   });
   out += sample_section("#[[port]]", PortConfig{}, described);
   out += sample_section("#[[peer]]", PeerConfig{}, described);
-  out += sample_section("[[tenant]]", tenant, described, &kTenantDefaults);
+  const TenantConfig tenant_defaults;
+  out += sample_section("[[tenant]]", tenant, described, &tenant_defaults);
   const TvlConfig tvl;
   const LevelConfig level;
   const SrqRule rule;

@@ -5,8 +5,8 @@
 
 #include <unordered_map>
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 
 namespace softhca::control {

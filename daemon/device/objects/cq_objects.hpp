@@ -5,9 +5,9 @@
 
 #include <cstddef>
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
 
 namespace softhca::control {

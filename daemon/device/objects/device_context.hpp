@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/configuration/allotments/accounts.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/adapter/clock.hpp"
 #include "daemon/device/objects/device_files.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/frontend/unix/sockets/helper_processes.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "daemon/frontend/unix/sockets/turn.hpp"

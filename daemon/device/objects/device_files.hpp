@@ -15,9 +15,9 @@
 
 #include "abi/control.hpp"
 #include "daemon/base/expected.hpp"
+#include "daemon/base/handle_table.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/configuration/allotments/accounts.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/pd_object.hpp"
 #include "daemon/tenant_memory/region.hpp"
 

@@ -3,8 +3,8 @@
 // Memory windows of a session.
 #pragma once
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 
 namespace softhca::control {

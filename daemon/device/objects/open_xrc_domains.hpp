@@ -5,8 +5,8 @@
 
 #include <memory>
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/xrc_domains.hpp"
 #include "daemon/frontend/unix/sockets/message.hpp"
 

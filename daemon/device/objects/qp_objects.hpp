@@ -9,10 +9,10 @@
 #include <memory>
 #include <unordered_map>
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/ah_objects.hpp"
 #include "daemon/device/objects/cq_objects.hpp"
 #include "daemon/device/objects/device_context.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/open_xrc_domains.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/qp_object.hpp"

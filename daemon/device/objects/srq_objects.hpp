@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/cq_objects.hpp"
 #include "daemon/device/objects/device_context.hpp"
-#include "daemon/device/objects/handle_table.hpp"
 #include "daemon/device/objects/open_xrc_domains.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/ring_memory.hpp"

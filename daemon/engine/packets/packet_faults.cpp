@@ -85,6 +85,15 @@ PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame&
     return Arrival::kDamaged;
   }
   if (fate.mark) parsed.traffic_class |= wire::kEcnCongested;
+  if ((fate.duplicate || fate.holder != nullptr) && keep(passage, fate, parsed))
+    return Arrival::kNotNow;
+  faults_.passed(passage, passage.qpn);
+  return Arrival::kAsItCame;
+}
+
+/// Repeats the packet or holds it back, as `fate` says. True: it is held back.
+bool PacketIo::keep(const FaultPassage& passage, const Faults::Fate& fate,
+                    const wire::ParsedFrame& parsed) {
   std::array<std::byte, wire::kMaxNetworkHeaders> headers;
   const std::size_t link = wire::encode_ethernet(parsed.ethernet, headers.data());
   const std::span<std::byte> head = std::span(headers).first(link + parsed.network.size());
@@ -92,10 +101,7 @@ PacketIo::Arrival PacketIo::meet_faults(PortBinding& binding, const port::Frame&
   if (fate.mark) port::mark_congested(head);
   const HeldPackets::Part parts[] = {head, parsed.datagram};
   if (fate.duplicate) faults_.repeat(passage, parts);
-  if (fate.holder != nullptr && faults_.hold(fate, passage, passage.qpn, parts))
-    return Arrival::kNotNow;
-  faults_.passed(passage, passage.qpn);
-  return Arrival::kAsItCame;
+  return fate.holder != nullptr && faults_.hold(fate, passage, passage.qpn, parts);
 }
 
 }  // namespace softhca::engine

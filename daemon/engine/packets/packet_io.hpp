@@ -153,6 +153,7 @@ class PacketIo {
   /// How a fault leaves a received packet.
   enum class Arrival : std::uint8_t { kAsItCame, kDamaged, kNotNow };
   Arrival meet_faults(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed);
+  bool keep(const FaultPassage& passage, const Faults::Fate& fate, const wire::ParsedFrame& parsed);
   transport::SendResult send_faulty(PortBinding& binding, const wire::FrameTemplate& path,
                                     const wire::Headers& h, const transport::PayloadSource& payload,
                                     const QueuePair* qp);

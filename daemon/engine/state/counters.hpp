@@ -26,7 +26,7 @@ enum class SendQueueCause : std::uint8_t {
   kNoPcb,         ///< no PCB was available
   kOrder,         ///< doorbells of its queue pair are pending (B3)
   kKickListFull,  ///< the kick list of its TVL is full
-  kRate,          ///< a rate of its queue pair or TVL is used up
+  kRate,          ///< a rate of its queue pair is used up
   kCount,
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A rate of a tenant, a level, a TVL or a queue pair, or of their peers, and the queue pairs and
-// classes that wait for it.
+// A rate of a tenant, a level or a queue pair, or of their peers, and the queue pairs and classes
+// that wait for it.
 #pragma once
 
 #include <cstdint>

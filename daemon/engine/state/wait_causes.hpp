@@ -21,7 +21,7 @@ enum class WaitCause : std::uint8_t {
   kKickList,          ///< room in the kick list of its TVL
   kExecutionCredit,   ///< of its TVL
   kCompletionCredit,  ///< of its TVL
-  kRate,              ///< a rate of its tenant, level, TVL or queue pair
+  kRate,              ///< a rate of its tenant, level or queue pair
   kPeerRate,          ///< an inbound or served rate of its peer's tenant, level or queue pair
   kMemory,            ///< slow memory of its tenant or its peer's tenant (SlowMemory)
   kOrder,             ///< earlier commands of its queue pair: fence, reads in progress, drain

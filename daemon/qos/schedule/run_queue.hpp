@@ -9,8 +9,8 @@
 // another, nor a level its sibling. A tenant without levels is a single class. Within a TVL the
 // queue pairs go round.
 //
-// A competitor that is behind a minimum rate (minimum_rates.hpp) goes before that order, at each of
-// these steps. What it moves then costs it nothing there, so its share of the rest stays as it was.
+// A tenant or level that is behind a minimum rate (minimum_rates.hpp) goes before that order. What
+// it moves then costs it nothing there, so its share of the rest stays as it was.
 #pragma once
 
 #include <cassert>

@@ -143,6 +143,8 @@ const Mistake kValues[] = {
     {"DeviceName", kBareTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
     {"RemovedKey", kBareTenant + "[device]\nvendor_id = 1\n",
      "5: device.vendor_id:", "was removed"},
+    {"RemovedKeyOfATvl", kBareTenant + "[[tenant.tvl]]\ntvl_burst_bytes = 1\n",
+     "5: tenant.tvl.tvl_burst_bytes:", "was removed"},
     {"RemovedKeyOfBothServices", kBareTenant + "[shared_datagrams]\nwindow_ms = 1\n",
      "5: shared_datagrams.window_ms:", "was removed"},
     {"MaxQpWr", kBareTenant + "[device]\nmax_qp_wr = 65537\n", "5: device.max_qp_wr:", "to 65536"},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rate limits of tenants, levels, TVLs and queue pairs: they hold, and other tenants are
-// unaffected.
+// Rate limits of tenants, levels and queue pairs: they hold, and other tenants are unaffected.
 #include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/device/objects/handle_table.hpp"
+#include "daemon/base/handle_table.hpp"
 
 namespace softhca::control {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace softhca::control {
+namespace softhca {
 
 template <class T>
 class HandleTable {
@@ -65,4 +65,4 @@ class HandleTable {
   std::vector<std::uint32_t> free_;
 };
 
-}  // namespace softhca::control
+}  // namespace softhca
