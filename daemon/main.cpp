@@ -21,6 +21,7 @@
 #include "daemon/device/adapter/event_sender.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/setup.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
@@ -88,10 +89,8 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .general_services = exported(general_services),
           .shared_datagrams = exported(shared_datagrams),
           .reloads = adapter.reloads,
-          .faults = adapter.engine.packets().faults(),
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
           .started = std::chrono::system_clock::now(),
-          .authentication = &adapter.engine.packets().authentication(),
           .dropped_log_lines = &control::dropped_log_lines()};
 }
 
@@ -166,7 +165,7 @@ class Heartbeat {
   explicit Heartbeat(engine::Worker& worker) : worker_(worker) {}
   void tick() {
     if (!watched_) return;
-    worker_.run([](engine::Engine&) {});
+    worker_.await_step();
     sd_notify(0, "WATCHDOG=1");
   }
 
@@ -207,26 +206,25 @@ int serve(const configuration::Config& config, const std::string& file, control:
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
-  engine.set_congestion(config.congestion, config.reliability.flight);
-  engine.queue_pairs().set_reliability(config.reliability);
-  auto guards = control::add_ports(config, engine);
-  if (!guards) return fail(guards.error(), kExitSetup);
-  auto tenants = control::add_tenants(config, engine);
-  if (!tenants) return fail(tenants.error(), kExitSetup);
-
+  engine::Allotments allotments(engine);
   engine::Worker worker(engine, worker_options(config.daemon));
+  if (const auto opened = control::open_ports(config, worker); !opened)
+    return fail(opened.error(), kExitSetup);
+  auto guards = control::guard_addresses(config);
+  if (!guards) return fail(guards.error(), kExitSetup);
   control::Adapter adapter{.config = config,
-                           .engine = engine,
+                           .engine = engine.view(),
                            .worker = worker,
-                           .tenants = std::move(*tenants),
+                           .allotments = allotments,
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .helpers = *helpers,
                            .version = SOFTHCA_VERSION,
-                           .identity = control::identity_of(config, engine)};
+                           .identity = control::identity_of(config, engine.view())};
   control::EventReport report;
   adapter.journal.tell(
       [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
-  adapter.allocate();
+  if (const auto started = control::start(adapter, *guards); !started)
+    return fail(started.error(), kExitSetup);
   const auto general_services = control::GeneralServices::open(
       worker, control::general_services_place(config), config.general_services);
   if (!general_services) return fail(general_services.error(), kExitSetup);

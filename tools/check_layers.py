@@ -8,6 +8,7 @@
   - Only daemon/tenant_memory names the structures that lie in tenant memory.
   - Below daemon/engine nothing reads a clock.
   - What the control thread owns of a tenant is not named in daemon/engine.
+  - Control code reaches the engine only by daemon/engine/requests and daemon/engine/view.hpp.
 
 Usage: check_layers.py [ROOT]     exit code 1 and one line per violation
        check_layers.py --self-test
@@ -39,7 +40,7 @@ LAYERS = {
 }
 # Folders of which each may include those before it, and all layers above.
 ENGINE = ("state", "turns", "addresses", "memory", "events", "receive", "ports", "watch",
-          "commands", "packets", "queue_pairs", "datagrams", "")
+          "commands", "packets", "queue_pairs", "datagrams", "", "requests")
 CONTROL = ("frontend/unix/sockets", "frontend/unix/device_tree", "device/adapter", "services",
            "device/objects", "device/session", "operate/admin", "frontend/unix/server",
            "operate/reload")
@@ -84,6 +85,7 @@ CLOCK = re.compile(
     r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|high_resolution_clock|__rdtsc)\b")
 # Of a tenant or level, what the control thread owns (daemon/engine/state/tenant_control.hpp).
 OF_CONTROL = re.compile(r"(\.|->)control(\.|->)")
+WHOLE_ENGINE = re.compile(r'"daemon/engine/engine\.hpp"|\bengine::Engine\b')
 MAY_READ_CLOCK = {*ENGINE_FOLDERS, *CONTROL_FOLDERS, METRICS, "daemon"}
 
 
@@ -132,6 +134,8 @@ def check_line(layer, path, line):
             yield f"names {found.group()}; only daemon/tenant_memory touches tenant memory"
         if (found := OF_CONTROL.search(line)) and layer in ENGINE_FOLDERS:
             yield f"names {found.group()}; that of a tenant is the control thread's"
+        if WHOLE_ENGINE.search(line) and layer in [*CONTROL_FOLDERS, METRICS]:
+            yield "reaches into the engine; ask it by a request, or read engine::EngineView"
         if (found := CLOCK.search(line)) and layer not in MAY_READ_CLOCK:
             yield f"reads a clock ({found.group()}); time is a parameter below daemon/engine"
 
@@ -195,6 +199,10 @@ def self_test():
         ("daemon/engine/a.cpp", "abi::VcbPage* page;\n", "only daemon/tenant_memory"),
         ("daemon/engine/turns/a.cpp", "tenant->control.leaving = true;\n", "control thread's"),
         ("daemon/device/session/a.cpp", "tenant.control.leaving = true;\n", None),
+        ("daemon/device/session/a.cpp", "void f(engine::Engine& engine);\n", "by a request"),
+        ("daemon/operate/admin/a.cpp", '#include "daemon/engine/engine.hpp"\n', "by a request"),
+        ("daemon/operate/metrics/a.cpp", "const engine::EngineView& view;\n", None),
+        ("daemon/main.cpp", "engine::Engine engine;\n", None),
         ("daemon/tenant_memory/a.cpp", "abi::VcbPage* page;\n", None),
         ("daemon/device/session/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
         ("daemon/roce/transport/reliable/a.cpp", "std::chrono::steady_clock::now();\n",
@@ -209,7 +217,7 @@ def self_test():
         ("daemon/engine/a.cpp", "wire::Psn psn;\n", None),
         ("libverbs-provider/a.cpp", "abi::Vcb vcb;\n", None),
     ]
-    present = ("daemon/base/b.hpp", "daemon/tenant_memory/s.hpp", "daemon/device/session/c.hpp",
+    present = ("daemon/base/b.hpp", "daemon/engine/engine.hpp", "daemon/tenant_memory/s.hpp", "daemon/device/session/c.hpp",
                "daemon/engine/turns/t.hpp", "abi/x.hpp", "cli/x.hpp")
     failures = 0
     for path, text, expected in cases:

@@ -172,4 +172,19 @@ Time Engine::next_deadline() const {
                    rates_.memory.next_release(), datagram_services_.next_deadline()});
 }
 
+EngineView Engine::view() {
+  return {.pcbs = queues_.pcbs,
+          .tvls = queues_.tvls,
+          .arbitrator = queues_.arbitrator,
+          .scheduler = queues_.scheduler,
+          .minimums = cpu_.minimums(),
+          .ports = wire_.packets.ports(),
+          .addresses = addressing_.local,
+          .receive_queues = receive_queues_,
+          .captures = wire_.captures,
+          .faults = wire_.faults,
+          .authentication = wire_.packets.authentication(),
+          .functions = ingress_.functions()};
+}
+
 }  // namespace softhca::engine

@@ -61,6 +61,7 @@
 #include "daemon/engine/datagrams/ud_sender.hpp"
 #include "daemon/engine/demux.hpp"
 #include "daemon/engine/events/async_events.hpp"
+#include "daemon/engine/limits.hpp"
 #include "daemon/engine/memory/memory_access.hpp"
 #include "daemon/engine/packets/congestion_control.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
@@ -76,29 +77,13 @@
 #include "daemon/engine/turns/cpu_scheduler.hpp"
 #include "daemon/engine/turns/peer_rates.hpp"
 #include "daemon/engine/turns/slow_memory.hpp"
+#include "daemon/engine/view.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/kick_arbitrator.hpp"
 #include "daemon/qos/schedule/send_queue_scheduler.hpp"
 #include "daemon/roce/transport/congestion.hpp"
 
 namespace softhca::engine {
-
-struct EngineLimits {
-  std::uint32_t vcbs = 4096;
-  std::uint32_t pcbs = 8192;  ///< without the dedicated ones
-  std::uint32_t dedicated_pcbs = 1024;
-  std::uint16_t tenants = 64;
-  std::uint16_t levels = 192;  ///< of all tenants
-  std::uint16_t tvls = 256;
-  std::uint32_t execution_credits = 1024;
-  std::uint32_t completion_credits = 8192;
-  std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
-  std::uint64_t qpn_seed = 0;        ///< decides their numbers; 0: they count up
-  std::uint32_t memory_regions = 131072;
-  std::uint32_t memory_windows = 16384;
-  std::uint32_t kept_packets = 8192;  ///< out-of-order packets that are buffered
-  DoorbellConfig doorbells = {};
-};
 
 class Engine {
  public:
@@ -139,7 +124,6 @@ class Engine {
     wire_.datagrams.configure(parameters, flight);
   }
   RateControl& rates() { return rates_.sent; }
-  const RateControl& rates() const { return rates_.sent; }
   PeerRates& peer_rates() { return rates_.peers; }
   SlowMemory& slow_memory() { return rates_.memory; }
   /// Returns null if no queue pair has this number.
@@ -168,6 +152,8 @@ class Engine {
   }
 
   StepClock& clock() { return clock_; }
+
+  EngineView view();
 
  private:
   void finish_batch();

@@ -9,7 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
+#include "daemon/engine/state/tenant.hpp"
 
 namespace softhca::engine {
 

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "daemon/base/system_error.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/engine/state/costs.hpp"
 #include "daemon/engine/state/system_clock.hpp"
 
@@ -32,11 +33,11 @@ constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
 constexpr Duration kNap = std::chrono::microseconds(500);
 constexpr Duration kLongestPortSleep = std::chrono::milliseconds(20);
 constexpr Duration kLongestSleep = std::chrono::seconds(1);
-// A task for a process waits at most this long for its tenant's turn. Its caller is the thread that
-// serves all tenants' requests, so a longer wait delays other tenants' requests. Without this
+// A request for a process waits at most this long for its tenant's turn. Its caller is the thread
+// that serves all tenants' requests, so a longer wait delays other tenants' requests. Without this
 // limit, the end of a process with 200 queue pairs, of a tenant of small weight, delayed another
 // tenant's request by 0.4 s.
-constexpr Duration kLongestTaskWait = std::chrono::microseconds(200);
+constexpr Duration kLongestWait = std::chrono::microseconds(200);
 
 bool listen_to(int epoll, int fd, void* who, std::uint32_t how = 0) {
   epoll_event event{};
@@ -65,6 +66,11 @@ long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout)
   return ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()),
                       static_cast<int>(milliseconds));
 }
+
+Worker::Worker(Engine& engine, WorkerOptions options)
+    : engine_(engine),
+      options_(std::move(options)),
+      notifier_(engine.completion_events().sink(), engine.cpu().classes()) {}
 
 Outcome Worker::start() {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
@@ -104,39 +110,56 @@ void Worker::wake() {
   [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
 }
 
-void Worker::run(const Request& request) {
-  const std::lock_guard lock(callers_);
-  if (!thread_.joinable()) return request.task(engine_);
-  request_.store(&request);
-  wake();
-  request_.wait(&request);
+void Worker::set_idle(bool adaptive, Duration park_after) {
+  struct SetIdle {
+    WorkerOptions& options;
+    bool adaptive;
+    Duration park_after;
+    void run(Engine&) const {
+      options.adaptive = adaptive;
+      options.park_after = park_after;
+    }
+  };
+  run(SetIdle{options_, adaptive, park_after});
 }
 
-bool Worker::run_task(Time now) {
-  const Request* request = request_.load(std::memory_order_acquire);
-  if (request == nullptr) return false;
-  const Session* payer = request->payer;
+void Worker::await_step() {
+  call({[](Engine&, void*) {}, nullptr, nullptr});
+}
+
+void Worker::call(const Call& call) {
+  const std::lock_guard lock(callers_);
+  if (!thread_.joinable()) return call.serve(engine_, call.request);
+  call_.store(&call);
+  wake();
+  call_.wait(&call);
+}
+
+bool Worker::run_call(Time now) {
+  const Call* const call = call_.load(std::memory_order_acquire);
+  if (call == nullptr) return false;
+  const Session* payer = call->payer;
   if (payer != nullptr && !engine_.cpu().may_take_in(payer->qos_class)) {
-    if (!task_waits_since_) task_waits_since_ = now;
-    if (now - *task_waits_since_ < kLongestTaskWait) return false;
+    if (!call_waits_since_) call_waits_since_ = now;
+    if (now - *call_waits_since_ < kLongestWait) return false;
   }
-  task_waits_since_.reset();
+  call_waits_since_.reset();
   engine_.cpu().end_step();
-  request->task(engine_);
+  call->serve(engine_, call->request);
   if (payer != nullptr) engine_.cpu().charge(*payer, kRequestCost);
   engine_.cpu().end_step();
-  request_.store(nullptr);
-  request_.notify_all();
+  call_.store(nullptr);
+  call_.notify_all();
   return true;
 }
 
 /// Each write to the wake eventfd is an edge. The engine never reads it: the process may have made
 /// it blocking, as both share its flags, and may read it first.
-void Worker::watch(Session& session) {
+void Worker::watch(Session& session) const {
   listen_to(epoll_.get(), session.wake_fd, &session, EPOLLET);
 }
 
-void Worker::unwatch(Session& session) {
+void Worker::unwatch(const Session& session) const {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.wake_fd, nullptr);
 }
 
@@ -156,7 +179,7 @@ void Worker::loop() {
     before = now;
     polls_.add();
     const bool polled = engine_.poll(now);
-    worked = run_task(now) || polled;
+    worked = run_call(now) || polled;
     if (worked) last_work_ = now;
     if (engine_.ingress().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
       last_wakeup_look_ = now;
@@ -186,7 +209,7 @@ void Worker::idle(Time now) {
 }
 
 bool Worker::is_called() const {
-  return engine_.has_runnable() || request_.load() != nullptr || stopping_.load();
+  return engine_.has_runnable() || call_.load() != nullptr || stopping_.load();
 }
 
 /// Parks sessions that are idle for long enough. True: every session is parked.

@@ -6,7 +6,7 @@
 // While there is work it polls. Without work it yields its core after every step, since programs
 // may share the core. It parks processes that are idle for a while. When all are parked and nothing
 // is due, it sleeps until a process writes its wake eventfd, a frame arrives, a timer is due or
-// another thread has a task for it.
+// another thread has a request for it.
 #pragma once
 
 #include <sys/epoll.h>
@@ -18,16 +18,19 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/engine/engine.hpp"
 #include "daemon/engine/events/event_notifier.hpp"
 
 namespace softhca::engine {
+
+class Engine;
+struct Session;
 
 /// Waits with epoll_pwait2(2), or else with a resolution of milliseconds. Returns the number of
 /// events.
@@ -42,12 +45,7 @@ struct WorkerOptions {
 
 class Worker {
  public:
-  using Task = std::function<void(Engine&)>;
-
-  Worker(Engine& engine, WorkerOptions options)
-      : engine_(engine),
-        options_(std::move(options)),
-        notifier_(engine.completion_events().sink(), engine.cpu().classes()) {}
+  Worker(Engine& engine, WorkerOptions options);
   ~Worker() { stop(); }
 
   /// Starts the thread. REQUIRES: the engine's ports are added. Errors: out of descriptors or
@@ -55,14 +53,21 @@ class Worker {
   Outcome start();
   void stop();
 
-  /// Runs `task` on the engine's thread between two poll steps and returns when it is done. May be
-  /// called on any thread except the engine's own. Before start() and after stop() there is no
-  /// engine thread, and the task runs on the caller's.
-  void run(const Task& task) { run({task, nullptr}); }
-  /// Does the same for a process. The task waits while the tenant has had more than its share of
+  /// Carries a request to the engine and returns its answer. A request is a plain struct of
+  /// engine/requests/ that names what it is about; its run(Engine&) is called on the engine's
+  /// thread between two poll steps. May be called on any thread except the engine's own. Before
+  /// start() and after stop() the request runs on the caller's thread.
+  template <class Request>
+  auto run(Request&& request) {
+    return carry(nullptr, request);
+  }
+  /// Does the same for a process. The request waits while the tenant has had more than its share of
   /// the engine, but not for long, since the caller also serves other tenants. It counts as the
   /// tenant's work. REQUIRES: the session is installed when it begins.
-  void run_for(const Session& session, const Task& task) { run({task, &session}); }
+  template <class Request>
+  auto run_for(const Session& session, Request&& request) {
+    return carry(&session, request);
+  }
 
   /// Wakes the engine if it sleeps: there may be work that it does not poll for. May be called on
   /// any thread.
@@ -73,15 +78,15 @@ class Worker {
   /// the engine's.
   void await_event(int channel_fd) const { notifier_.await(channel_fd); }
 
-  /// Sets how the engine idles from now on. To be called from a task.
-  void set_idle(bool adaptive, Duration park_after) {
-    options_.adaptive = adaptive;
-    options_.park_after = park_after;
-  }
+  /// Sets how the engine idles from now on.
+  void set_idle(bool adaptive, Duration park_after);
+  /// Waits until the engine has ended a poll step. It returns only while the engine's thread runs.
+  void await_step();
 
-  /// Starts or stops listening to the session's wake eventfd. To be called from a task.
-  void watch(Session& session);
-  void unwatch(Session& session);
+  /// Starts or stops listening to the session's wake eventfd. A session is watched after it is
+  /// polled, and no longer before it is removed.
+  void watch(Session& session) const;
+  void unwatch(const Session& session) const;
 
   const Counter& polls() const { return polls_; }
   const Counter& sleeps() const { return sleeps_; }
@@ -89,14 +94,37 @@ class Worker {
   const Counter& busy() const { return busy_; }
 
  private:
-  struct Request {
-    const Task& task;
+  /// A request under way.
+  struct Call {
+    void (*serve)(Engine& engine, void* request);
+    void* request;
     const Session* payer;  ///< null: the daemon itself
   };
 
-  void run(const Request& request);
+  template <class Request>
+  auto carry(const Session* payer, Request& request) {
+    using Answer = decltype(request.run(std::declval<Engine&>()));
+    if constexpr (std::is_void_v<Answer>) {
+      call({[](Engine& engine, void* it) { static_cast<Request*>(it)->run(engine); },
+            const_cast<std::remove_const_t<Request>*>(&request), payer});
+    } else {
+      struct {
+        Request& request;
+        std::optional<Answer> answer;
+      } asked{request, std::nullopt};
+      using Asked = decltype(asked);
+      call({[](Engine& engine, void* it) {
+              auto& [of, answer] = *static_cast<Asked*>(it);
+              answer.emplace(of.run(engine));
+            },
+            &asked, payer});
+      return *std::move(asked.answer);
+    }
+  }
+
+  void call(const Call& call);
   void loop();
-  bool run_task(Time now);
+  bool run_call(Time now);
   void idle(Time now);
   bool is_called() const;
   bool park_idle_sessions(Time now);
@@ -116,8 +144,8 @@ class Worker {
   std::atomic<bool> asleep_{false};
 
   std::mutex callers_;
-  std::atomic<const Request*> request_{nullptr};
-  std::optional<Time> task_waits_since_;  ///< since when the task waits for its tenant's turn
+  std::atomic<const Call*> call_{nullptr};
+  std::optional<Time> call_waits_since_;  ///< since when it waits for its tenant's turn
 
   Time last_work_{};
   Time last_wakeup_look_{};

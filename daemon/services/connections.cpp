@@ -12,6 +12,9 @@
 
 #include "daemon/configuration/allotments/connections_carried.hpp"
 #include "daemon/device/adapter/clock.hpp"
+#include "daemon/engine/addresses/local_addresses.hpp"
+#include "daemon/engine/packets/packet_io.hpp"
+#include "daemon/engine/requests/showing.hpp"
 #include "daemon/services/paths.hpp"
 #include "daemon/services/performance.hpp"
 
@@ -194,17 +197,12 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   }
 
   bool may_name_queue_pair(Qpn qpn, uid_t user) const override {
-    bool may = false;
-    adapter_.worker.run([&](engine::Engine& engine) {
-      const engine::QueuePair* qp = engine.find_queue_pair(qpn);
-      may = qp == nullptr ||
-            (qp->tenant == &tenant_ && qp->session != nullptr && qp->session->user == user);
-    });
-    return may;
+    const auto found = adapter_.worker.run(engine::FindQp{qpn});
+    return !found || (found->tenant == &tenant_ && found->user == user);
   }
 
   void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
-    if (adapter_.engine.addresses().is_local(destination) || destination.is_multicast())
+    if (adapter_.engine.addresses.is_local(destination) || destination.is_multicast())
       return service_.resolved(cookie, true);
     if (pending_.size() >= kMostPending) return service_.resolved(cookie, false);
     if (pending_.empty()) next_look_ = now();
@@ -271,11 +269,10 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
 
   void look_for_neighbours(Time now) {
     const std::size_t count = std::min(pending_.size(), kLooks);
+    std::vector<engine::AddressPath> paths;
+    for (std::size_t i = 0; i < count; ++i) paths.push_back(pending_[i].path);
     std::vector<engine::Reach> found(count);
-    adapter_.worker.run([&](engine::Engine& engine) {
-      for (std::size_t i = 0; i < count; ++i)
-        found[i] = engine.packets().reach_of(pending_[i].path);
-    });
+    adapter_.worker.run(engine::CheckPaths{paths, found});
     // Those that were polled go behind the others.
     std::vector<PendingResolution> tried(pending_.begin(),
                                          pending_.begin() + static_cast<std::ptrdiff_t>(count));

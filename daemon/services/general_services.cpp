@@ -52,41 +52,19 @@ GeneralServices::GeneralServices(engine::Worker& worker, const Place& place) : w
 }
 
 GeneralServices::~GeneralServices() {
-  if (service_)
-    worker_.run([&](engine::Engine& engine) { engine.datagram_services().close(*service_); });
+  if (service_) worker_.run(engine::CloseSharedQp{*service_});
 }
 
 Expected<std::unique_ptr<GeneralServices>> GeneralServices::open(
     engine::Worker& worker, const Place& place,
     const configuration::GeneralServicesConfig& config) {
   std::unique_ptr<GeneralServices> agent(new GeneralServices(worker, place));
-  Outcome entered;
-  worker.run([&](engine::Engine& engine) { entered = agent->enter(engine, place, config); });
-  if (!entered) return entered.error();
+  if (auto entered = agent->enter(place, config); !entered) return entered.error();
   return agent;
 }
 
-Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
+Outcome GeneralServices::enter(const Place& place,
                                const configuration::GeneralServicesConfig& config) {
-  const auto group = engine.pcbs().add_group(
-      {.tenant = tenant_.id, .guaranteed = engine::SharedQp::kSends, .may_share = false});
-  if (!group) return group.error();
-  tenant_.qos_class = *group;
-  engine.add_tenant(tenant_);
-  // The queue pair sends with the dedicated TVL: no other tenant can take its credits.
-  for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
-    const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
-    const auto tvl = engine.tvl_assignment().add(
-        {.tenant = tenant_.id,
-         .qos_class = tenant_.qos_class,
-         .purpose = purpose,
-         .weight = 1,
-         .max_kick_list = kCompletionCredits,
-         .execution_guaranteed = dedicated ? engine::SharedQp::kSends : 0,
-         .completion_guaranteed = dedicated ? kCompletionCredits : 0,
-         .may_share = !dedicated});
-    if (!tvl) return tvl.error();
-  }
   engine::SharedQp::Options options{.queue_pair = place.queue_pair,
                                     .parameters = parameters_of(config)};
   options.size.clients = place.clients;
@@ -94,13 +72,25 @@ Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
   options.size.seed = random_seed();
   auto made = engine::SharedQp::make(tenant_, options, now());
   if (!made) return made.error();
-  service_ = std::move(*made);
-  service_->set_engine_share(config.engine_share);
-  if (!engine.datagram_services().open(*service_)) {
-    service_.reset();
-    return Error{tenant_.name + ": the queue pair is taken", EBUSY};
-  }
-  return {};
+  (*made)->set_engine_share(config.engine_share);
+  const auto tvl_of = [&](schedule::TvlPurpose purpose) {
+    const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
+    return schedule::TvlTerms{.tenant = tenant_.id,
+                              .purpose = purpose,
+                              .weight = 1,
+                              .max_kick_list = kCompletionCredits,
+                              .execution_guaranteed = dedicated ? engine::SharedQp::kSends : 0,
+                              .completion_guaranteed = dedicated ? kCompletionCredits : 0,
+                              .may_share = !dedicated};
+  };
+  // The queue pair sends with the dedicated TVL: no other tenant can take its credits.
+  Outcome opened = worker_.run(engine::OpenSharedQp{
+      .service = **made,
+      .tenant = tenant_,
+      .group = {.tenant = tenant_.id, .guaranteed = engine::SharedQp::kSends, .may_share = false},
+      .tvls = {tvl_of(schedule::TvlPurpose::kCommands), tvl_of(schedule::TvlPurpose::kDedicated)}});
+  if (opened) service_ = std::move(*made);
+  return opened;
 }
 
 Outcome GeneralServices::add_client(const engine::Tenant& tenant, std::uint32_t selector,
@@ -108,10 +98,8 @@ Outcome GeneralServices::add_client(const engine::Tenant& tenant, std::uint32_t 
   using management::gsa::GivesBack;
   const auto key = engine::client_key(tenant.id, selector);
   const GivesBack gives_back = client.keep ? GivesBack::kMaybe : GivesBack::kSoon;
-  Expected<management::gsa::ClientId> id = Error{};
-  worker_.run([&](engine::Engine&) {
-    id = service_->pool().register_client(key, client.name, client.buffers, gives_back);
-  });
+  const auto id =
+      worker_.run(engine::RegisterClient{*service_, key, client.name, client.buffers, gives_back});
   if (!id) return id.error();
   clients_.emplace(key, Registration{*id, std::move(client)});
   return {};
@@ -121,29 +109,21 @@ Outcome GeneralServices::set_buffers(const engine::Tenant& tenant, std::uint32_t
                                      std::optional<std::uint32_t> buffers) {
   const auto found = clients_.find(engine::client_key(tenant.id, selector));
   if (found == clients_.end()) return Error{"no such client", ENOENT};
-  Outcome set;
-  worker_.run(
-      [&](engine::Engine&) { set = service_->pool().set_buffers(found->second.id, buffers); });
+  Outcome set = worker_.run(engine::SetClientBuffers{*service_, found->second.id, buffers});
   if (set) found->second.client.buffers = buffers;
   return set;
 }
 
 void GeneralServices::vouch_for(const engine::Tenant& tenant, std::uint32_t selector,
                                 const Gid& source) {
-  worker_.run([&](engine::Engine&) {
-    service_->pool().vouch_for(engine::client_key(tenant.id, selector), source, now());
-  });
+  worker_.run(
+      engine::VouchForSource{*service_, engine::client_key(tenant.id, selector), source, now()});
 }
 
 void GeneralServices::remove_client(const engine::Tenant& tenant, std::uint32_t selector) {
   const auto found = clients_.find(engine::client_key(tenant.id, selector));
   if (found == clients_.end()) return;
-  management::gsa::ClientCounters& former = former_[tenant.id];
-  worker_.run([&](engine::Engine&) {
-    management::gsa::ReceivePool& pool = service_->pool();
-    former.add_totals(*pool.counters_of(found->second.id));
-    pool.deregister_client(found->second.id);
-  });
+  former_[tenant.id].add_totals(worker_.run(engine::RemoveClient{*service_, found->second.id}));
   clients_.erase(found);
 }
 
@@ -176,14 +156,7 @@ bool GeneralServices::send(const engine::Datagram& datagram) {
 }
 
 void GeneralServices::tick(Time now, const Told& told) {
-  std::vector<management::gsa::ShareChange> changes;
-  std::vector<management::gsa::ClientView> seen;
-  worker_.run([&](engine::Engine&) {
-    management::gsa::ReceivePool& pool = service_->pool();
-    seen = pool.clients();
-    if (now >= pool.watch_at()) pool.watch_traffic(now);
-    while (const auto change = pool.take_share_change()) changes.push_back(*change);
-  });
+  auto [seen, changes] = worker_.run(engine::WatchTraffic{*service_, now});
   for (const auto& [tenant, counters] : former_)
     seen.push_back(
         {.id = {}, .key = engine::client_key(tenant, 0), .name = {}, .counters = counters});
@@ -204,18 +177,9 @@ std::vector<management::gsa::ClientView> GeneralServices::clients() const {
   return seen_;
 }
 
-GeneralServices::View GeneralServices::view() {
+engine::PoolView GeneralServices::view() {
   constexpr std::size_t kSources = 16;
-  View view;
-  worker_.run([&](engine::Engine&) {
-    const management::gsa::ReceivePool& pool = service_->pool();
-    view = {.parameters = pool.parameters(),
-            .low_threshold = pool.low_threshold(),
-            .high_threshold = pool.high_threshold(),
-            .clients = pool.clients(),
-            .sources = pool.busiest_sources(kSources)};
-  });
-  return view;
+  return worker_.run(engine::ViewPool{*service_, kSources});
 }
 
 Outcome GeneralServices::check(const configuration::GeneralServicesConfig& config,
@@ -233,12 +197,8 @@ Outcome GeneralServices::check(const configuration::GeneralServicesConfig& confi
 }
 
 Outcome GeneralServices::change(const configuration::GeneralServicesConfig& config, Time now) {
-  Outcome set;
-  worker_.run([&](engine::Engine&) {
-    set = service_->pool().set_parameters(parameters_of(config), now);
-    if (set) service_->set_engine_share(config.engine_share);
-  });
-  return set;
+  return worker_.run(
+      engine::ConfigureSharedQp{*service_, parameters_of(config), config.engine_share, now});
 }
 
 }  // namespace softhca::control

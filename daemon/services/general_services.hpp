@@ -18,6 +18,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/general_services_config.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
+#include "daemon/engine/requests/shared_qps.hpp"
 #include "daemon/engine/worker.hpp"
 
 namespace softhca::control {
@@ -96,14 +97,8 @@ class GeneralServices {
   /// Returns the clients as of the last tick(). For each tenant with clients that are gone, also
   /// returns the sums of their counters, under selector 0. Call it on any thread.
   std::vector<management::gsa::ClientView> clients() const;
-  /// The current state, for the operator.
-  struct View {
-    management::gsa::Parameters parameters;
-    std::uint32_t low_threshold = 0, high_threshold = 0;
-    std::vector<management::gsa::ClientView> clients;
-    std::vector<management::gsa::SourceView> sources;
-  };
-  View view();
+  /// Returns the current state, for the operator.
+  engine::PoolView view();
 
  private:
   struct Registration {
@@ -112,8 +107,7 @@ class GeneralServices {
   };
 
   GeneralServices(engine::Worker& worker, const Place& place);
-  Outcome enter(engine::Engine& engine, const Place& place,
-                const configuration::GeneralServicesConfig& config);
+  Outcome enter(const Place& place, const configuration::GeneralServicesConfig& config);
   bool deliver(const engine::Datagram& datagram);
 
   engine::Worker& worker_;

@@ -2,6 +2,8 @@
 
 #include "daemon/services/paths.hpp"
 
+#include "daemon/engine/addresses/local_addresses.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -20,7 +22,7 @@ bool is_within(const Gid& address, const configuration::InterfaceAddress& networ
 
 std::optional<Gid> source_for(const Adapter& adapter, const engine::Tenant& tenant,
                               const Gid& destination) {
-  const bool inside = adapter.engine.addresses().is_local(destination);
+  const bool inside = adapter.engine.addresses.is_local(destination);
   std::optional<Gid> by_gateway;
   for (const auto& address : tenant.addresses) {
     if (!same_family(address.gid, destination)) continue;
@@ -41,7 +43,7 @@ std::optional<Gid> source_for(const Adapter& adapter, const engine::Tenant& tena
 engine::AddressPath path_between(const Adapter& adapter, const engine::Tenant& tenant,
                                  const Gid& local, const Gid& remote) {
   engine::AddressPath path{.source = local, .destination = remote};
-  if (adapter.engine.addresses().is_local(remote)) return path;
+  if (adapter.engine.addresses.is_local(remote)) return path;
   for (const auto* list : {&tenant.addresses, &tenant.former_addresses})
     for (const auto& address : *list)
       if (address.gid == local) path.port = address.port;

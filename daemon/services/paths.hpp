@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "daemon/device/adapter/adapter.hpp"
+#include "daemon/engine/state/route.hpp"
 
 namespace softhca::control {
 

@@ -12,7 +12,7 @@ constexpr auto kClass = static_cast<std::uint8_t>(wire::ManagementClass::kPerfor
 constexpr std::uint8_t kDevicePort = 1;  ///< port of the device, as programs number it
 
 management::PortCounters counters_of(const Adapter& adapter, const engine::Tenant& tenant) {
-  const engine::DevicePortCounters c = engine::port_counters_of(tenant, adapter.engine.ports());
+  const engine::DevicePortCounters c = engine::port_counters_of(tenant, adapter.engine.ports);
   return {.transmitted_bytes = c.transmitted_octets,
           .received_bytes = c.received_octets,
           .transmitted_packets = c.transmitted_packets,

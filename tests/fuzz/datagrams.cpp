@@ -118,7 +118,7 @@ class Run {
   /// The engine sends and delivers, and the control thread looks at what came.
   void turn() {
     Daemon& daemon = world().daemon;
-    daemon.worker.run([](engine::Engine&) {});
+    daemon.worker.await_step();
     for (const auto& services : {daemon.general_services.get(), daemon.shared_datagrams.get()}) {
       services->serve();
       if (input_.byte() == 1) services->tick(now(), [](const std::string&, const auto&) {});
@@ -209,7 +209,7 @@ class Run {
       const auto& in_use = services->pool_counters().in_use;
       for (int i = 0; i < 1000 && in_use.value() != 0; ++i) {
         services->serve();
-        daemon.worker.run([](engine::Engine&) {});
+        daemon.worker.await_step();
       }
       require(in_use.value() == 0, "all buffers are given back");
       require(services->view().clients.empty(), "no client is left");

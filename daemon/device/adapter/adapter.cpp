@@ -3,9 +3,9 @@
 #include "daemon/device/adapter/adapter.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
+#include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/frontend/unix/device_tree/guid.hpp"
 
 namespace softhca::control {
@@ -29,13 +29,13 @@ std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant) const {
   std::uint32_t mtu = 4096;
   for (const auto& address : tenant.addresses)
     if (address.port)
-      mtu = std::min(mtu, path_mtu_for(engine.ports()[address.port->value]->port->mtu()));
+      mtu = std::min(mtu, path_mtu_for(engine.ports[address.port->value]->port->mtu()));
   return mtu;
 }
 
 bool Adapter::link_up(const engine::Tenant& tenant) const {
   return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
-    return !address.port || engine.ports()[address.port->value]->port->link_up();
+    return !address.port || engine.ports[address.port->value]->port->link_up();
   });
 }
 
@@ -50,30 +50,11 @@ void Adapter::put_in_force(configuration::Config wanted) {
       tenant->control.settings = std::make_shared<const configuration::TenantConfig>(*entry);
 }
 
-void Adapter::change_rows(const engine::Worker::Task& task) {
-  const std::lock_guard lock(tenants_changing);
-  worker.run(task);
-}
-
-void Adapter::allocate() {
-  totals.set_limits(configuration::totals_of(config.pools));
-  for (const auto& tenant : tenants) {
-    const configuration::TenantConfig& entry = settings(*tenant);
-    tenant->control.accounts.set_whole(totals);
-    tenant->control.accounts.set_limits(entry.limits);
-    tenant->control.vcbs.may_share = entry.shared;
-    [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->control.vcbs, entry.vcbs);
-    assert(given);
-    allocate_levels(*tenant, entry);
-  }
-}
-
-void Adapter::allocate_levels(engine::Tenant& tenant, const configuration::TenantConfig& entry) {
-  for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
-    [[maybe_unused]] const bool given = vcbs.set_guarantee(
-        tenant.levels[i]->control.vcbs, tenant.control.vcbs, entry.levels[i].vcbs);
-    assert(given);
-  }
+void Adapter::set_limits(const configuration::Config& wanted) {
+  totals.set_limits(configuration::totals_of(wanted.pools));
+  for (const auto& tenant : tenants)
+    if (const configuration::TenantConfig* entry = find_tenant(wanted, tenant->name))
+      tenant->control.accounts.set_limits(entry->limits);
 }
 
 bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {

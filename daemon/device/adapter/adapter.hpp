@@ -12,7 +12,8 @@
 #include "daemon/configuration/allotments/reload_counters.hpp"
 #include "daemon/configuration/config.hpp"
 #include "daemon/device/adapter/journal.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/requests/allotments.hpp"
+#include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/frontend/unix/sockets/blocking_calls.hpp"
 #include "daemon/frontend/unix/sockets/helper_processes.hpp"
@@ -22,12 +23,13 @@ namespace softhca::control {
 
 struct Adapter {
   configuration::Config config;  ///< in force
-  engine::Engine& engine;
+  engine::EngineView engine;
   engine::Worker& worker;
-  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  engine::Allotments& allotments;
+  std::vector<std::unique_ptr<engine::Tenant>> tenants{};
   configuration::Accounts
       totals{};  ///< objects that all tenants together have, limited by the pools
-  /// Number of VCBs per tenant and level (A1, A2); engine.ingress().functions() assigns them.
+  /// Number of VCBs per tenant and level (A1, A2); engine.functions assigns them.
   QuotaPool vcbs;
 
   /// Figures of rdma_cm, at most about a second old.
@@ -72,15 +74,16 @@ struct Adapter {
   /// Replaces the configuration in force, and with it the settings of its tenants.
   void put_in_force(configuration::Config wanted);
 
-  /// Runs `task` on the engine's thread while no other thread reads `tenants`. Use it for tasks
-  /// that change the rows of tenants and levels in the engine's tables.
-  void change_rows(const engine::Worker::Task& task);
+  /// Carries a request to the engine while no other thread reads `tenants`: one that changes the
+  /// rows of tenants and levels in the engine's tables.
+  template <class Request>
+  auto change_rows(Request&& request) {
+    const std::lock_guard lock(tenants_changing);
+    return worker.run(request);
+  }
 
-  /// Gives every tenant its guarantee of VCBs and its limits, at set-up. REQUIRES: the
-  /// configuration was checked for overcommit.
-  void allocate();
-  /// Gives the levels of a tenant their guarantees. REQUIRES: the tenant has its own guarantee.
-  void allocate_levels(engine::Tenant& tenant, const configuration::TenantConfig& entry);
+  /// Sets the limits of all tenants together, and those of each tenant that `wanted` names.
+  void set_limits(const configuration::Config& wanted);
   bool take_vcb(engine::Tenant& tenant, engine::Level* level);
   void put_vcb(engine::Tenant& tenant, engine::Level* level);
 };

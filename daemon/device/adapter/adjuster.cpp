@@ -2,6 +2,10 @@
 
 #include "daemon/device/adapter/adjuster.hpp"
 
+#include "daemon/engine/requests/tenants.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -23,13 +27,13 @@ bool has_more(const Lent& now, const Lent& before) {
 
 }  // namespace
 
-Lent lent_by(const engine::Engine& engine, const engine::Tenant& tenant) {
+Lent lent_by(const engine::EngineView& engine, const engine::Tenant& tenant) {
   Lent lent;
-  lent.pcbs = engine.pcbs().group(tenant.qos_class).pcbs.lent.value();
+  lent.pcbs = engine.pcbs.group(tenant.qos_class).pcbs.lent.value();
   for (const auto& level : tenant.levels)
-    lent.pcbs += engine.pcbs().group(level->qos_class).pcbs.lent.value();
-  for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
-    const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
+    lent.pcbs += engine.pcbs.group(level->qos_class).pcbs.lent.value();
+  for (std::uint16_t i = 0; i < engine.tvls.size(); ++i) {
+    const schedule::Tvl& tvl = engine.tvls[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant.id) continue;
     lent.execution_credits += tvl.execution.lent.value();
     lent.completion_credits += tvl.completion.lent.value();
@@ -38,20 +42,19 @@ Lent lent_by(const engine::Engine& engine, const engine::Tenant& tenant) {
 }
 
 bool Adjuster::is_needed() const {
-  const engine::Engine& engine = adapter_.engine;
-  return adapter_.config.adjustment.automatic || engine.pcbs().quota().lent() != 0 ||
-         engine.tvls().execution_pool().lent() != 0 || engine.tvls().completion_pool().lent() != 0;
+  const engine::EngineView& engine = adapter_.engine;
+  return adapter_.config.adjustment.automatic || engine.pcbs.quota().lent() != 0 ||
+         engine.tvls.execution_pool().lent() != 0 || engine.tvls.completion_pool().lent() != 0;
 }
 
 void Adjuster::tick() {
   if (!is_needed() && told_.empty()) return;
   const configuration::AdjustmentConfig& config = adapter_.config.adjustment;
-  adapter_.worker.run([&](engine::Engine& engine) {
-    for (const auto& tenant : adapter_.tenants)
-      tenant->lends =
-          config.automatic && (tenant->control.leaving || adapter_.settings(*tenant).lends);
-    engine.lending().adjust({.idle = config.idle, .keep = config.keep});
-  });
+  engine::AdjustLending adjust{.lends = {}, .policy = {.idle = config.idle, .keep = config.keep}};
+  for (const auto& tenant : adapter_.tenants)
+    adjust.lends.emplace_back(tenant.get(), config.automatic && (tenant->control.leaving ||
+                                                                 adapter_.settings(*tenant).lends));
+  adapter_.worker.run(adjust);
   tell();
 }
 

@@ -22,7 +22,7 @@ struct Lent {
   bool operator==(const Lent&) const = default;
   bool any() const { return *this != Lent{}; }
 };
-Lent lent_by(const engine::Engine& engine, const engine::Tenant& tenant);
+Lent lent_by(const engine::EngineView& engine, const engine::Tenant& tenant);
 
 class Adjuster {
  public:

@@ -3,7 +3,7 @@
 // Writes events to the sockets of completion channels and contexts.
 #pragma once
 
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/events/async_events.hpp"
 
 namespace softhca::control {
 

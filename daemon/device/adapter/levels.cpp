@@ -7,6 +7,7 @@
 #include <string>
 
 #include "daemon/configuration/allotments/owners.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 #include "daemon/frontend/unix/sockets/peer_process.hpp"
 #include "daemon/frontend/unix/sockets/process_name.hpp"
 
@@ -59,16 +60,6 @@ engine::Level* find_by_cgroup(const configuration::TenantConfig& config,
   return found;
 }
 
-engine::PathRules rules_of(const std::vector<std::uint8_t>& service_levels,
-                           const std::vector<std::uint8_t>& traffic_classes) {
-  engine::PathRules rules;
-  for (const std::uint8_t each : service_levels)
-    rules.service_levels |= static_cast<std::uint16_t>(1u << each);
-  for (const std::uint8_t each : traffic_classes)
-    rules.dscps |= std::uint64_t{1} << engine::PathRules::dscp_of(each);
-  return rules;
-}
-
 std::string names_of(const engine::Tenant& tenant) {
   std::string names;
   for (const auto& level : tenant.levels)
@@ -83,16 +74,9 @@ std::unique_ptr<engine::Level> make_level(const LevelConfig& config) {
   level->name = config.name;
   level->control.vcbs.may_share = config.shared;
   level->marking = marking_of(config);
-  set_rules(*level, &config);
+  engine::set_rules(*level, &config);
   set_members(*level, &config);
   return level;
-}
-
-void set_rules(engine::Level& level, const LevelConfig* config) {
-  level.rules = level.own_rules = {};
-  if (config == nullptr) return;
-  level.rules = rules_of(config->service_levels, config->traffic_classes);
-  level.own_rules = rules_of(config->own_rules.service_levels, config->own_rules.traffic_classes);
 }
 
 void set_members(engine::Level& level, const LevelConfig* config) {
@@ -101,26 +85,6 @@ void set_members(engine::Level& level, const LevelConfig* config) {
   if (config == nullptr) return;
   level.control.users = ids_of(config->users, configuration::user_id);
   level.control.groups = ids_of(config->groups, configuration::group_id);
-}
-
-const LevelConfig* settings_of(const configuration::TenantConfig& config,
-                               const engine::Level& level) {
-  return configuration::find_level(config, level.name);
-}
-
-bool may_share(const configuration::TenantConfig& config, const engine::Level* level) {
-  const LevelConfig* entry = level == nullptr ? nullptr : settings_of(config, *level);
-  return config.shared && (entry == nullptr || entry->shared);
-}
-
-std::span<const configuration::TvlConfig> tvls_of(const configuration::TenantConfig& config,
-                                                  const engine::Level* level) {
-  std::span<const configuration::TvlConfig> tvls(config.tvls);
-  for (const LevelConfig& entry : config.levels) {
-    if (level != nullptr && level->name == entry.name) return tvls.first(entry.tvls);
-    tvls = tvls.subspan(entry.tvls);
-  }
-  return tvls;
 }
 
 bool asks_for_cgroup(const configuration::TenantConfig& config) {

@@ -6,36 +6,21 @@
 #include <sys/types.h>
 
 #include <memory>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/config.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/state/tenant.hpp"
 
 namespace softhca::control {
 
-/// Makes a level without number and group. Allotments::change() sets both.
+/// Makes a level without number and group. engine::Allotments::change() sets both.
 std::unique_ptr<engine::Level> make_level(const configuration::LevelConfig& config);
-
-/// Sets the service levels and traffic classes that move queue pairs to a level. Null: none do.
-void set_rules(engine::Level& level, const configuration::LevelConfig* config);
 
 /// Sets the users and groups that belong to a level. Null: none. Resolves their names now and not
 /// when a process connects, so that a slow user database delays no process.
 void set_members(engine::Level& level, const configuration::LevelConfig* config);
-
-/// Returns the settings of a level. Null: this configuration does not have the level.
-const configuration::LevelConfig* settings_of(const configuration::TenantConfig& config,
-                                              const engine::Level& level);
-
-/// True if the TVLs of a level, or (null) those of no level, may use shared credits.
-bool may_share(const configuration::TenantConfig& config, const engine::Level* level);
-
-/// Returns the TVLs of a level of the tenant, or (null) those of no level.
-std::span<const configuration::TvlConfig> tvls_of(const configuration::TenantConfig& config,
-                                                  const engine::Level* level);
 
 /// A process that needs a level: its identity, and how it connected.
 struct LevelQuery {

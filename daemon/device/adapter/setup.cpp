@@ -8,9 +8,11 @@
 #include <chrono>
 
 #include "abi/session.hpp"
-#include "daemon/device/adapter/allotments.hpp"
 #include "daemon/device/adapter/levels.hpp"
+#include "daemon/device/adapter/vcb_change.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
+#include "daemon/engine/packets/peer_table.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/frontend/unix/device_tree/guid.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
@@ -40,7 +42,7 @@ std::vector<std::string> pci_devices(const configuration::Config& config) {
   return out;
 }
 
-Expected<std::unique_ptr<port::Port>> open_port(const configuration::PortConfig& config) {
+Expected<std::unique_ptr<port::Port>> make_port(const configuration::PortConfig& config) {
   const std::uint32_t mtu = config.mtu.value_or(0);
   if (config.socket) return port::UdpPort::open({.address = *config.socket, .mtu = mtu});
   if (!config.device.empty()) return port::open_dpdk_port({.device = config.device, .mtu = mtu});
@@ -58,17 +60,9 @@ bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
                      [&](const auto& a) { return a.address == gid; });
 }
 
-Outcome add_port(const configuration::PortConfig& config, PortId id, engine::Engine& engine,
-                 KernelGuards& guards) {
-  port::InterfaceState kernel;
-  if (!config.interface.empty()) {
-    auto state = port::read_interface(config.interface);
-    if (!state) return state.error();
-    kernel = *state;
-  }
-  auto port = open_port(config);
+Outcome open_port(const configuration::PortConfig& config, PortId id, engine::Worker& worker) {
+  auto port = make_port(config);
   if (!port) return port.error();
-
   auto binding = std::make_unique<engine::PortBinding>();
   binding->id = id;
   binding->name = config.name;
@@ -85,20 +79,8 @@ Outcome add_port(const configuration::PortConfig& config, PortId id, engine::Eng
         frame.length = static_cast<std::uint32_t>(bytes.size());
         raw->transmit(frame);
       });
-  for (const configuration::InterfaceAddress& address : config.addresses) {
-    const bool owned = config.socket || kernel_owns(kernel, address.gid);
-    binding->neighbours->add_address({address.gid, address.prefix, !owned});
-    if (!owned || config.socket) continue;
-    auto guard = port::guard_roce_port(address.gid, config.interface);
-    if (!guard) return guard.error();
-    guards.emplace(address.gid, std::move(*guard));
-  }
-  binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}),
-                                   config.gateway6.value_or(Gid{}));
-  binding->neighbours->set_static(static_neighbours_of(config));
-  binding->neighbours->announce();
   spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->mtu());
-  engine.packets().add_port(std::move(binding));
+  worker.run(engine::AddPort{std::move(binding)});
   return {};
 }
 
@@ -107,6 +89,14 @@ std::optional<PortId> port_of(const configuration::Config& config, const Gid& gi
     for (const configuration::InterfaceAddress& address : config.ports[i].addresses)
       if (address.gid == gid) return PortId(static_cast<std::uint8_t>(i));
   return std::nullopt;
+}
+
+std::map<Gid, MacAddress> static_neighbours_of(const configuration::PortConfig& config) {
+  std::map<Gid, MacAddress> neighbours;
+  for (const std::string& text : config.neighbours)
+    if (const auto neighbour = configuration::parse_static_neighbour(text))
+      neighbours.emplace(neighbour->gid, neighbour->mac);
+  return neighbours;
 }
 
 }  // namespace
@@ -153,12 +143,18 @@ Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortC
   return std::optional<port::UdpGuard>(std::move(*guard));
 }
 
-Expected<KernelGuards> add_ports(const configuration::Config& config, engine::Engine& engine) {
+Expected<KernelGuards> guard_addresses(const configuration::Config& config) {
   KernelGuards guards;
-  auto peers = engine::PeerTable::make(config.peers);
-  if (!peers) return peers.error();
-  engine.packets().exchange_peers(*peers);
-  if (config.ports.empty()) return guards;
+  for (const configuration::PortConfig& port : config.ports)
+    for (const configuration::InterfaceAddress& address : port.addresses) {
+      auto guard = guard_address(port, address.gid);
+      if (!guard) return guard.error();
+      if (*guard) guards.emplace(address.gid, std::move(**guard));
+    }
+  return guards;
+}
+
+Outcome open_ports(const configuration::Config& config, engine::Worker& worker) {
   if (std::any_of(config.ports.begin(), config.ports.end(),
                   [](const configuration::PortConfig& port) { return !port.device.empty(); })) {
     const auto eal =
@@ -167,19 +163,31 @@ Expected<KernelGuards> add_ports(const configuration::Config& config, engine::En
     if (!eal) return eal.error();
   }
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
-    const auto added =
-        add_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), engine, guards);
-    if (!added) return at("port " + config.ports[i].name, added.error());
+    const auto opened = open_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), worker);
+    if (!opened) return at("port " + config.ports[i].name, opened.error());
   }
-  return guards;
+  return {};
 }
 
-std::map<Gid, MacAddress> static_neighbours_of(const configuration::PortConfig& config) {
-  std::map<Gid, MacAddress> neighbours;
-  for (const std::string& text : config.neighbours)
-    if (const auto neighbour = configuration::parse_static_neighbour(text))
-      neighbours.emplace(neighbour->gid, neighbour->mac);
-  return neighbours;
+engine::PortChange change_of(const configuration::PortConfig& before,
+                             const configuration::PortConfig& to,
+                             const std::function<bool(const Gid&)>& is_guarded) {
+  engine::PortChange change{.added = {},
+                            .removed = {},
+                            .gateway4 = to.gateway4.value_or(Gid{}),
+                            .gateway6 = to.gateway6.value_or(Gid{}),
+                            .neighbours = static_neighbours_of(to),
+                            .announce = to.addresses != before.addresses};
+  for (const configuration::InterfaceAddress& address : to.addresses) {
+    const bool by_kernel = to.socket || is_guarded(address.gid);
+    if (std::ranges::find(before.addresses, address) == before.addresses.end())
+      change.added.push_back({address.gid, address.prefix, !by_kernel});
+  }
+  for (const configuration::InterfaceAddress& address : before.addresses)
+    if (std::ranges::find(to.addresses, address.gid, &configuration::InterfaceAddress::gid) ==
+        to.addresses.end())
+      change.removed.push_back(address.gid);
+  return change;
 }
 
 std::string interface_of(const configuration::PortConfig& port) {
@@ -192,11 +200,11 @@ std::string interface_of(const configuration::PortConfig& port) {
   return (args ? args->option("iface") : std::nullopt).value_or("");
 }
 
-std::uint64_t identity_of(const configuration::Config& config, const engine::Engine& engine) {
+std::uint64_t identity_of(const configuration::Config& config, const engine::EngineView& engine) {
   std::vector<PortIdentity> ports;
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
     const auto& addresses = config.ports[i].addresses;
-    ports.push_back({.mac = engine.ports()[i]->port->mac(),
+    ports.push_back({.mac = engine.ports[i]->port->mac(),
                      .address = addresses.empty() ? Gid{} : addresses.front().gid});
   }
   return daemon_identity(config.daemon.runtime_dir, ports);
@@ -218,26 +226,51 @@ std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& c
   return addresses;
 }
 
-Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(
-    const configuration::Config& config, engine::Engine& engine) {
+std::unique_ptr<engine::Tenant> make_tenant(TenantId id, const configuration::Config& config,
+                                            const configuration::TenantConfig& entry) {
+  auto tenant = std::make_unique<engine::Tenant>();
+  tenant->id = id;
+  tenant->name = entry.name;
+  tenant->control.settings = std::make_shared<const configuration::TenantConfig>(entry);
+  tenant->addresses = addresses_of(config, entry);
+  return tenant;
+}
+
+std::vector<std::unique_ptr<engine::Tenant>> make_tenants(const configuration::Config& config,
+                                                          engine::AllotmentChange& change) {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
-  AllotmentChange change;
   for (const configuration::TenantConfig& entry : config.tenants) {
-    auto& tenant = tenants.emplace_back(std::make_unique<engine::Tenant>());
-    tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size() - 1));
-    tenant->name = entry.name;
-    tenant->control.settings = std::make_shared<const configuration::TenantConfig>(entry);
-    tenant->addresses = addresses_of(config, entry);
-    tenant->receive_policy = entry.srq;
-    tenant->receive_rules = entry.srq_rules;
-    tenant->marking = marking_of(entry);
-    tenant->kept.set_watermark(kept_watermark(entry.kept_packets, config.reliability));
+    const TenantId id(static_cast<std::uint16_t>(tenants.size()));
+    auto& tenant = tenants.emplace_back(make_tenant(id, config, entry));
     change.added.push_back({tenant.get(), &entry});
     for (const configuration::LevelConfig& level : entry.levels)
       change.new_levels.push_back({tenant.get(), make_level(level), nullptr});
   }
-  if (auto made = Allotments(engine).change(change); !made) return made.error();
   return tenants;
+}
+
+Outcome start(Adapter& adapter, const KernelGuards& guards) {
+  const configuration::Config& config = adapter.config;
+  engine::AllotmentChange change;
+  auto tenants = make_tenants(config, change);
+  for (const auto& tenant : tenants) tenant->control.accounts.set_whole(adapter.totals);
+  if (auto given = VcbChange(adapter, tenants).apply(change); !given) return given;
+  auto peers = engine::PeerTable::make(config.peers);
+  if (!peers) return peers.error();
+  engine::PutInForce put{.wanted = config,
+                         .allotments = adapter.allotments,
+                         .change = change,
+                         .addresses = {},
+                         .provisioners = {},
+                         .ports = {},
+                         .peers = std::move(*peers)};
+  for (const configuration::PortConfig& port : config.ports)
+    put.ports.push_back(
+        change_of({}, port, [&](const Gid& address) { return guards.contains(address); }));
+  if (auto done = adapter.worker.run(put); !done) return done;
+  adapter.tenants = std::move(tenants);
+  adapter.set_limits(config);
+  return {};
 }
 
 }  // namespace softhca::control

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes an engine with its tenants and ports from the configuration.
+// Starts an engine with its ports and tenants from the configuration.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,7 +12,9 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/config.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/device/adapter/adapter.hpp"
+#include "daemon/engine/limits.hpp"
+#include "daemon/engine/requests/configuration.hpp"
 #include "daemon/port/kernel_guard.hpp"
 
 namespace softhca::control {
@@ -32,26 +35,39 @@ Outcome check_free(const configuration::Config& config);
 Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortConfig& port,
                                                       const Gid& address);
 
-/// Opens every port of the configuration and adds it to the engine, with the keys of peers. Errors
-/// name the port or peer.
-Expected<KernelGuards> add_ports(const configuration::Config& config, engine::Engine& engine);
+/// Returns the guards for all addresses of the ports. Errors name the port.
+Expected<KernelGuards> guard_addresses(const configuration::Config& config);
 
-std::map<Gid, MacAddress> static_neighbours_of(const configuration::PortConfig& config);
+/// Opens every port of the configuration and adds it to the engine, without addresses. Errors name
+/// the port.
+Outcome open_ports(const configuration::Config& config, engine::Worker& worker);
+
+/// Returns the change of a port's addresses and neighbours from `before` to `to`.
+/// `is_guarded(address)`: the kernel owns the address.
+engine::PortChange change_of(const configuration::PortConfig& before,
+                             const configuration::PortConfig& to,
+                             const std::function<bool(const Gid&)>& is_guarded);
 
 /// Returns the network interface of a port, empty if it has none.
 std::string interface_of(const configuration::PortConfig& port);
 
-/// Returns the value of Adapter::identity. REQUIRES: the ports are added.
-std::uint64_t identity_of(const configuration::Config& config, const engine::Engine& engine);
+/// Returns the value of Adapter::identity. REQUIRES: the ports are open.
+std::uint64_t identity_of(const configuration::Config& config, const engine::EngineView& engine);
 
 /// Returns the row for a new tenant. Nothing: all rows of pools.tenants are taken.
 std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,
                                        const configuration::Config& config);
 std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& config,
                                                   const configuration::TenantConfig& tenant);
-/// Makes every tenant, with its collect group and TVLs. REQUIRES: the ports are added. Errors name
-/// the tenant.
-Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(
-    const configuration::Config& config, engine::Engine& engine);
+/// Makes a tenant, without its levels and allocations.
+std::unique_ptr<engine::Tenant> make_tenant(TenantId id, const configuration::Config& config,
+                                            const configuration::TenantConfig& entry);
+/// Makes every tenant of the configuration, and adds it to `change`.
+std::vector<std::unique_ptr<engine::Tenant>> make_tenants(const configuration::Config& config,
+                                                          engine::AllotmentChange& change);
+
+/// Puts Adapter::config into force, as a change from the empty configuration. Errors name the
+/// tenant or peer. REQUIRES: the ports are open, and the engine's thread has not started.
+Outcome start(Adapter& adapter, const KernelGuards& guards);
 
 }  // namespace softhca::control

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/engine/requests/address_handles.hpp"
 
 namespace softhca::control {
 
@@ -31,7 +32,7 @@ int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::
 bool AddressHandles::end(const Turn& turn) {
   return context_.remove_all(
       turn, [&] { return ahs_.remove_last(); },
-      [](engine::Engine& engine, const Ah& ah) { engine.address_handles().remove(ah.handle); },
+      [](const Ah& ah) { return engine::RemoveAh{ah.handle}; },
       [&](const std::unique_ptr<Ah>& ah) { handles_.erase(ah->handle); });
 }
 
@@ -47,8 +48,7 @@ int AddressHandles::create(const RequestBody& body, Reply& reply) {
   ah->pd = PdUse(*pd);
   ah->engine.session = &context_.engine_session();
   ah->engine.pd = pd->id;
-  context_.on_engine(
-      [&](engine::Engine& engine) { ah->handle = engine.address_handles().add(ah->engine); });
+  ah->handle = context_.on_engine(engine::AddAh{ah->engine});
   // The process gets the engine's handle, which its commands carry. The table's handle stays in the
   // daemon.
   const std::uint32_t handle = ah->handle;
@@ -64,7 +64,7 @@ int AddressHandles::destroy(const RequestBody& body, Reply&) {
   if (found == handles_.end()) return EINVAL;
   const auto ah = ahs_.remove(found->second);
   handles_.erase(found);
-  context_.on_engine([&](engine::Engine& engine) { engine.address_handles().remove(ah->handle); });
+  context_.on_engine(engine::RemoveAh{ah->handle});
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
+#include "daemon/engine/state/route.hpp"
 
 namespace softhca::control {
 

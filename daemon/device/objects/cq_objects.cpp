@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/engine/requests/completion_queues.hpp"
+
 namespace softhca::control {
 
 bool CompletionQueues::end(const Turn& turn) {
-  if (!context_.remove_all(turn, cqs_, [](engine::Engine& engine, CqObject& cq) {
-        engine.completion_events().remove(cq.engine);
-      }))
+  if (!context_.remove_all(turn, cqs_, [](CqObject& cq) { return engine::RemoveCq{cq.engine}; }))
     return false;
   while (const auto channel = channels_.remove_last()) {
     context_.await_event(channel->events.get());
@@ -109,14 +109,10 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   // expect a refusal because of completions that are certain to come.
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
-    context_.on_engine(
-        [&](engine::Engine& engine) { engine.ingress().unpark(context_.engine_session()); });
-  bool fits = false;
-  context_.on_engine([&](engine::Engine&) {
-    fits = cq->engine.ring.backlog() <= request.entries;
-    if (fits) cq->engine.ring.replace(ring.base, entries);
-  });
-  if (!fits) {
+    context_.on_engine(engine::UnparkSession{context_.engine_session()});
+  const bool resized = context_.on_engine(engine::ResizeCq{
+      .cq = cq->engine, .base = ring.base, .entries = entries, .most = request.entries});
+  if (!resized) {
     rings_.release(ring);
     return EINVAL;
   }
@@ -136,10 +132,9 @@ int CompletionQueues::modify(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
   if (cq == nullptr) return EINVAL;
-  context_.on_engine([&](engine::Engine& engine) {
-    engine.completion_events().set_moderation(cq->engine, request.count,
-                                              std::chrono::microseconds(request.period));
-  });
+  context_.on_engine(engine::ModerateCq{.cq = cq->engine,
+                                        .count = request.count,
+                                        .period = std::chrono::microseconds(request.period)});
   return 0;
 }
 
@@ -150,8 +145,7 @@ int CompletionQueues::destroy(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto cq = cqs_.remove(request.handle);
-  context_.on_engine(
-      [&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
+  context_.on_engine(engine::RemoveCq{cq->engine});
   context_.await_event(cq->engine.channel_fd);
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
   rings_.release(cq->ring);

@@ -9,6 +9,7 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
+#include "daemon/engine/state/completion_queue.hpp"
 
 namespace softhca::control {
 

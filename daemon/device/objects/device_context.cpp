@@ -13,6 +13,7 @@
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/memory/measured_memory.hpp"
 #include "daemon/engine/memory/memory_proxy.hpp"
+#include "daemon/engine/requests/memory.hpp"
 #include "daemon/tenant_memory/offered_memory.hpp"
 
 namespace softhca::control {
@@ -73,10 +74,10 @@ bool SessionContext::may_map() const {
 
 Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(PeerSocket socket,
                                                                                bool trusted) const {
-  const auto waited = [&slow = adapter_.engine.slow_memory(), &tenant = tenant_](Duration time) {
-    slow.waited(tenant, time);
-  };
-  if (adapter_.helpers == nullptr || trusted) {
+  const bool by_proxy = adapter_.helpers != nullptr && !trusted;
+  const engine::MemoryReach reach =
+      on_engine(engine::ReachMemory{.tenant = tenant_, .by_proxy = by_proxy});
+  if (!by_proxy) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!own) return system_error("a process's memory");
     socket.hand_over();
@@ -87,18 +88,17 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(P
     };
     const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
                                                          close);
-    return std::shared_ptr<memory::ProcessMemory>(
-        std::make_shared<engine::MeasuredMemory>(offered, waited, tenant_.memory_suspected_until));
+    return std::shared_ptr<memory::ProcessMemory>(std::make_shared<engine::MeasuredMemory>(
+        offered, reach.waited, tenant_.memory_suspected_until));
   }
-  on_engine([](engine::Engine& engine) { engine.memory().waits().open(); });
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);
   };
   for (auto proxy = tenant_.control.memory_proxy.lock();; proxy = nullptr) {
     const bool fresh = proxy == nullptr;
     if (fresh) {
-      auto made = engine::MemoryProxy::create(
-          start, {tenant_.counters.memory, adapter_.engine.memory().waits(), waited});
+      auto made =
+          engine::MemoryProxy::create(start, {tenant_.counters.memory, reach.waits, reach.waited});
       if (!made) return made.error();
       proxy = std::move(*made);
       tenant_.control.memory_proxy = proxy;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,11 @@
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/configuration/allotments/accounts.hpp"
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/device/adapter/clock.hpp"
 #include "daemon/device/objects/device_files.hpp"
+#include "daemon/engine/requests/several.hpp"
+#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/worker.hpp"
 #include "daemon/frontend/unix/sockets/helper_processes.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "daemon/frontend/unix/sockets/turn.hpp"
@@ -81,45 +85,45 @@ class SessionContext {
                              std::uint64_t spare = 0) const {
     return tenant_.control.accounts.take(kind, amount, spare);
   }
-  /// Runs a task as Worker::run_for(), at the tenant's cost. REQUIRES: the engine has the session.
-  void on_engine(const engine::Worker::Task& task) const {
-    adapter_.worker.run_for(*session_, task);
+  /// Carries a request to the engine as Worker::run_for(), at the tenant's cost, and returns its
+  /// answer. REQUIRES: the engine has the session.
+  template <class Request>
+  auto on_engine(Request&& request) const {
+    return adapter_.worker.run_for(*session_, request);
   }
   /// As Worker::await_event().
   void await_event(int channel_fd) const { adapter_.worker.await_event(channel_fd); }
-  /// Removes objects as a session ends: calls f(engine, object) on the engine's thread, a few in a
-  /// task, then end(object) on this thread. `take` returns the next object, or an empty one at the
-  /// end. Returns true if none is left, false if the turn is over. REQUIRES: the engine has the
-  /// session, or no object exists.
-  template <class Take, class F, class End>
-  bool remove_all(const Turn& turn, Take&& take, F&& f, End&& end) const {
+  /// Removes objects as a session ends: makes the request request_for(object) for each, several at
+  /// once, then calls end(object). `take` returns the next object, or an empty one at the end.
+  /// Returns true if none is left, false if the turn is over. REQUIRES: the engine has the session,
+  /// or no object exists.
+  template <class Take, class RequestFor, class End>
+  bool remove_all(const Turn& turn, Take&& take, RequestFor&& request_for, End&& end) const {
+    using Request = decltype(request_for(*take()));
     std::vector<decltype(take())> some;
+    std::vector<Request> requests;
     for (;;) {
       some.clear();
-      while (some.size() < kPerTask && (some.empty() || some.back())) some.push_back(take());
+      while (some.size() < kAtOnce && (some.empty() || some.back())) some.push_back(take());
       if (!some.back()) some.pop_back();
       if (some.empty()) return true;
-      for (std::size_t done = 0; done < some.size();)
-        on_engine([&](engine::Engine& engine) {
-          const Time end_of_task = now() + kTaskLength;
-          do f(engine, *some[done]);
-          while (++done < some.size() && now() < end_of_task);
-        });
+      requests.clear();
+      for (const auto& object : some) requests.push_back(request_for(*object));
+      for (std::span<Request> left(requests); !left.empty();)
+        left = left.subspan(on_engine(engine::Several<Request>{left}));
       for (auto& object : some) end(std::move(object));
       if (turn.is_over()) return false;
     }
   }
-  template <class T, class F>
-  bool remove_all(const Turn& turn, HandleTable<T>& table, F&& f) const {
+  template <class T, class RequestFor>
+  bool remove_all(const Turn& turn, HandleTable<T>& table, RequestFor&& request_for) const {
     return remove_all(
-        turn, [&] { return table.remove_last(); }, f, [](std::unique_ptr<T>) {});
+        turn, [&] { return table.remove_last(); }, request_for, [](std::unique_ptr<T>) {});
   }
 
  private:
-  /// Limits of a task of the engine: the objects that it removes, and the time after which it
-  /// leaves the others to the next task.
-  static constexpr std::size_t kPerTask = 16;
-  static constexpr Duration kTaskLength = std::chrono::microseconds(50);
+  /// Objects that are removed before the turn may end.
+  static constexpr std::size_t kAtOnce = 16;
 
   Adapter& adapter_;
   engine::Tenant& tenant_;

@@ -42,11 +42,19 @@ constexpr std::uint64_t kMapped = 8 << 20;
 bool MemoryRegions::end(const Turn& turn) {
   registration_.reset();
   if (!pds_.leave_file()) return true;
-  std::vector<std::unique_ptr<memory::Region>> removed;  // this thread unmaps them
+  struct Ending {
+    std::unique_ptr<MrObject> mr;
+    std::unique_ptr<memory::Region> region;  ///< this thread unmaps it
+  };
   return context_.remove_all(
-      turn, [&] { return pds_.regions().remove_last(); },
-      [&](engine::Engine& engine, const MrObject& mr) { removed.push_back(remove(engine, mr)); },
-      [&](std::unique_ptr<MrObject>) { removed.clear(); });
+      turn,
+      [&] {
+        auto ending = std::make_unique<Ending>();
+        ending->mr = pds_.regions().remove_last();
+        return ending->mr != nullptr ? std::move(ending) : nullptr;
+      },
+      [&](Ending& ending) { return removal(*ending.mr, ending.region); },
+      [](std::unique_ptr<Ending>) {});
 }
 
 /// Reads the extents of a request. Returns false if the request is malformed.
@@ -191,19 +199,11 @@ int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
 /// the charges.
 int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr,
                            Reply& reply) {
-  int error = 0;
-  context_.on_engine([&](engine::Engine& engine) {
-    const auto inserted = engine.keys().insert(std::move(region));
-    if (inserted) {
-      mr->key = (*inserted)->key();
-      mr->region = *inserted;
-      context_.tenant().counters.memory_regions.add();
-      context_.tenant().counters.memory.registered_bytes.add(mr->bytes.amount());
-    } else {
-      error = inserted.error().code;
-    }
-  });
-  if (error != 0) return error;
+  const auto registered = context_.on_engine(engine::RegisterMr{
+      .tenant = context_.tenant(), .region = std::move(region), .bytes = mr->bytes.amount()});
+  if (!registered) return registered.error().code;
+  mr->region = *registered;
+  mr->key = mr->region->key();
   const std::uint32_t lkey = mr->key;
   const std::uint32_t rkey = mr->rkey();
   reply.write(abi::RegisterMrReply{pds_.regions().add(std::move(mr)), lkey, rkey, 0});
@@ -268,14 +268,14 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
   MrObject* mr = pds_.regions().find(request.handle);
   // Another process with the context may have changed the region first.
   if (mr == nullptr || mr->region->serial() != done.replaces) return EBUSY;
-  std::unique_ptr<memory::Region> before;
   const std::uint64_t counted = registered_bytes(done.region->spec());
   mr->region = done.region.get();
-  context_.on_engine([&](engine::Engine& engine) {
-    before = engine.keys().replace(mr->key, std::move(done.region));
-    context_.tenant().counters.memory.registered_bytes.subtract(mr->bytes.amount());
-    context_.tenant().counters.memory.registered_bytes.add(counted);
-  });
+  std::unique_ptr<memory::Region> before =
+      context_.on_engine(engine::ReregisterMr{.tenant = context_.tenant(),
+                                              .key = mr->key,
+                                              .region = std::move(done.region),
+                                              .bytes_before = mr->bytes.amount(),
+                                              .bytes = counted});
   if (done.mr->bytes) mr->bytes = std::move(done.mr->bytes);
   if ((request.flags & kChangeTranslation) != 0) mr->extents = std::move(done.mr->extents);
   if ((request.flags & kChangePd) != 0) mr->pd = std::move(done.mr->pd);
@@ -290,19 +290,17 @@ int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
   const auto mr = pds_.regions().remove(request.handle);
   if (mr == nullptr) return EINVAL;
   std::unique_ptr<memory::Region> region;
-  context_.on_engine([&](engine::Engine& engine) { region = remove(engine, *mr); });
+  context_.on_engine(removal(*mr, region));
   region.reset();  // unmaps its memory here, not on the engine's thread
   return 0;
 }
 
-/// Removes a region; runs on the engine's thread. The caller's thread unmaps the memory that only
-/// the region keeps mapped.
-std::unique_ptr<memory::Region> MemoryRegions::remove(engine::Engine& engine,
-                                                      const MrObject& mr) const {
-  engine::TenantCounters& counters = context_.tenant().counters;
-  counters.memory_regions.subtract();
-  counters.memory.registered_bytes.subtract(mr.bytes.amount());
-  return engine.keys().remove(mr.key);
+/// Returns the request that removes a region. It sets `region` to it. The caller's thread unmaps
+/// the memory that only the region keeps mapped.
+engine::DeregisterMr MemoryRegions::removal(const MrObject& mr,
+                                            std::unique_ptr<memory::Region>& region) const {
+  return {
+      .tenant = context_.tenant(), .key = mr.key, .bytes = mr.bytes.amount(), .removed = region};
 }
 
 int MemoryRegions::import_mr(const RequestBody& body, Reply& reply) {

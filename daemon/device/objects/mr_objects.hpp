@@ -15,6 +15,7 @@
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/shared_buffers.hpp"
+#include "daemon/engine/requests/memory.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::control {
@@ -83,7 +84,7 @@ class MemoryRegions {
                   memory::RegionSpec& spec) const;
   bool charge_extents(const Extents& extents, configuration::Charge& charge) const;
   int install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr, Reply& reply);
-  std::unique_ptr<memory::Region> remove(engine::Engine& engine, const MrObject& mr) const;
+  engine::DeregisterMr removal(const MrObject& mr, std::unique_ptr<memory::Region>& region) const;
 
   const SessionContext& context_;
   ProtectionDomains& pds_;

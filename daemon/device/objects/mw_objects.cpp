@@ -4,12 +4,13 @@
 
 #include <cerrno>
 
+#include "daemon/engine/requests/memory.hpp"
+
 namespace softhca::control {
 
 bool MemoryWindows::end(const Turn& turn) {
-  return context_.remove_all(turn, windows_, [](engine::Engine& engine, const Window& window) {
-    engine.memory().remove_window(window.key);
-  });
+  return context_.remove_all(turn, windows_,
+                             [](const Window& window) { return engine::DeallocMw{window.key}; });
 }
 
 int MemoryWindows::alloc(const RequestBody& body, Reply& reply) {
@@ -23,10 +24,7 @@ int MemoryWindows::alloc(const RequestBody& body, Reply& reply) {
   window->charge = context_.take(configuration::Kind::kMemoryWindows);
   if (!window->charge) return ENOMEM;
   window->pd = PdUse(*pd);
-  context_.on_engine([&](engine::Engine& engine) {
-    const auto inserted = engine.memory().windows().insert(pd->id, request.type == kType2);
-    if (inserted) window->key = (*inserted)->key;
-  });
+  window->key = context_.on_engine(engine::AllocMw{.pd = pd->id, .type2 = request.type == kType2});
   if (window->key == 0) return ENOMEM;
   const std::uint32_t key = window->key;
   reply.write(abi::AllocWindowReply{windows_.add(std::move(window)), key});
@@ -38,7 +36,7 @@ int MemoryWindows::dealloc(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto window = windows_.remove(request.handle);
   if (window == nullptr) return EINVAL;
-  context_.on_engine([&](engine::Engine& engine) { engine.memory().remove_window(window->key); });
+  context_.on_engine(engine::DeallocMw{window->key});
   return 0;
 }
 

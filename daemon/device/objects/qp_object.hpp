@@ -9,7 +9,8 @@
 #include "abi/control.hpp"
 #include "daemon/configuration/allotments/accounts.hpp"
 #include "daemon/device/objects/pd_object.hpp"
-#include "daemon/engine/state/objects.hpp"
+#include "daemon/engine/requests/queue_pairs.hpp"
+#include "daemon/engine/state/queue_pair.hpp"
 
 namespace softhca::control {
 
@@ -29,10 +30,7 @@ struct QpObject {
   Ring ring;  ///< both rings; an XRC target has none
   abi::QpAttributes attributes{};
   std::uint32_t holders = 1;  ///< holds by processes that made or opened it
-  /// Turns for which the current request has waited for commands posted before it, and the time of
-  /// the first.
-  unsigned turns_waited = 0;
-  Time waits_since{};
+  engine::SendWait waited;    ///< by the current request
 };
 
 }  // namespace softhca::control

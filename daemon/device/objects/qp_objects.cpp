@@ -7,17 +7,13 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/engine/requests/queue_pairs.hpp"
+
 namespace softhca::control {
 namespace {
 
 using engine::QpState;
 using engine::QpType;
-
-// The time and the turns in which commands posted before a request have to be sent. The time
-// suffices for a connection's window to open several times. The turns make the engine poll where it
-// lacks the processor.
-constexpr Duration kTimeToSend = std::chrono::milliseconds(10);
-constexpr unsigned kTurnsToSend = 64;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -38,11 +34,11 @@ void raise_to_least(abi::CreateQpRequest& request) {
 bool QueuePairs::end(const Turn& turn) {
   return context_.remove_all(
       turn, [&] { return take_ending(); },
-      [&](engine::Engine& engine, const Ending& ending) {
-        if (ending.is_last)
-          engine.queue_pairs().remove(ending.qp->engine);
-        else
-          engine.queue_pairs().unshare(ending.qp->engine, ending.holder);
+      [&](const Ending& ending) {
+        return engine::ReleaseQp{.qp = ending.qp->engine,
+                                 .session = context_.engine_session(),
+                                 .user_handle = ending.user_handle,
+                                 .is_last = ending.is_last};
       },
       [](std::unique_ptr<Ending>) {});
 }
@@ -53,19 +49,18 @@ std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
   std::uint32_t domain = abi::kNoHandle;
   if (const auto made = qps_.begin(); made != qps_.end()) {
     ending->qp = std::move(made->second);
-    ending->holder.user_handle = ending->qp->request.user_handle;
+    ending->user_handle = ending->qp->request.user_handle;
     if (!ending->qp->engine.sends()) domain = ending->qp->request.xrc_domain;
     qps_.erase(made);
   } else if (const auto opened = opened_.remove_last()) {
     ending->qp = opened->qp;
     ending->charge = std::move(opened->charge);
-    ending->holder.user_handle = opened->user_handle;
+    ending->user_handle = opened->user_handle;
     domain = opened->xrc_domain;
     opened_by_number_.erase(ending->qp->engine.qpn.value);
   } else {
     return nullptr;
   }
-  ending->holder.session = &context_.engine_session();
   ending->is_last = let_go(*ending->qp, domain);
   return ending;
 }
@@ -140,10 +135,7 @@ int QueuePairs::create(const RequestBody& body, Reply& reply) {
   qp->request = request;
   fill(*qp, sizes);
 
-  bool installed = false;
-  context_.on_engine(
-      [&](engine::Engine& engine) { installed = engine.queue_pairs().install(qp->engine); });
-  if (!installed) {
+  if (!context_.on_engine(engine::InstallQp{qp->engine})) {
     rings_.release(qp->ring);
     return ENOMEM;
   }
@@ -219,27 +211,11 @@ int QueuePairs::query(const RequestBody& body, Reply& reply) {
   if (found == nullptr) return EINVAL;
   const QpObject& qp = *found;
   abi::QueryQpReply out{qp.attributes};
-  context_.on_engine([&](engine::Engine&) {
-    const engine::QueuePair& e = qp.engine;
-    out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(e.state);
-    out.attributes.sq_draining = e.state == QpState::kSqd && e.sq.started != 0;
-  });
+  const auto [state, draining] = context_.on_engine(engine::QueryQp{qp.engine});
+  out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(state);
+  out.attributes.sq_draining = draining;
   reply.write(out);
   return 0;
-}
-
-/// The control thread, which all tenants share, serves the request. Each turn is a task of the
-/// engine, and the engine polls between two turns.
-bool QueuePairs::has_sent(engine::Engine& engine, QpObject& qp, std::uint32_t send_sequence) {
-  const Time now = engine.clock().now;
-  if (qp.turns_waited++ == 0) {
-    engine.ingress().announce(qp.engine, send_sequence);
-    qp.waits_since = now;
-  }
-  const bool may_wait = qp.turns_waited < kTurnsToSend || now - qp.waits_since < kTimeToSend;
-  if (may_wait && !engine.queue_pairs().has_sent(qp.engine, send_sequence)) return false;
-  qp.turns_waited = 0;
-  return true;
 }
 
 int QueuePairs::destroy(const RequestBody& body, Reply&) {
@@ -247,19 +223,20 @@ int QueuePairs::destroy(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto found = qps_.find(request.qpn);
   if (found == qps_.end()) return EINVAL;
-  if (!found->second->engine.groups.empty()) return EBUSY;  // only tasks of this thread change it
-  bool sent = true;
-  context_.on_engine([&](engine::Engine& engine) {
-    sent = has_sent(engine, *found->second, request.send_sequence);
-  });
-  if (!sent) return kUnfinished;
+  engine::QueuePair& e = found->second->engine;
+  if (!e.groups.empty()) return EBUSY;  // only requests of this thread change it
+  engine::SendWait& waited = found->second->waited;
+  const auto waits = context_.on_engine(
+      engine::AwaitSends{.qp = e, .send_sequence = request.send_sequence, .waited = waited});
+  waited = waits.value_or(engine::SendWait{});
+  if (waits) return kUnfinished;
   const auto qp = std::move(found->second);
   qps_.erase(found);
   if (!qp->engine.sends()) {
     release(qp, qp->request.user_handle, qp->request.xrc_domain);
     return 0;
   }
-  context_.on_engine([&](engine::Engine& engine) { engine.queue_pairs().remove(qp->engine); });
+  context_.on_engine(engine::RemoveQp{qp->engine});
   use(qp->request, std::uint32_t(-1));
   rings_.release(qp->ring);
   return 0;

@@ -80,11 +80,10 @@ class QueuePairs {
   struct Ending {
     configuration::Charge charge;
     std::shared_ptr<QpObject> qp;
-    engine::QpHolder holder;
+    std::uint64_t user_handle = 0;
     bool is_last = false;
   };
   struct Sizes;
-  using Membership = bool (engine::Multicast::*)(engine::QueuePair&, const Gid&);
 
   /// Returns a queue pair that this process made or opened. Null: neither.
   QpObject* find(std::uint32_t qpn) const;
@@ -94,10 +93,6 @@ class QueuePairs {
   void use(const abi::CreateQpRequest& request, std::uint32_t one);
   abi::CreateQpReply reply_of(const QpObject& qp, const Sizes& sizes) const;
 
-  /// True if a request that ends sending may be executed. The commands that the program posted
-  /// before it, numbered before `send_sequence`, are sent, or have had their time. Runs on the
-  /// engine's thread.
-  static bool has_sent(engine::Engine& engine, QpObject& qp, std::uint32_t send_sequence);
   int check_values(const QpObject& qp, const abi::QpAttributes& a) const;
 
   int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
@@ -106,9 +101,10 @@ class QueuePairs {
   std::unique_ptr<Ending> take_ending();
   bool let_go(QpObject& qp, std::uint32_t domain);
 
-  /// Returns EINVAL if the queue pair is not a UD queue pair of this process, or the address not a
-  /// group. Returns `refusal` if the engine refuses.
-  int change_membership(const RequestBody& body, Membership change, int refusal);
+  /// Makes the engine's request `Change`. Returns EINVAL if the queue pair is not a UD queue pair
+  /// of this process, or the address not a group.
+  template <class Change>
+  int change_membership(const RequestBody& body);
 
   const SessionContext& context_;
   RingMemory& rings_;

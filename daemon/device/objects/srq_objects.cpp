@@ -5,21 +5,25 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "daemon/engine/requests/receive_queues.hpp"
 
 namespace softhca::control {
 
 bool SharedReceiveQueues::end(const Turn& turn) {
   constexpr std::uint32_t kAtOnce = 64;
+  std::vector<engine::SharedReceiveQueue*> some;
   while (of_xrc_ != 0 && next_retired_ < srqs_.slots()) {
-    context_.on_engine([&](engine::Engine& engine) {
-      for (const std::uint32_t end = std::min(next_retired_ + kAtOnce, srqs_.slots());
-           next_retired_ < end; ++next_retired_) {
-        SrqObject* const srq = srqs_.find(next_retired_);
-        if (srq != nullptr && srq->xrc_domain != abi::kNoHandle)
-          engine.receive_queues().retire(srq->engine);
-      }
-    });
+    some.clear();
+    for (const std::uint32_t end = std::min(next_retired_ + kAtOnce, srqs_.slots());
+         next_retired_ < end; ++next_retired_) {
+      SrqObject* const srq = srqs_.find(next_retired_);
+      if (srq != nullptr && srq->xrc_domain != abi::kNoHandle) some.push_back(&srq->engine);
+    }
+    context_.on_engine(engine::RetireSrqs{some});
     // A destroy that the end interrupted has searched targets for its own queue only.
     if (next_retired_ >= srqs_.slots()) next_slot_ = 0;
     if (turn.is_over()) return false;
@@ -28,20 +32,17 @@ bool SharedReceiveQueues::end(const Turn& turn) {
     if (drop_retired()) of_xrc_ = 0;
     if (turn.is_over()) return false;
   }
-  return context_.remove_all(turn, srqs_, [](engine::Engine& engine, SrqObject& srq) {
-    engine.receive_queues().remove(srq.engine);
-  });
+  return context_.remove_all(turn, srqs_,
+                             [](SrqObject& srq) { return engine::RemoveSrq{srq.engine}; });
 }
 
 /// Removes retired queues from targets. Returns true if no target has retired queues of the
 /// session.
 bool SharedReceiveQueues::drop_retired() {
-  bool all = false;
-  context_.on_engine([&](engine::Engine& engine) {
-    all = engine.receive_queues().drop_retired(context_.engine_session(), next_slot_);
-  });
-  if (all) next_slot_ = 0;
-  return all;
+  const std::optional<std::uint32_t> next = context_.on_engine(
+      engine::DropRetiredSrqs{.payer = context_.engine_session(), .slot = next_slot_});
+  next_slot_ = next.value_or(0);
+  return !next;
 }
 
 int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) const {
@@ -102,7 +103,7 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
   const engine::Tenant& tenant = context_.tenant();
   if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
     srq->engine.provisioner = make_provisioner(entries);
-  context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
+  context_.on_engine(engine::AddSrq{srq->engine});
   out.entries = entries;
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
@@ -118,9 +119,7 @@ int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   SrqObject* srq = srqs_.find(request.handle);
   if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
-  context_.on_engine([&](engine::Engine& engine) {
-    engine.receive_queues().set_limit(srq->engine, request.limit);
-  });
+  context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = request.limit});
   return 0;
 }
 
@@ -130,21 +129,6 @@ std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
   engine::Tenant& tenant = context_.tenant();
   return std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
                                                 tenant.counters.receive);
-}
-
-/// Checks a resize. `ring`: set to the ring as the engine sees it now.
-int SharedReceiveQueues::check_resize(SrqObject& srq, const abi::ResizeSrqRequest& request,
-                                      shm::ReceiveRing& ring) const {
-  if (request.max_wr == 0 || request.max_wr > context_.device().kMaxSrqWr) return EINVAL;
-  bool fits = false;
-  context_.on_engine([&](engine::Engine&) {
-    const std::uint32_t limit = request.sets_limit != 0 ? request.limit : srq.engine.level.armed();
-    const auto available = srq.engine.ring.available();
-    fits =
-        !srq.engine.failed && limit <= request.max_wr && available && *available <= request.max_wr;
-    ring = srq.engine.ring;
-  });
-  return fits ? 0 : EINVAL;
 }
 
 /// Moves a queue to another ring. Copies the work requests on this thread, while the engine
@@ -162,9 +146,8 @@ int SharedReceiveQueues::move(SrqObject& srq, std::uint32_t entries, const shm::
   std::unique_ptr<receive::Provisioner> provisioner;
   if (srq.engine.provisioner || accounts_wanted(tenant.receive_policy, tenant.receive_rules))
     provisioner = make_provisioner(entries);
-  context_.on_engine([&](engine::Engine& engine) {
-    provisioner = engine.receive_queues().resize(srq.engine, copy, std::move(provisioner));
-  });
+  provisioner = context_.on_engine(
+      engine::ResizeSrq{.srq = srq.engine, .ring = copy, .made = std::move(provisioner)});
   rings_.release(srq.ring);
   srq.ring = std::move(ring);
   srq.accounts = std::move(accounts);
@@ -175,21 +158,22 @@ int SharedReceiveQueues::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeSrqRequest request;
   if (!body.read(request)) return EINVAL;
   SrqObject* srq = srqs_.find(request.handle);
-  if (srq == nullptr) return EINVAL;
-  shm::ReceiveRing ring;
-  if (const int error = check_resize(*srq, request, ring)) return error;
+  if (srq == nullptr || request.max_wr == 0 || request.max_wr > context_.device().kMaxSrqWr)
+    return EINVAL;
+  std::optional<std::uint32_t> limit;
+  if (request.sets_limit != 0) limit = request.limit;
+  const std::optional<shm::ReceiveRing> ring = context_.on_engine(
+      engine::CheckSrqResize{.srq = srq->engine, .max_wr = request.max_wr, .limit = limit});
+  if (!ring) return EINVAL;
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
   abi::CreateSrqReply out{};
-  if (entries != ring.entries()) {
+  if (entries != ring->entries()) {
     const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
     if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
-    if (const int error = move(*srq, entries, ring, reply, out)) return error;
+    if (const int error = move(*srq, entries, *ring, reply, out)) return error;
   }
   srq->max_wr = request.max_wr;
-  if (request.sets_limit != 0)
-    context_.on_engine([&](engine::Engine& engine) {
-      engine.receive_queues().set_limit(srq->engine, request.limit);
-    });
+  if (limit) context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = *limit});
   out.handle = request.handle;
   out.entries = entries;
   out.max_wr = srq->max_wr;
@@ -205,9 +189,9 @@ int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
   if (!body.read(request)) return EINVAL;
   const SrqObject* srq = srqs_.find(request.handle);
   if (srq == nullptr) return EINVAL;
-  abi::QuerySrqReply out{.max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
-  context_.on_engine([&](engine::Engine&) { out.limit = srq->engine.level.armed(); });
-  reply.write(out);
+  const std::uint32_t limit = context_.on_engine(engine::QuerySrqLimit{srq->engine});
+  reply.write(abi::QuerySrqReply{
+      .max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = limit, .reserved = 0});
   return 0;
 }
 
@@ -220,13 +204,12 @@ int SharedReceiveQueues::destroy(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   if (found->xrc_domain != abi::kNoHandle) {
-    if (!found->engine.retired)
-      context_.on_engine(
-          [&](engine::Engine& engine) { engine.receive_queues().retire(found->engine); });
+    engine::SharedReceiveQueue* const retiring = &found->engine;
+    if (!retiring->retired) context_.on_engine(engine::RetireSrqs{{&retiring, 1}});
     if (!drop_retired()) return kUnfinished;
   }
   const auto srq = srqs_.remove(request.handle);
-  context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().remove(srq->engine); });
+  context_.on_engine(engine::RemoveSrq{srq->engine});
   if (srq->xrc_domain != abi::kNoHandle) {
     --of_xrc_;
     --domains_.find(srq->xrc_domain)->users;

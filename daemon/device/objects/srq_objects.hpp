@@ -12,6 +12,7 @@
 #include "daemon/device/objects/open_xrc_domains.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
+#include "daemon/engine/state/shared_receive_queue.hpp"
 
 namespace softhca::control {
 
@@ -61,8 +62,6 @@ class SharedReceiveQueues {
  private:
   bool drop_retired();
   int check_create(const abi::CreateXrcSrqRequest& request) const;
-  int check_resize(SrqObject& srq, const abi::ResizeSrqRequest& request,
-                   shm::ReceiveRing& ring) const;
   std::unique_ptr<receive::Provisioner> make_provisioner(std::uint32_t entries) const;
   int move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from, Reply& reply,
            abi::CreateSrqReply& out);

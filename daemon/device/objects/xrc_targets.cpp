@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/device/objects/qp_objects.hpp"
+#include "daemon/engine/requests/queue_pairs.hpp"
 
 namespace softhca::control {
 namespace {
@@ -29,9 +30,7 @@ int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& re
   e.user_handle = request.user_handle;
   e.xrc_domain = open->domain->id;
   e.rc.mtu = context_.path_mtu();
-  bool installed = false;
-  context_.on_engine([&](engine::Engine& engine) { installed = engine.queue_pairs().install(e); });
-  if (!installed) return ENOMEM;
+  if (!context_.on_engine(engine::InstallQp{e})) return ENOMEM;
   ++open->users;
   abi::CreateQpReply out{};
   out.qpn = e.qpn.value;
@@ -56,10 +55,9 @@ int QueuePairs::open(const RequestBody& body, Reply& reply) {
   opened->xrc_domain = request.xrc_domain;
   if (opened->qp->holders == kMostHolders) return ENOMEM;
   ++opened->qp->holders;
-  context_.on_engine([&](engine::Engine& engine) {
-    engine.queue_pairs().share(opened->qp->engine,
-                               {&context_.engine_session(), request.user_handle});
-  });
+  context_.on_engine(engine::ShareQp{.qp = opened->qp->engine,
+                                     .session = context_.engine_session(),
+                                     .user_handle = request.user_handle});
   ++open->users;
   Opened& target = opened_by_number_[request.qpn];
   target = {opened->qp.get(), target.times + 1};
@@ -82,12 +80,10 @@ int QueuePairs::close(const RequestBody& body, Reply&) {
 void QueuePairs::release(const std::shared_ptr<QpObject>& qp, std::uint64_t user_handle,
                          std::uint32_t domain) {
   const bool last = let_go(*qp, domain);
-  context_.on_engine([&](engine::Engine& engine) {
-    if (last)
-      engine.queue_pairs().remove(qp->engine);
-    else
-      engine.queue_pairs().unshare(qp->engine, {&context_.engine_session(), user_handle});
-  });
+  context_.on_engine(engine::ReleaseQp{.qp = qp->engine,
+                                       .session = context_.engine_session(),
+                                       .user_handle = user_handle,
+                                       .is_last = last});
   --domains_.find(domain)->users;
 }
 

@@ -10,14 +10,14 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/engine/requests/sessions.hpp"
+
 namespace softhca::control {
 
 void Attachment::close() {
   if (!is_open()) return;
-  context_.on_engine([&](engine::Engine& engine) {
-    if (has_begun()) adapter_.worker.unwatch(*session_);
-    engine.sessions().remove(*session_);
-  });
+  if (has_begun()) adapter_.worker.unwatch(*session_);
+  context_.on_engine(engine::RemoveSession{*session_});
   session_ = nullptr;
   vcbs_.close();  // its level may go next
 }
@@ -66,23 +66,19 @@ void Attachment::install(engine::Level* level) {
   session_->level = level;
   session_->async_fd = async_.get();
   session_->wake_fd = wake_.get();
-  adapter_.worker.run([this](engine::Engine& engine) { engine.sessions().install(*session_); });
+  adapter_.worker.run(engine::InstallSession{*session_});
   context_.set_engine_session(*session_);
 }
 
 void Attachment::begin() {
   if (std::exchange(begun_, true)) return;
-  context_.on_engine([this](engine::Engine& engine) {
-    engine.sessions().poll(*session_);
-    adapter_.worker.watch(*session_);
-  });
+  context_.on_engine(engine::PollSession{*session_});
+  adapter_.worker.watch(*session_);
 }
 
 void Attachment::raise(engine::EventType type) {
   if (!is_open()) return;
-  constexpr std::uint64_t kPort = 1;
-  adapter_.worker.run(
-      [&](engine::Engine& engine) { engine.async_events().raise(*session_, kPort, type); });
+  adapter_.worker.run(engine::RaisePortEvent{*session_, type});
 }
 
 }  // namespace softhca::control

@@ -50,7 +50,7 @@ bool DeviceSession::end(const Turn& turn) {
   return pds_.end(turn) && buffers_.end(turn);
 }
 
-/// Queue pairs join and leave levels only in tasks of this thread.
+/// Queue pairs join and leave levels only by requests of this thread.
 bool DeviceSession::has_queue_pairs_of(const engine::Level& level) const {
   return attachment_.is_open() && attachment_.session()->is_elsewhere_on(level);
 }

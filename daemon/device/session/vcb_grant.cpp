@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "abi/session.hpp"
+#include "daemon/qos/collect/function_table.hpp"
 
 namespace softhca::control {
 
@@ -18,7 +19,7 @@ VcbBounds vcb_bounds(const configuration::TenantConfig& tenant) {
 
 void VcbGrant::open(engine::Level* level, std::uint32_t wanted) {
   level_ = level;
-  collect::FunctionTable& functions = adapter_.engine.ingress().functions();
+  collect::FunctionTable& functions = adapter_.engine.functions;
   const auto first = functions.find_unassigned(abi::kMaxVcbsPerSession);
   if (!first) return;
   first_ = *first;
@@ -35,7 +36,7 @@ void VcbGrant::close() {
   put(0);
   if (places_ == 0) return;
   [[maybe_unused]] const auto released =
-      adapter_.engine.ingress().functions().release(first_, std::exchange(places_, 0));
+      adapter_.engine.functions.release(first_, std::exchange(places_, 0));
   assert(released);  // the engine has dropped them
 }
 

@@ -170,7 +170,7 @@ class SharedQp {
   /// of the room. The caller wakes the engine afterwards.
   bool send(const Datagram& datagram);
 
-  // --- the engine's thread
+  // --- the engine's thread, or before it is open
 
   /// Bounds what is received to this part of the engine's time while tenants want it.
   void set_engine_share(double share) { endpoint_.share = share; }

@@ -59,8 +59,8 @@ class ReceiveQueues {
 
   // --- provisioning
   /// Makes the provisioners that the tenant's shared receive queues lack for `policy`. It
-  /// allocates, so the control thread calls it outside of a task. That is safe because queues are
-  /// added and removed only by that thread's tasks.
+  /// allocates, so the control thread calls it. That is safe because queues are
+  /// added and removed only by requests of that thread.
   Provisioners make_provisioners(const Tenant& tenant, const SrqPolicy& policy,
                                  const SrqRules& rules) const;
   /// Starts provisioning. Receives drawn before are charged to no queue pair. REQUIRES: the queue

@@ -60,6 +60,9 @@ inline constexpr std::uint32_t kCap = 1 << 19;
 inline constexpr std::uint32_t kDestQpn = 1 << 20;
 }  // namespace attr
 
+/// Returns the bytes of a value of enum ibv_mtu.
+constexpr std::uint32_t mtu_bytes(std::uint32_t code) { return 128u << code; }
+
 /// True if this type allows the transition `from` -> `to` with the attributes in `mask`. `mask` may
 /// include kState.
 bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);

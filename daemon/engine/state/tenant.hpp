@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A tenant and its levels. All members except `control` belong to the engine: only its thread, or a
-// task on it, changes them.
+// request to it, changes them.
 #pragma once
 
 #include <algorithm>

@@ -103,7 +103,7 @@ class Captures {
   /// May be called on any thread.
   const Capture::Sizes& sizes() const { return sizes_; }
 
-  // --- in tasks
+  // --- by requests
   void add(Capture& capture);
   void remove(Capture& capture);
   /// To be called before the tenant is removed.

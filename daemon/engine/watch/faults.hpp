@@ -74,7 +74,7 @@ class Faults {
 
   explicit Faults(const StepClock& clock) : clock_(clock) {}
 
-  // --- in tasks
+  // --- by requests
   /// `room`: for packets that faults hold back; a room given earlier is used first. REQUIRES: there
   /// are fewer than kMost faults.
   void add(Fault& fault, std::unique_ptr<Room> room);

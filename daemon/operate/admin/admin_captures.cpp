@@ -12,6 +12,9 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/device/adapter/clock.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
+#include "daemon/engine/requests/watching.hpp"
+#include "daemon/engine/watch/capture_remarks.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 
 namespace softhca::control {
@@ -63,7 +66,7 @@ Expected<engine::CaptureOptions> AdminCaptures::options_of(const Json& params) c
                                  .snaplen = kMostSnaplen,
                                  .time_of_day = time_of_day()};
   const auto port = param<std::string>(params, "port", "");
-  for (const auto& binding : adapter_.engine.ports())
+  for (const auto& binding : adapter_.engine.ports)
     if (binding->name == port) options.port = binding->id;
   if (!port.empty() && !options.port) return Error{"there is no port " + port, ENOENT};
   bool known = options.tenant.empty();
@@ -118,11 +121,10 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
     entries_.pop_back();
     return failed(system_error("capture"));
   }
-  engine::Captures& captures = adapter_.engine.packets().captures();
   entry.capture = std::make_unique<engine::Capture>(
       std::span(entry.memory.base(), engine::CaptureRing::memory_for(ring_bytes)), entry.options,
-      captures.sizes());
-  adapter_.worker.run([&](engine::Engine&) { captures.add(*entry.capture); });
+      adapter_.engine.captures.sizes());
+  adapter_.worker.run(engine::AddCapture{*entry.capture});
   note(entry, "capture_started", "captures");
   RpcResult result(Json{{"version", abi::kCaptureVersion},
                         {"ring_bytes", ring_bytes},
@@ -132,8 +134,7 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
 }
 
 void AdminCaptures::end(Entry& entry) {
-  adapter_.worker.run(
-      [&](engine::Engine& engine) { engine.packets().captures().remove(*entry.capture); });
+  adapter_.worker.run(engine::RemoveCapture{*entry.capture});
   note(entry, "capture_ended", "no longer captures");
   entries_.erase(entry.self);
 }
@@ -145,7 +146,7 @@ void AdminCaptures::note(const Entry& entry, const char* kind, const char* does)
                      std::to_string(entry.who.pid) + " " + does + " packets of ";
   text += entry.options.tenant.empty() ? "all tenants" : "tenant " + entry.options.tenant;
   if (entry.options.port)
-    text += ", port " + adapter_.engine.ports()[entry.options.port->value]->name;
+    text += ", port " + adapter_.engine.ports[entry.options.port->value]->name;
   adapter_.journal.add(
       {.kind = kind, .text = text, .process = static_cast<std::uint32_t>(entry.who.pid)});
 }
@@ -160,7 +161,7 @@ RpcResult AdminCaptures::list() const {
                                              std::chrono::milliseconds(1)) /
                              1000}};
     if (!entry.options.tenant.empty()) one["tenant"] = entry.options.tenant;
-    if (entry.options.port) one["port"] = adapter_.engine.ports()[entry.options.port->value]->name;
+    if (entry.options.port) one["port"] = adapter_.engine.ports[entry.options.port->value]->name;
     captures.push_back(std::move(one));
   }
   return Json{{"captures", std::move(captures)}};

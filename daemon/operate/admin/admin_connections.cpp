@@ -174,7 +174,7 @@ Json ConnectionsView::view_of(gsa::ClientKey key, bool of_class) const {
 }
 
 Json ConnectionsView::view_of(GeneralServices& services) const {
-  const GeneralServices::View view = services.view();
+  const engine::PoolView view = services.view();
   const bool of_class = &services == &agent_;
   Json clients = Json::array(), sources = Json::array();
   for (const gsa::ClientView& client : view.clients) {

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "daemon/device/adapter/clock.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
+#include "daemon/engine/requests/showing.hpp"
+#include "daemon/engine/requests/watching.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/fault_request.hpp"
 
@@ -30,9 +33,7 @@ std::string sum_of(const engine::Fault& fault) {
 }  // namespace
 
 AdminFaults::~AdminFaults() {
-  for (const Entry& entry : entries_)
-    adapter_.worker.run(
-        [&](engine::Engine& engine) { engine.packets().faults().remove(entry.fault); });
+  for (const Entry& entry : entries_) adapter_.worker.run(engine::RemoveFault{entry.fault});
 }
 
 void AdminFaults::add_to(AdminMethods& methods) {
@@ -43,7 +44,7 @@ void AdminFaults::add_to(AdminMethods& methods) {
     return remove(params, caller);
   });
   methods.add("faults", [this](const Json&) {
-    const Faults& faults = adapter_.engine.packets().faults();
+    const Faults& faults = adapter_.engine.faults;
     Json injected = Json::object();
     for (std::size_t i = 0; i < engine::kFaultKinds; ++i) {
       const auto kind = static_cast<engine::FaultKind>(i);
@@ -66,10 +67,10 @@ Outcome AdminFaults::find_target(const Json& params, FaultTerms& terms) const {
   for (const auto& known : adapter_.tenants)
     if (known->name == tenant) terms.tenant = known->id;
   if (!tenant.empty() && !terms.tenant) return Error{"there is no tenant " + tenant, ENOENT};
-  for (const auto& binding : adapter_.engine.ports())
+  for (const auto& binding : adapter_.engine.ports)
     if (binding->name == port) terms.port = binding->id;
   if (!port.empty() && !terms.port) return Error{"there is no port " + port, ENOENT};
-  if (needs_port(terms.kind) && adapter_.engine.ports().empty())
+  if (needs_port(terms.kind) && adapter_.engine.ports.empty())
     return Error{std::string(name_of(terms.kind)) +
                      " happens to packets at a port, and this daemon has none; what stays inside "
                      "a daemon meets drop and rnr",
@@ -79,15 +80,11 @@ Outcome AdminFaults::find_target(const Json& params, FaultTerms& terms) const {
 
 Outcome AdminFaults::find_queue_pair(const FaultTerms& terms) const {
   if (!terms.qpn) return {};
-  bool there = false, is_local = false;
-  adapter_.worker.run([&](engine::Engine& engine) {
-    const engine::QueuePair* qp = engine.find_queue_pair(*terms.qpn);
-    there = qp != nullptr && (!terms.tenant || qp->tenant->id == *terms.tenant);
-    is_local = there && qp->is_local();
-  });
+  const auto found = adapter_.worker.run(engine::FindQp{*terms.qpn});
+  const bool there = found && (!terms.tenant || found->tenant->id == *terms.tenant);
   const std::string name = "queue pair " + std::to_string(terms.qpn->value);
   if (!there) return Error{"there is no " + name + (terms.tenant ? " of that tenant" : ""), ENOENT};
-  if (is_local && (needs_port(terms.kind) || terms.port))
+  if (found->is_local && (needs_port(terms.kind) || terms.port))
     return Error{
         "the peer of " + name + " is in the same daemon: it meets drop and rnr, and passes no port",
         EINVAL};
@@ -96,7 +93,7 @@ Outcome AdminFaults::find_queue_pair(const FaultTerms& terms) const {
 
 std::unique_ptr<Faults::Room> AdminFaults::make_room() const {
   std::size_t longest = 0;
-  for (const auto& binding : adapter_.engine.ports())
+  for (const auto& binding : adapter_.engine.ports)
     longest = std::max<std::size_t>(longest, binding->port->mtu() + port::kEthernetOverhead);
   return std::make_unique<Faults::Room>(longest);
 }
@@ -120,8 +117,7 @@ RpcResult AdminFaults::add(const Json& params, const PeerIdentity& caller) {
                                              .who = caller,
                                              .tenant = param<std::string>(params, "tenant", ""),
                                              .port = param<std::string>(params, "port", "")});
-  adapter_.worker.run(
-      [&](engine::Engine& engine) { engine.packets().faults().add(entry.fault, std::move(room)); });
+  adapter_.worker.run(engine::AddFault{entry.fault, std::move(room)});
   const auto seconds =
       std::chrono::ceil<std::chrono::seconds>(entry.fault.terms().until - now()).count();
   note(entry, caller, "fault_added",
@@ -168,15 +164,11 @@ void AdminFaults::tick() {
     end(place);
   }
   if (!has_room_ || !entries_.empty()) return;
-  std::unique_ptr<Faults::Room> room;
-  adapter_.worker.run(
-      [&](engine::Engine& engine) { room = engine.packets().faults().take_room(); });
-  has_room_ = room == nullptr;
+  has_room_ = adapter_.worker.run(engine::TakeFaultRoom{}) == nullptr;
 }
 
 void AdminFaults::end(Place place) {
-  adapter_.worker.run(
-      [&](engine::Engine& engine) { engine.packets().faults().remove(place->fault); });
+  adapter_.worker.run(engine::RemoveFault{place->fault});
   entries_.erase(place);
 }
 

@@ -3,79 +3,28 @@
 // The methods `qps` and `srqs`. Their lists may be long, so they come in pages, and the engine's
 // thread copies the changing parts of a few objects at a time.
 #include <algorithm>
-#include <optional>
+#include <span>
+#include <vector>
 
+#include "daemon/configuration/address.hpp"
+#include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/srq_advice.hpp"
 
 namespace softhca::control {
 namespace {
 
-// Objects copied in one task of the engine, which takes some microseconds.
-constexpr std::size_t kQueuePairStep = 128;
-constexpr std::size_t kSrqStep = 1;  // ranking its score board takes long
+using engine::ProvisionShot;
+using engine::QpShot;
+using engine::SrqShot;
+using engine::UserShot;
 
-/// The state of a queue pair that the engine changes.
-struct QpShot {
-  engine::QpState state{};
-  Qpn destination;
-  Gid peer;
-  bool local = false;
-  std::uint32_t commands = 0;
-  std::uint32_t dedicated = 0;
-  std::uint32_t started = 0;
-  std::uint32_t begun = 0;  ///< total so far
-  std::uint32_t mtu = 0;
-  std::uint32_t srq = 0;
-  engine::RetryCounters retries;
-  std::uint32_t srq_held = 0;
-  std::uint32_t srq_limit = 0;
-  std::uint8_t srq_rule = 0;
-  bool srq_quarantined = false;
-  const engine::Level* level = nullptr;  ///< only the control thread removes levels
-  Json rate;                             ///< null: none
-  engine::QpFailure failure = engine::QpFailure::kNone;
-};
+// Queue pairs copied by one request to the engine, which takes some microseconds.
+constexpr std::size_t kQueuePairStep = 128;
 
 struct ShownQp {
   const DeviceSession* session;
   const engine::QueuePair* qp;
-};
-
-/// The state of a provisioned queue that the engine changes (mechanism D).
-struct ProvisionShot {
-  SrqPolicy policy;
-  std::uint32_t active = 0;
-  std::uint32_t held = 0;
-  std::uint32_t unassigned = 0;
-  std::uint32_t quarantined = 0;
-  std::uint64_t refused = 0;
-  receive::Alarm board;
-};
-
-/// A queue pair of the score board or, if the queue has no accounts, of the top drawers.
-struct UserShot {
-  Qpn qpn;
-  Gid peer;
-  std::uint8_t rule = 0;
-  bool own_limit = false;
-  receive::Offender account;
-  std::uint32_t draws = 0;  ///< lower bound of its draws, of those counted lately
-};
-
-struct SrqShot {
-  std::uint32_t number = 0;
-  std::optional<std::uint32_t> available;
-  std::uint32_t limit = 0;
-  std::uint32_t queue_pairs = 0;
-  bool failed = false;
-  receive::QueueLevel level;
-  std::uint64_t draws = 0;
-  std::uint32_t lately = 0;  ///< draws counted for the top drawers
-  std::uint64_t empty = 0;
-  std::uint32_t most_waiting = 0;
-  std::vector<UserShot> users;
-  std::optional<ProvisionShot> provision;
 };
 
 struct ShownSrq {
@@ -98,84 +47,6 @@ const char* name_of(engine::QpType type) {
       return "XRC_RECV";
   }
   return "?";
-}
-
-QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
-  const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
-  engine::QueuePair* const found = provisioned ? engine.find_queue_pair(qp.qpn) : nullptr;
-  if (found == &qp) engine.receive_queues().follow_rules(*found);
-  return {
-      .state = qp.state,
-      .destination = qp.connection.destination,
-      .peer = qp.connection.route.path.destination,
-      .local = qp.is_local(),
-      .commands = qp.sq.commands,
-      .dedicated = qp.sq.dedicated,
-      .started = qp.sq.started,
-      .begun = qp.sq.not_begun,
-      .mtu = qp.rc.mtu,
-      .srq = qp.srq == nullptr ? 0 : qp.srq->number,
-      .retries = qp.record.retries,
-      .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
-      .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
-      .srq_rule = qp.rq.member.terms.rule,
-      .srq_quarantined = provisioned && qp.srq->provisioner->is_quarantined(qp.rq.member),
-      .level = level_of(qp),
-      .rate = qp.sq.rates == nullptr
-                  ? Json()
-                  : control::to_json(*qp.sq.rates, engine.cpu().minimums().of_queue_pair(qp.slot)),
-      .failure = qp.error.cause};
-}
-
-/// Returns the queue pairs that drew lately.
-std::vector<UserShot> users_of(engine::Engine& engine, const engine::SharedReceiveQueue& srq,
-                               const receive::Alarm& board) {
-  std::vector<UserShot> users;
-  for (std::size_t i = 0; i < board.count; ++i) {
-    users.push_back({.qpn = board.offenders[i].qpn});
-    users.back().account = board.offenders[i];
-  }
-  for (const receive::TopDrawers::Drawer& who : srq.drawers.ranked()) {
-    if (who.count == 0) continue;
-    auto user = std::find_if(users.begin(), users.end(),
-                             [&](const UserShot& u) { return u.qpn == who.qpn; });
-    if (user == users.end() && srq.provisioner) continue;
-    if (user == users.end()) user = users.insert(user, UserShot{.qpn = who.qpn});
-    user->draws = who.certain();
-  }
-  for (UserShot& user : users) {
-    const engine::QueuePair* qp = engine.find_queue_pair(user.qpn);
-    if (qp == nullptr || qp->srq != &srq) continue;
-    user.peer = qp->connection.route.path.destination;
-    user.rule = qp->rq.member.terms.rule;
-    user.own_limit = qp->rq.member.limit != receive::Member::kByPolicy;
-  }
-  return users;
-}
-
-SrqShot shot_of(engine::Engine& engine, engine::SharedReceiveQueue& srq) {
-  SrqShot shot{.number = srq.number,
-               .available = srq.ring.available(),
-               .limit = srq.level.armed(),
-               .queue_pairs = srq.users,
-               .failed = srq.failed,
-               .level = srq.level,
-               .draws = srq.drawers.draws(),
-               .lately = srq.drawers.total(),
-               .empty = srq.empty,
-               .most_waiting = srq.most_waiting,
-               .users = {},
-               .provision = {}};
-  if (const receive::Provisioner* p = srq.provisioner.get())
-    shot.provision = ProvisionShot{.policy = p->policy(),
-                                   .active = p->accounts_in_use(),
-                                   .held = p->figures().held,
-                                   .unassigned = p->unassigned(),
-                                   .quarantined = p->figures().quarantined,
-                                   .refused = p->figures().refused,
-                                   .board = p->score_board(engine.clock().now)};
-  shot.users = users_of(engine, srq, shot.provision ? shot.provision->board : receive::Alarm{});
-  return shot;
 }
 
 Json to_json(const ShownQp& entry, const QpShot& shot) {
@@ -210,7 +81,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
     out["srq_quarantined"] = shot.srq_quarantined;
     if (shot.srq_rule != 0) out["srq_rule"] = shot.srq_rule;
   }
-  if (!shot.rate.is_null()) out["rate"] = shot.rate;
+  if (shot.rates) out["rate"] = control::to_json(*shot.rates);
   if (shot.failure != engine::QpFailure::kNone) out["failure"] = text_of(shot.failure);
   return out;
 }
@@ -292,17 +163,16 @@ Json to_json(const ShownSrq& entry, const SrqShot& shot) {
   return out;
 }
 
-/// Returns shot_of() of each entry's object, taken on the engine's thread, `step` objects in one
-/// task.
-template <class Shot, class Entry, class Object>
-std::vector<Shot> shots_of(engine::Worker& worker, const std::vector<Entry>& entries,
-                           Object* Entry::*object, std::size_t step) {
-  std::vector<Shot> shots(entries.size());
-  for (std::size_t first = 0; first < entries.size(); first += step)
-    worker.run([&](engine::Engine& engine) {
-      const std::size_t end = std::min(first + step, entries.size());
-      for (std::size_t i = first; i < end; ++i) shots[i] = shot_of(engine, *(entries[i].*object));
-    });
+/// Returns the state of the queue pairs, a few of them by each request.
+std::vector<QpShot> shots_of(engine::Worker& worker, const std::vector<ShownQp>& entries) {
+  std::vector<const engine::QueuePair*> queue_pairs;
+  for (const ShownQp& entry : entries) queue_pairs.push_back(entry.qp);
+  std::vector<QpShot> shots(entries.size());
+  for (std::size_t first = 0; first < entries.size(); first += kQueuePairStep) {
+    const std::size_t count = std::min(kQueuePairStep, entries.size() - first);
+    worker.run(engine::CopyQps{std::span(queue_pairs).subspan(first, count),
+                               std::span(shots).subspan(first, count)});
+  }
   return shots;
 }
 
@@ -327,7 +197,7 @@ RpcResult AdminView::queue_pairs(const Json& params) {
                     [](const auto& a, const auto& b) { return a.qp->qpn < b.qp->qpn; });
   const bool more = end != found.end();
   found.resize(taken);
-  const auto shots = shots_of<QpShot>(adapter_.worker, found, &ShownQp::qp, kQueuePairStep);
+  const auto shots = shots_of(adapter_.worker, found);
   Json list = Json::array();
   for (std::size_t i = 0; i < found.size(); ++i) list.push_back(to_json(found[i], shots[i]));
   Json out = {{"qps", std::move(list)}};
@@ -353,9 +223,9 @@ RpcResult AdminView::shared_receive_queues(const Json& params) {
             [](const auto& a, const auto& b) { return a.srq->number < b.srq->number; });
   const bool more = found.size() > limit;
   found.resize(std::min(found.size(), limit));
-  const auto shots = shots_of<SrqShot>(adapter_.worker, found, &ShownSrq::srq, kSrqStep);
   Json list = Json::array();
-  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(to_json(found[i], shots[i]));
+  for (const ShownSrq& entry : found)
+    list.push_back(to_json(entry, adapter_.worker.run(engine::CopySrq{*entry.srq})));
   Json out = {{"srqs", std::move(list)}};
   if (more) out["next"] = found.back().srq->number;
   return out;

@@ -3,7 +3,10 @@
 // The part of the method `qp.set` that sets the rates of a queue pair. They hold as long as the
 // queue pair exists.
 #include "daemon/configuration/allocation.hpp"
+#include "daemon/engine/requests/qp_terms.hpp"
+#include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
+#include "daemon/qos/schedule/minimum_rates.hpp"
 
 namespace softhca::control {
 namespace {
@@ -43,6 +46,11 @@ void for_each_key(F&& f) {
     auto allocation = static_cast<unsigned>(table.first);
     for (const RateKey& key : kRateKeys) f(table, key, static_cast<Allocation>(allocation++));
   }
+}
+
+void add_held(Json& out, bool held, std::uint64_t held_ns) {
+  out["throttled"] = held;
+  out["throttled_s"] = static_cast<double>(held_ns) * 1e-9;
 }
 
 /// Returns the limits with the changes of `params`.
@@ -91,7 +99,7 @@ std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
                                                  const Json& params) const {
   if (!params.contains(kMinimum) || params.at(kMinimum).is_null()) return std::nullopt;
   const auto asked = params.at(kMinimum).get<std::uint64_t>();
-  const schedule::MinimumRates& minimums = adapter_.engine.cpu().minimums();
+  const schedule::MinimumRates& minimums = adapter_.engine.minimums;
   const engine::Level* level = engine::level_of(qp);
   const std::uint64_t all =
       (level != nullptr ? minimums.of(level->qos_class) : minimums.of(qp.tenant->id))
@@ -118,29 +126,23 @@ std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
   return std::nullopt;
 }
 
-void AdminView::set_rate(Qpn qpn, const Json& params) {
+void AdminView::set_rate(const engine::QueuePair& qp, const Json& params) {
   auto made = std::make_unique<QpRates>();
-  adapter_.worker.run([&](engine::Engine& engine) {
-    engine::QueuePair* qp = engine.find_queue_pair(qpn);
-    if (qp == nullptr) return;
-    if (qp->sq.rates == nullptr) qp->sq.rates = std::move(made);
-    QpRates& rates = *qp->sq.rates;
-    engine.rates().set(rates.sent, changed(rates.sent.limits(), kSent, params));
-    schedule::MinimumRates& minimums = engine.cpu().minimums();
-    Rate minimum = minimums.of_queue_pair(qp->slot);
-    if (params.contains(kMinimum))
-      minimum.per_second =
-          params.at(kMinimum).is_null() ? 0 : params.at(kMinimum).get<std::uint64_t>();
-    minimums.set_queue_pair(qp->slot, {minimum.per_second, rates.sent.limits().burst_bytes});
-    for (const auto& [table, gate] :
-         {std::pair(kInbound, &rates.peers.inbound), std::pair(kServed, &rates.peers.served)})
-      engine.peer_rates().set(*gate, changed(gate->limits(), table, params));
-  });
+  // Only this thread's requests change limits, so it may read them.
+  const QpRates& rates = qp.sq.rates != nullptr ? *qp.sq.rates : *made;
+  std::uint64_t minimum = adapter_.engine.minimums.of_queue_pair(qp.slot).per_second;
+  if (params.contains(kMinimum))
+    minimum = params.at(kMinimum).is_null() ? 0 : params.at(kMinimum).get<std::uint64_t>();
+  adapter_.worker.run(
+      engine::SetQpRates{.qpn = qp.qpn,
+                         .sent = {changed(rates.sent.limits(), kSent, params), minimum},
+                         .inbound = {changed(rates.peers.inbound.limits(), kInbound, params)},
+                         .served = {changed(rates.peers.served.limits(), kServed, params)},
+                         .made = std::move(made)});
 }
 
 void add_throttling(Json& out, const RateGate& gate) {
-  out["throttled"] = gate.held.value() != 0;
-  out["throttled_s"] = static_cast<double>(gate.held_ns.value()) * 1e-9;
+  add_held(out, gate.held.value() != 0, gate.held_ns.value());
 }
 
 void add_throttling(Json& out, const engine::PeerGates& gates) {
@@ -151,18 +153,17 @@ void add_throttling(Json& out, const engine::PeerGates& gates) {
   }
 }
 
-Json to_json(const QpRates& rates, const Rate& minimum) {
-  const auto of_gate = [](const RateGate& gate) {
+Json to_json(const engine::QpRatesShot& rates) {
+  const auto of_gate = [](const engine::GateShot& gate) {
     Json out;
-    add_throttling(out, gate);
-    const RateLimits limits = gate.limits();
-    for (const RateKey& key : kRateKeys) out[key.name] = limits.*key.member;
+    add_held(out, gate.held, gate.held_ns);
+    for (const RateKey& key : kRateKeys) out[key.name] = gate.limits.*key.member;
     return out;
   };
   Json out = of_gate(rates.sent);
-  out[kMinimum] = minimum.per_second;
-  out["inbound"] = of_gate(rates.peers.inbound);
-  out["served"] = of_gate(rates.peers.served);
+  out[kMinimum] = rates.min_bytes_per_second;
+  out["inbound"] = of_gate(rates.inbound);
+  out["served"] = of_gate(rates.served);
   return out;
 }
 

@@ -3,6 +3,7 @@
 // The method `qp.set`: sets the rates of a queue pair (admin_qp_rate.cpp), and its limit and
 // importance on its shared receive queue (mechanisms D1, D6). They hold until the queue pair ends,
 // or until a null restores the default.
+#include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 
 namespace softhca::control {
@@ -54,7 +55,7 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
   if (auto wrong = check_minimum(*found, params)) return *wrong;
   if (of_receives)
     if (RpcResult set = set_receive_terms(*found, terms); !set) return set;
-  if (names_rate(params)) set_rate(Qpn(qpn), params);
+  if (names_rate(params)) set_rate(*found, params);
   std::string text = "queue pair";
   for (const auto& [key, value] : params.items())
     if (key != "qpn") text += text_of(key, value);
@@ -68,15 +69,7 @@ RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
   // Queues of a tenant without limits have no provisioner. This thread makes it, so that the engine
   // need not allocate. The queue stays valid: only this thread makes and removes queue pairs and
   // queues.
-  engine::SharedReceiveQueue* srq = nullptr;
-  std::uint32_t entries = 0;
-  bool provisioned = false;
-  adapter_.worker.run([&](engine::Engine&) {
-    srq = qp.srq;
-    if (srq == nullptr) return;
-    entries = srq->ring.entries();
-    provisioned = srq->provisioner != nullptr;
-  });
+  const auto [srq, entries, provisioned] = adapter_.worker.run(engine::FindSrqOfQp{qp});
   if (srq == nullptr)
     return RpcError{RpcCode::kNoSuchThing,
                     "queue pair " + std::to_string(qp.qpn.value) + " is on no shared receive queue",
@@ -87,10 +80,7 @@ RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
     made = std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
                                                   tenant.counters.receive);
   }
-  adapter_.worker.run([&](engine::Engine& engine) {
-    if (made) engine.receive_queues().start_provisioning(*srq, std::move(made));
-    engine.receive_queues().set_terms(qp.qpn, terms);
-  });
+  adapter_.worker.run(engine::SetReceiveTerms{qp.qpn, terms, *srq, std::move(made)});
   return Json{};
 }
 

@@ -2,9 +2,8 @@
 
 // The method `qp.show`: one queue pair with its attributes and its last events. If the queue pair
 // failed and is gone, the journal's entry of the failure.
-#include <optional>
-
 #include "daemon/configuration/address.hpp"
+#include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/tenant_memory/region.hpp"
 
@@ -12,18 +11,6 @@ namespace softhca::control {
 namespace {
 
 using std::chrono::system_clock;
-
-/// The state of the queue pair that the engine changes.
-struct Details {
-  engine::QpState state{};
-  Time since{};
-  Time now{};
-  Gid source;
-  std::uint32_t access = 0;
-  std::uint32_t qkey = 0;
-  transport::RcAttributes rc;
-  engine::QpPast past;
-};
 
 double since_epoch(system_clock::time_point time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -41,10 +28,10 @@ Json access_of(std::uint32_t flags) {
   return list;
 }
 
-Json attributes_of(engine::QpType type, const Details& details) {
-  if (type == engine::QpType::kUd) return {{"qkey", details.qkey}};
+Json attributes_of(const engine::QpDetails& details) {
+  if (details.type == engine::QpType::kUd) return {{"qkey", details.qkey}};
   Json out = {{"access", access_of(details.access)}};
-  if (!engine::is_reliable(type)) return out;
+  if (!engine::is_reliable(details.type)) return out;
   out.update({{"timeout", details.rc.timeout},
               {"retry_count", details.rc.retry_count},
               {"rnr_retry", details.rc.rnr_retry},
@@ -95,28 +82,15 @@ RpcResult AdminView::show_queue_pair(const Json& params) {
     return of_one_that_is_gone(*failure);
   }
   Json out = std::move(list.front());
-  std::optional<engine::QpType> type;
-  Details details;
-  adapter_.worker.run([&](engine::Engine& engine) {
-    // Only this thread removes queue pairs, so it still exists.
-    const engine::QueuePair& qp = *engine.find_queue_pair(Qpn(qpn));
-    type = qp.type;
-    details = {.state = qp.state,
-               .since = qp.record.state_since,
-               .now = engine.clock().now,
-               .source = qp.connection.route.path.source,
-               .access = qp.access,
-               .qkey = qp.qkey,
-               .rc = qp.rc,
-               .past = engine.queue_pairs().past(qp)};
-  });
+  // Only this thread removes queue pairs, so it still exists.
+  const engine::QpDetails details = adapter_.worker.run(engine::ShowQp{Qpn(qpn)});
   const system_clock::time_point wall = system_clock::now();
   const auto since =
       std::chrono::duration_cast<system_clock::duration>(details.now - details.since);
   out["state"] = engine::name_of(details.state);
   out["state_since"] = since_epoch(wall - since);
   if (out.contains("destination")) out["source"] = configuration::to_string(details.source);
-  out["attributes"] = attributes_of(*type, details);
+  out["attributes"] = attributes_of(details);
   out["events"] = to_json(by_calendar(details.past, details.now, wall));
   return out;
 }

@@ -2,17 +2,21 @@
 
 // The methods `tenants` and `tenant.show`.
 #include "daemon/device/adapter/adjuster.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
 
 namespace softhca::control {
 namespace {
 
-Json addresses_of(const engine::Tenant& tenant, const engine::Engine& engine) {
+Json addresses_of(const engine::Tenant& tenant, const engine::EngineView& engine) {
   Json out = Json::array();
   for (const auto& address : tenant.addresses) {
     Json entry = {{"address", configuration::to_string(address.gid)}};
-    if (address.port) entry["port"] = engine.ports()[address.port->value]->name;
+    if (address.port) entry["port"] = engine.ports[address.port->value]->name;
     out.push_back(std::move(entry));
   }
   return out;
@@ -67,10 +71,10 @@ void add_minimum(Json& out, const SentLimits* sent, const Counter& first) {
 }
 
 Json levels_of(const engine::Tenant& tenant, const configuration::TenantConfig* config,
-               const engine::Engine& engine) {
+               const engine::EngineView& engine) {
   Json out = Json::array();
   for (const auto& level : tenant.levels) {
-    const collect::CollectGroup& group = engine.pcbs().group(level->qos_class);
+    const collect::CollectGroup& group = engine.pcbs.group(level->qos_class);
     Json pcbs = control::to_json(group.pcbs);
     pcbs["refused"] = group.refused.value();
     Json vcbs = control::to_json(level->control.vcbs);
@@ -97,10 +101,10 @@ Json levels_of(const engine::Tenant& tenant, const configuration::TenantConfig* 
   return out;
 }
 
-Json to_json(const engine::Tenant& tenant, const engine::Engine& engine) {
-  const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
+Json to_json(const engine::Tenant& tenant, const engine::EngineView& engine) {
+  const collect::CollectGroup& group = engine.pcbs.group(tenant.qos_class);
   Json pcbs = control::to_json(group.pcbs);
-  pcbs["guaranteed"] = engine.pcbs().guaranteed(tenant.qos_class);
+  pcbs["guaranteed"] = engine.pcbs.guaranteed(tenant.qos_class);
   pcbs["lent"] = lent_by(engine, tenant).pcbs;
   pcbs["in_use"] = group.all_in_use.value();
   pcbs["high_water"] = group.all_high_water.value();
@@ -168,11 +172,11 @@ RpcResult AdminView::tenant_show(const Json& params) {
 
 Json AdminView::lanes_of(const engine::Tenant& tenant) const {
   Json out = Json::array();
-  const schedule::TvlTable& tvls = adapter_.engine.tvls();
+  const schedule::TvlTable& tvls = adapter_.engine.tvls;
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant.id) continue;
-    const schedule::TvlCounters& counters = adapter_.engine.arbitrator().counters(TvlId(i));
+    const schedule::TvlCounters& counters = adapter_.engine.arbitrator.counters(TvlId(i));
     const bool dedicated = tvl.purpose == schedule::TvlPurpose::kDedicated;
     Json entry = {{"tvl", i},
                   {"purpose", dedicated ? "dedicated" : "commands"},

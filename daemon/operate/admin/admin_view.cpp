@@ -5,12 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "daemon/configuration/address.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
+#include "daemon/engine/requests/watching.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
 
 namespace softhca::control {
 namespace {
@@ -85,14 +89,14 @@ std::string text_of(const engine::DaemonEvent& event) {
 
 /// Returns the sums of what TVLs hold and wait for: the TVLs of a tenant or, if `level` is not
 /// null, of that level.
-Json tvl_totals(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
+Json tvl_totals(const engine::EngineView& engine, TenantId tenant, const engine::Level* level) {
   std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
   std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
-  for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
-    const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
+  for (std::uint16_t i = 0; i < engine.tvls.size(); ++i) {
+    const schedule::Tvl& tvl = engine.tvls[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant) continue;
     if (level != nullptr && tvl.qos_class != level->qos_class) continue;
-    const schedule::TvlCounters& counters = engine.arbitrator().counters(TvlId(i));
+    const schedule::TvlCounters& counters = engine.arbitrator.counters(TvlId(i));
     execution += tvl.execution.in_use.value();
     completion += tvl.completion.in_use.value();
     waiting += counters.waiting.value();
@@ -116,10 +120,10 @@ Json to_json(const Histogram& wait) {
 }
 
 /// Returns the counters of a level's programs. The tenant's counters count the same events.
-Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
+Json counters_of(const engine::EngineView& engine, const engine::Tenant& tenant,
                  const engine::Level& level) {
   const engine::LevelCounters& c = level.counters;
-  const collect::CollectGroup& group = engine.pcbs().group(level.qos_class);
+  const collect::CollectGroup& group = engine.pcbs.group(level.qos_class);
   return {{"name", level.name},
           {"commands_vcb", c.commands_vcb.value()},
           {"commands_doorbell", c.commands_doorbell.value()},
@@ -135,9 +139,9 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
           {"tvl_totals", tvl_totals(engine, tenant.id, &level)}};
 }
 
-Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
+Json counters_of(const engine::EngineView& engine, const engine::Tenant& tenant) {
   const engine::TenantCounters& c = tenant.counters;
-  const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
+  const collect::CollectGroup& group = engine.pcbs.group(tenant.qos_class);
   const auto transport = [&](transport::Count what) {
     return c.transport[static_cast<std::size_t>(what)].value();
   };
@@ -168,7 +172,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
               {"sessions", c.sessions.value()},
               {"queue_pairs", c.queue_pairs.value()},
               {"pcbs",
-               {{"guaranteed", engine.pcbs().guaranteed(tenant.qos_class)},
+               {{"guaranteed", engine.pcbs.guaranteed(tenant.qos_class)},
                 {"lent", lent_by(engine, tenant).pcbs},
                 {"in_use", group.all_in_use.value()},
                 {"dedicated", group.dedicated_in_use.value()},
@@ -248,7 +252,7 @@ RpcResult AdminView::status(const Json&) {
 
 Json AdminView::ports() const {
   Json ports = Json::array();
-  for (const auto& binding : adapter_.engine.ports()) {
+  for (const auto& binding : adapter_.engine.ports) {
     const port::PortCounters c = binding->port->counters();
     ports.push_back({{"name", binding->name},
                      {"up", binding->port->link_up()},
@@ -268,9 +272,9 @@ Json AdminView::ports() const {
 Json AdminView::pools() const {
   Json pools = {
       {"vcbs", to_json(adapter_.vcbs)},
-      {"pcbs", to_json(adapter_.engine.pcbs().quota(), kOwnServices * engine::SharedQp::kSends)},
-      {"execution_credits", to_json(adapter_.engine.tvls().execution_pool())},
-      {"completion_credits", to_json(adapter_.engine.tvls().completion_pool())}};
+      {"pcbs", to_json(adapter_.engine.pcbs.quota(), kOwnServices * engine::SharedQp::kSends)},
+      {"execution_credits", to_json(adapter_.engine.tvls.execution_pool())},
+      {"completion_credits", to_json(adapter_.engine.tvls.completion_pool())}};
   configuration::for_each_kind([&](configuration::Kind kind) {
     const std::uint64_t total = adapter_.totals.limit(kind);
     const std::uint64_t in_use = adapter_.totals.in_use(kind);
@@ -293,24 +297,12 @@ RpcResult AdminView::counters(const Json&) {
 }
 
 void AdminView::take_engine_events() {
-  std::array<engine::DaemonEvent, engine::EventLog::kKept> taken;
-  std::vector<engine::QpPast> pasts;
-  pasts.reserve(taken.size());  // so that the engine allocates nothing
-  std::size_t count = 0;
-  Time now{};
-  adapter_.worker.run([&](engine::Engine& engine) {
-    const engine::EventLog& log = engine.event_log();
-    now = engine.clock().now;
-    std::uint64_t next = std::max(engine_events_, log.oldest());
-    for (; next < log.count(); ++next) {
-      taken[count++] = log[next];
-      pasts.push_back(log.past(next));
-    }
-    engine_events_ = next;
-  });
+  std::vector<engine::LoggedEvent> taken;
+  taken.reserve(engine::EventLog::kKept);
+  const auto [next, now] = adapter_.worker.run(engine::CopyEvents{engine_events_, taken});
+  engine_events_ = next;
   const system_clock::time_point wall = system_clock::now();
-  for (std::size_t i = 0; i < count; ++i) {
-    const engine::DaemonEvent& event = taken[i];
+  for (const auto& [event, past] : taken) {
     const engine::Tenant* tenant = find_tenant(event.tenant);
     adapter_.journal.add(
         {.time = wall - std::chrono::duration_cast<system_clock::duration>(now - event.time),
@@ -321,7 +313,7 @@ void AdminView::take_engine_events() {
          .process = event.process,
          .peer = event.peer.is_zero() ? "" : configuration::to_string(event.peer),
          .peer_queue_pair = event.peer_qpn.value,
-         .past = by_calendar(pasts[i], now, wall)});
+         .past = by_calendar(past, now, wall)});
   }
 }
 

@@ -5,9 +5,10 @@
 // their parameters and answers.
 //
 // The engine's thread copies the state that only it may read into plain structures, a few objects
-// at a time. The control thread converts these to text. The files: admin_view.cpp (status,
-// counters, events), admin_tenants.cpp, admin_explain.cpp, admin_objects.cpp (queue pairs, shared
-// receive queues), admin_qp_show.cpp, admin_qp_set.cpp, admin_qp_rate.cpp.
+// at a time (requests/showing.hpp). The control thread converts these to text. The files:
+// admin_view.cpp (status, counters, events), admin_tenants.cpp, admin_explain.cpp,
+// admin_objects.cpp (queue pairs, shared receive queues), admin_qp_show.cpp, admin_qp_set.cpp,
+// admin_qp_rate.cpp.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,12 @@
 
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/session/device_session.hpp"
+#include "daemon/engine/receive/receive_queues.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
+
+namespace softhca::engine {
+struct QpRatesShot;
+}
 
 namespace softhca::control {
 
@@ -76,9 +82,8 @@ class AdminView {
   static bool names_rate(const Json& params);
   std::optional<RpcError> check_rate(const Json& params) const;
   std::optional<RpcError> check_minimum(const engine::QueuePair& qp, const Json& params) const;
-  /// Sets the rates of a queue pair. Does nothing if the queue pair is gone. REQUIRES: check_rate()
-  /// and check_minimum() passed.
-  void set_rate(Qpn qpn, const Json& params);
+  /// Sets the rates of a queue pair. REQUIRES: check_rate() and check_minimum() passed.
+  void set_rate(const engine::QueuePair& qp, const Json& params);
 
   /// Returns a tenant. Null: unknown name.
   const engine::Tenant* find_tenant(const std::string& name) const;
@@ -108,8 +113,8 @@ void add_throttling(Json& out, const engine::RateGate& gate);
 /// Adds `inbound` and `served`, each with these members and `rated_bytes`.
 void add_throttling(Json& out, const engine::PeerGates& gates);
 /// Returns the limits, the minimum and the throttling of the send rate, and limits and throttling
-/// of `inbound` and `served`. Call it on the engine's thread.
-Json to_json(const engine::QpRates& rates, const Rate& minimum);
+/// of `inbound` and `served`.
+Json to_json(const engine::QpRatesShot& rates);
 
 /// Returns {guaranteed, in_use, shared, high_water, draining, lent, may_share}.
 Json to_json(const Quota& quota);

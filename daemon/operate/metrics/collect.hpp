@@ -44,7 +44,7 @@ void add_daemon(Families& out, const Source& source);
 
 // --- collect_port.cpp
 void add_port(Families& out, const engine::PortBinding& binding);
-void add_peers(Families& out, const engine::PeerAuthentication* authentication);
+void add_peers(Families& out, const engine::PeerAuthentication& authentication);
 
 /// Returns the labels of a tenant and a level. If `level` is null, the label "level" is "": the
 /// value is shared by the tenant's levels, or it is not divided into levels.

@@ -10,7 +10,9 @@
 
 #include "daemon/engine/state/costs.hpp"
 #include "daemon/operate/metrics/collect.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/gsa/client.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
 
@@ -63,8 +65,8 @@ std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
 void add_allocation(Families& out, const Source& source, const engine::Tenant& tenant,
                     const Labels& labels) {
   out.gauge("softhca_gsa_pcbs", "PCBs that only the queue pair can take.", labels,
-            source.engine.pcbs().guaranteed(tenant.qos_class));
-  const schedule::TvlTable& tvls = source.engine.tvls();
+            source.engine.pcbs.guaranteed(tenant.qos_class));
+  const schedule::TvlTable& tvls = source.engine.tvls;
   double execution = 0, completion = 0;
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Metrics of the daemon as a whole: build, start time, configuration, engine.
+#include "daemon/engine/watch/faults.hpp"
 #include "daemon/operate/metrics/collect.hpp"
 
 namespace softhca::metrics {
@@ -60,7 +61,7 @@ void add_daemon(Families& out, const Source& source) {
                 number(*source.dropped_log_lines));
   add_reloads(out, source.reloads);
   add_engine(out, source.worker);
-  add_faults(out, source.faults);
+  add_faults(out, source.engine.faults);
 }
 
 }  // namespace softhca::metrics

@@ -2,6 +2,10 @@
 
 // The pools, and their use by tenants.
 #include "daemon/operate/metrics/collect.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/qos/schedule/kick_arbitrator.hpp"
+#include "daemon/qos/schedule/send_queue_scheduler.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
 
 namespace softhca::metrics {
 namespace {
@@ -88,14 +92,14 @@ void add_credits(Families& out, const Labels& tvl, const char* kind, const Quota
 }  // namespace
 
 void add_pools(Families& out, const Source& source) {
-  const engine::Engine& engine = source.engine;
+  const engine::EngineView& engine = source.engine;
   add_pool(out, "vcbs", source.vcbs);
   std::uint32_t own_pcbs = 0;
   for (const auto* services : {&source.general_services, &source.shared_datagrams})
-    own_pcbs += engine.pcbs().guaranteed(services->tenant.qos_class);
-  add_pool(out, "pcbs", engine.pcbs().quota(), own_pcbs);
-  add_pool(out, "execution_credits", engine.tvls().execution_pool());
-  add_pool(out, "completion_credits", engine.tvls().completion_pool());
+    own_pcbs += engine.pcbs.guaranteed(services->tenant.qos_class);
+  add_pool(out, "pcbs", engine.pcbs.quota(), own_pcbs);
+  add_pool(out, "execution_credits", engine.tvls.execution_pool());
+  add_pool(out, "completion_credits", engine.tvls.completion_pool());
   configuration::for_each_kind([&](configuration::Kind kind) {
     const configuration::Accounts& totals = source.totals;
     const Labels labels{{"pool", configuration::name_of(kind)}};
@@ -107,8 +111,8 @@ void add_pools(Families& out, const Source& source) {
               static_cast<double>(totals.high_water(kind)));
   });
   out.gauge("softhca_dedicated_pcbs", "PCBs set aside for doorbells that find no other.", {},
-            engine.pcbs().dedicated());
-  const schedule::SendQueueScheduler& scheduler = engine.scheduler();
+            engine.pcbs.dedicated());
+  const schedule::SendQueueScheduler& scheduler = engine.scheduler;
   out.gauge("softhca_doorbell_places", "Queue pairs that may have doorbells in the daemon.", {},
             scheduler.config().entries);
   out.gauge("softhca_doorbell_places_in_use", "Queue pairs with doorbells in the daemon.", {},
@@ -121,7 +125,7 @@ void add_pools(Families& out, const Source& source) {
 void add_objects(Families& out, const Source& source, const engine::Tenant& tenant) {
   const Labels labels{{"tenant", tenant.name}};
   const engine::TenantCounters& c = tenant.counters;
-  const collect::PcbPool& pcbs = source.engine.pcbs();
+  const collect::PcbPool& pcbs = source.engine.pcbs;
   const collect::CollectGroup& group = pcbs.group(tenant.qos_class);
   const auto gauge = [&](const char* name, const char* help, double value) {
     out.gauge(name, help, labels, value);
@@ -166,7 +170,7 @@ void add_quotas(Families& out, const Source& source, const engine::Tenant& tenan
     out.gauge("softhca_dedicated_pcbs_high_water", "Most dedicated PCBs in use at once.", labels,
               group.dedicated_high_water.value());
   };
-  const collect::PcbPool& pcbs = source.engine.pcbs();
+  const collect::PcbPool& pcbs = source.engine.pcbs;
   add(nullptr, tenant.control.vcbs, tenant.control.vcbs_refused, pcbs.group(tenant.qos_class));
   for (const auto& level : tenant.levels)
     add(level.get(), level->control.vcbs, level->control.vcbs_refused,
@@ -194,12 +198,12 @@ void add_limits(Families& out, const engine::Tenant& tenant) {
 }
 
 void add_lanes(Families& out, const Source& source) {
-  const schedule::TvlTable& tvls = source.engine.tvls();
+  const schedule::TvlTable& tvls = source.engine.tvls;
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
     const engine::Tenant* tenant = tvl.used ? find_tenant(source, tvl.tenant) : nullptr;
     if (tenant == nullptr) continue;
-    const schedule::TvlCounters& counters = source.engine.arbitrator().counters(TvlId(i));
+    const schedule::TvlCounters& counters = source.engine.arbitrator.counters(TvlId(i));
     const Labels labels =
         with(with(labels_of(*tenant, tenant->find_level(tvl.qos_class)), "tvl", std::to_string(i)),
              "purpose", purpose_of(tvl));
@@ -222,7 +226,7 @@ void add_lanes(Families& out, const Source& source) {
 void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
                    const engine::Level* level) {
   const schedule::DoorbellCounters& c =
-      source.engine.scheduler().counters(level == nullptr ? tenant.qos_class : level->qos_class);
+      source.engine.scheduler.counters(level == nullptr ? tenant.qos_class : level->qos_class);
   const Labels labels = labels_of(tenant, level);
   const auto count = [&](const char* name, const char* help, const Counter& counter) {
     out.counter(name, help, labels, number(counter));

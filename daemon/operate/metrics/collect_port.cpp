@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Traffic of a port, and the neighbours and peers that the port knows.
+#include "daemon/engine/packets/peer_authentication.hpp"
+#include "daemon/engine/packets/peer_table.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/operate/metrics/collect.hpp"
 
 namespace softhca::metrics {
@@ -81,9 +84,9 @@ void add_port(Families& out, const engine::PortBinding& binding) {
     drop(engine::name_of(static_cast<engine::FrameDrop>(i)), binding.drops.frame[i]);
 }
 
-void add_peers(Families& out, const engine::PeerAuthentication* authentication) {
-  if (authentication == nullptr || authentication->table() == nullptr) return;
-  for (const auto& peer : authentication->table()->peers()) {
+void add_peers(Families& out, const engine::PeerAuthentication& authentication) {
+  if (authentication.table() == nullptr) return;
+  for (const auto& peer : authentication.table()->peers()) {
     const auto taken = [&](std::string key, std::uint64_t packets) {
       out.counter("softhca_peer_packets_total", "Packets taken of hosts that share keys, by key.",
                   {{"peer", peer->name()}, {"key", std::move(key)}}, static_cast<double>(packets));

@@ -29,8 +29,8 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
   add_pools(out, source_);
   add_connection_limits(out, source_);
   add_general_services(out, source_);
-  for (const auto& binding : source_.engine.ports()) add_port(out, *binding);
-  add_peers(out, source_.authentication);
+  for (const auto& binding : source_.engine.ports) add_port(out, *binding);
+  add_peers(out, source_.engine.authentication);
   add_daemon(out, source_);
   return out.take();
 }

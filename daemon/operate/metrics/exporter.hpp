@@ -14,7 +14,7 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/configuration/allotments/reload_counters.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
 
@@ -37,7 +37,7 @@ struct BuildInfo {
 
 /// The exported data. All of it outlives the exporter.
 struct Source {
-  const engine::Engine& engine;
+  engine::EngineView engine;
   const engine::Worker& worker;
   const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
   const QuotaPool& vcbs;
@@ -47,12 +47,9 @@ struct Source {
   GeneralServices general_services;
   GeneralServices shared_datagrams;
   const configuration::ReloadCounters& reloads;
-  const engine::Faults& faults;
   BuildInfo build;
   std::chrono::system_clock::time_point started;  ///< start of the daemon
-  /// `tenants_changing` guards its table. Null: no peers are exported.
-  const engine::PeerAuthentication* authentication = nullptr;
-  const Counter* dropped_log_lines = nullptr;  ///< null: not exported
+  const Counter* dropped_log_lines = nullptr;     ///< null: not exported
 };
 
 class Exporter {

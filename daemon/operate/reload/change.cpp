@@ -7,6 +7,8 @@
 #include <iterator>
 
 #include "daemon/device/adapter/levels.hpp"
+#include "daemon/engine/receive/receive_queues.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 
 namespace softhca::control {
 
@@ -46,8 +48,8 @@ Outcome ReloadChange::draft_tenant(const TenantConfig& entry) {
     tenant = there->get();
     allotments_.there.push_back({tenant, &entry});
     if (site_.server.sessions().undivided(*tenant) != 0) allotments_.whole.push_back(tenant);
-    auto provisioners = site_.adapter.engine.receive_queues().make_provisioners(*tenant, entry.srq,
-                                                                                entry.srq_rules);
+    auto provisioners =
+        site_.adapter.engine.receive_queues.make_provisioners(*tenant, entry.srq, entry.srq_rules);
     std::move(provisioners.begin(), provisioners.end(), std::back_inserter(provisioners_));
   }
   if (find_tenant(site_.adapter.config, entry.name) == nullptr) opened_.push_back(tenant);
@@ -70,11 +72,7 @@ Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
     id = free_tenant_id(rows, wanted_);
   }
   if (!id) return Error{"tenant " + entry.name + ": all pools.tenants are taken", ENOSPC};
-  auto& added = added_.emplace_back(std::make_unique<engine::Tenant>());
-  added->id = *id;
-  added->name = entry.name;
-  added->control.settings = std::make_shared<const configuration::TenantConfig>(entry);
-  added->addresses = addresses_of(wanted_, entry);
+  auto& added = added_.emplace_back(make_tenant(*id, wanted_, entry));
   added->control.accounts.set_whole(site_.adapter.totals);
   return added.get();
 }

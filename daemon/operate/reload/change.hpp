@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/device/adapter/allotments.hpp"
 #include "daemon/device/adapter/setup.hpp"
+#include "daemon/device/adapter/vcb_change.hpp"
+#include "daemon/engine/packets/peer_table.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/former_addresses.hpp"
 #include "daemon/operate/reload/steps.hpp"
@@ -33,7 +34,6 @@ class ReloadChange {
   struct Site {
     Adapter& adapter;
     Server& server;
-    Allotments& allotments;
     KernelGuards& guards;
     FormerAddresses& former;
     const MoveMetrics& move_metrics;
@@ -84,9 +84,8 @@ class ReloadChange {
   bool is_added(const engine::Tenant& tenant) const;
   Outcome check_datagrams() const;
   Outcome change_engine();
+  std::vector<engine::PortChange> port_changes() const;
   void change_members();
-  void adjust_engine(engine::Engine& engine);
-  void change_ports(engine::Engine& engine);
 
   Site site_;
   const configuration::Config& wanted_;
@@ -99,7 +98,7 @@ class ReloadChange {
   ReplaceMetrics replace_metrics_;
   KernelGuards guards_;  ///< of new addresses, until they are in force
   std::vector<std::pair<engine::Tenant*, AddressUpdate>> updates_;
-  std::unique_ptr<engine::PeerTable> peers_;  ///< the new peers; after the change, the former ones
+  std::unique_ptr<engine::PeerTable> peers_;  ///< null: they stay
 };
 
 /// Returns the settings of a level in force. Null: it has none.

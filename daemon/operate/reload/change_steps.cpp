@@ -7,8 +7,9 @@
 #include <iterator>
 #include <memory>
 
+#include "daemon/device/adapter/levels.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 #include "daemon/operate/reload/change.hpp"
-#include "daemon/operate/reload/vcb_change.hpp"
 
 namespace softhca::control {
 namespace {
@@ -238,17 +239,44 @@ void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
 /// Changes the allocations in the engine. After an error nothing has changed.
 Outcome ReloadChange::change_engine() {
   Adapter& adapter = site_.adapter;
-  Outcome done;
+  engine::PutInForce put{.wanted = wanted_,
+                         .allotments = adapter.allotments,
+                         .change = allotments_,
+                         .addresses = {},
+                         .provisioners = std::move(provisioners_),
+                         .ports = port_changes(),
+                         .peers = std::move(peers_)};
+  for (const AllotmentChange::Row& row : allotments_.there)
+    put.addresses.push_back(
+        {row.tenant, addresses_of(wanted_, *row.to), site_.former.of(*row.tenant)});
   {
     const std::lock_guard lock(adapter.tenants_changing);
-    adapter.worker.run([&](engine::Engine& engine) {
-      done = site_.allotments.change(allotments_);
-      if (done) adjust_engine(engine);
-    });
-    if (done) std::move(added_.begin(), added_.end(), std::back_inserter(adapter.tenants));
+    if (auto done = adapter.worker.run(put); !done) return done;
+    std::move(added_.begin(), added_.end(), std::back_inserter(adapter.tenants));
   }
-  if (done) change_members();
-  return done;
+  site_.guards.merge(guards_);
+  for (const engine::PortChange& port : put.ports)
+    for (const Gid& address : port.removed) site_.guards.erase(address);
+  adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive,
+                          wanted_.daemon.park_after);
+  change_members();
+  return {};
+}
+
+/// Returns the changes of the ports' addresses and neighbours. A port continues to answer for an
+/// address that sessions still have.
+std::vector<engine::PortChange> ReloadChange::port_changes() const {
+  const auto is_guarded = [&](const Gid& address) {
+    return site_.guards.contains(address) || guards_.contains(address);
+  };
+  std::vector<engine::PortChange> changes;
+  for (std::size_t i = 0; i < wanted_.ports.size(); ++i) {
+    const configuration::PortConfig& before = site_.adapter.config.ports[i];
+    auto& change = changes.emplace_back(change_of(before, wanted_.ports[i], is_guarded));
+    std::erase_if(change.removed,
+                  [&](const Gid& address) { return site_.former.contains(address); });
+  }
+  return changes;
 }
 
 /// Updates the users and groups of levels. Does not resolve unchanged names again: tenants change
@@ -264,59 +292,6 @@ void ReloadChange::change_members() {
       if (from == nullptr || to == nullptr || from->users != to->users ||
           from->groups != to->groups)
         set_members(*level, to);
-    }
-  }
-}
-
-/// Makes the changes in the engine that go with the allocations and cannot fail. Runs on the
-/// engine's thread.
-void ReloadChange::adjust_engine(engine::Engine& engine) {
-  site_.guards.merge(guards_);
-  for (const AllotmentChange::Row& row : allotments_.there)
-    engine.addresses().set(*row.tenant, addresses_of(wanted_, *row.to),
-                           site_.former.of(*row.tenant));
-  for (auto& [srq, provisioner] : provisioners_)
-    engine.receive_queues().start_provisioning(*srq, std::move(provisioner));
-  for (const auto* rows : {&allotments_.there, &allotments_.added})
-    for (const auto& [tenant, to] : *rows) {
-      engine.receive_queues().set_policy(*tenant, to->srq, to->srq_rules);
-      tenant->marking = marking_of(*to);
-      tenant->kept.set_watermark(kept_watermark(to->kept_packets, wanted_.reliability));
-      for (const auto& level : tenant->levels) {
-        const configuration::LevelConfig* const entry = settings_of(*to, *level);
-        if (entry != nullptr) level->marking = marking_of(*entry);
-        set_rules(*level, entry);
-      }
-    }
-  change_ports(engine);
-  if (wanted_.peers != site_.adapter.config.peers) engine.packets().exchange_peers(peers_);
-  engine.set_doorbells(wanted_.doorbells);
-  engine.set_congestion(wanted_.congestion, wanted_.reliability.flight);
-  engine.queue_pairs().set_reliability(wanted_.reliability);
-  site_.adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive,
-                                wanted_.daemon.park_after);
-}
-
-/// Changes the addresses and neighbours of ports. A port continues to answer for an address that
-/// sessions still have. Runs on the engine's thread.
-void ReloadChange::change_ports(engine::Engine& engine) {
-  for (std::size_t i = 0; i < wanted_.ports.size(); ++i) {
-    const configuration::PortConfig& now = wanted_.ports[i];
-    const configuration::PortConfig& before = site_.adapter.config.ports[i];
-    neighbour::Neighbours& neighbours = *engine.ports()[i]->neighbours;
-    for (const configuration::InterfaceAddress& address : now.addresses)
-      if (std::find(before.addresses.begin(), before.addresses.end(), address) ==
-          before.addresses.end())
-        neighbours.add_address({address.gid, address.prefix, !site_.guards.contains(address.gid)});
-    neighbours.set_gateway(now.gateway4.value_or(Gid{}), now.gateway6.value_or(Gid{}));
-    neighbours.set_static(static_neighbours_of(now));
-    if (now.addresses != before.addresses) neighbours.announce();
-    for (const configuration::InterfaceAddress& address : before.addresses) {
-      const bool kept = std::any_of(now.addresses.begin(), now.addresses.end(),
-                                    [&](const auto& a) { return a.gid == address.gid; });
-      if (kept || site_.former.contains(address.gid)) continue;
-      neighbours.remove_address(address.gid);
-      site_.guards.erase(address.gid);
     }
   }
 }

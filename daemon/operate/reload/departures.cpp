@@ -6,7 +6,11 @@
 #include <utility>
 
 #include "daemon/device/adapter/log.hpp"
-#include "daemon/operate/reload/vcb_change.hpp"
+#include "daemon/device/adapter/vcb_change.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
+#include "daemon/engine/requests/tenants.hpp"
+#include "daemon/qos/collect/pcb_pool.hpp"
+#include "daemon/qos/schedule/tvl_table.hpp"
 
 namespace softhca::control {
 
@@ -43,11 +47,11 @@ void Departures::begin_tenants(const Config& wanted, const ReloadChange& change)
     tenants_.push_back({&tenant, now});
   }
   for (engine::Tenant* tenant : change.opened()) tenant->control.leaving = false;
-  adapter_.worker.run([&](engine::Engine& engine) {
-    for (const auto& tenant : adapter_.tenants)
-      if (tenant->yields != tenant->control.leaving)
-        engine.addresses().let_yield(*tenant, tenant->control.leaving);
-  });
+  engine::LetYield changed;
+  for (const auto& tenant : adapter_.tenants)
+    if (tenant->yields != tenant->control.leaving)
+      changed.tenants.emplace_back(tenant.get(), tenant->control.leaving);
+  adapter_.worker.run(changed);
   std::erase_if(tenants_, [](const OfTenant& leaving) { return !leaving.tenant->control.leaving; });
   for (engine::Tenant* tenant : change.allotments().released) {
     std::erase_if(tenants_, [&](const OfTenant& leaving) { return leaving.tenant == tenant; });
@@ -86,12 +90,7 @@ void Departures::finish_tenants() {
     if (server_.channels().count(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
     server_.channels().end(tenant, TenantChannel::Kind::kEvents);
     if (server_.channels().count(tenant, TenantChannel::Kind::kEvents) != 0) return false;
-    bool released = false;
-    adapter_.change_rows([&](engine::Engine& engine) {
-      released = allotments_.release(tenant);
-      if (released) engine.remove_tenant(tenant);
-    });
-    if (!released) return false;
+    if (!adapter_.change_rows(engine::RemoveTenant{adapter_.allotments, tenant})) return false;
     take_vcbs(adapter_.vcbs, tenant);
     remove(tenant);
     return true;
@@ -103,10 +102,8 @@ void Departures::finish_levels() {
     engine::Tenant* const tenant = leaving.tenant;
     engine::Level* const level = leaving.level;
     if (server_.sessions().count(*level) != 0) return false;
-    std::unique_ptr<engine::Level> removed;
-    const std::lock_guard lock(adapter_.tenants_changing);
-    adapter_.worker.run(
-        [&](engine::Engine&) { removed = allotments_.remove_level(*tenant, *level); });
+    const std::unique_ptr<engine::Level> removed =
+        adapter_.change_rows(engine::RemoveLevel{adapter_.allotments, *tenant, *level});
     if (!removed) return false;
     adapter_.vcbs.set_guarantee(level->control.vcbs, tenant->control.vcbs, 0);
     server_.listeners().forget(*level);
@@ -117,9 +114,9 @@ void Departures::finish_levels() {
   });
   for (const configuration::TenantConfig& entry : adapter_.config.tenants) {
     engine::Tenant& tenant = tenant_of(adapter_, entry.name);
-    if (entry.levels.empty() || !allotments_.has_whole(tenant)) continue;
+    if (entry.levels.empty() || !adapter_.allotments.has_whole(tenant)) continue;
     if (server_.sessions().undivided(tenant) != 0) continue;
-    adapter_.change_rows([&](engine::Engine&) { allotments_.release_whole(tenant); });
+    adapter_.change_rows(engine::ReleaseWhole{adapter_.allotments, tenant});
   }
 }
 
@@ -170,14 +167,14 @@ void Departures::add_held(const engine::Tenant& tenant, const TenantConfig* want
     if (server_.sessions().count(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
-    for (const TvlId id : allotments_.tvls(level->qos_class)) {
-      const schedule::Tvl& tvl = adapter_.engine.tvls()[id];
+    for (const TvlId id : adapter_.allotments.tvls(level->qos_class)) {
+      const schedule::Tvl& tvl = adapter_.engine.tvls[id];
       ++levels.tvls;
       levels.execution_credits += tvl.execution.guaranteed.value();
       levels.completion_credits += tvl.completion.guaranteed.value();
     }
     part.vcbs += level->control.vcbs.guaranteed.value();
-    part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
+    part.pcbs += adapter_.engine.pcbs.guaranteed(level->qos_class);
   }
   // Counts the programs that started before the tenant had levels.
   if (settings != nullptr && !settings->levels.empty() && server_.sessions().undivided(tenant) != 0)

@@ -13,7 +13,6 @@
 
 #include "daemon/configuration/allotments/resource_manager.hpp"
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/device/adapter/allotments.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/change.hpp"
 #include "daemon/operate/reload/former_addresses.hpp"
@@ -29,8 +28,8 @@ class Departures {
     bool is_ended = false;  ///< its programs' connections were closed; some may still be ending
   };
 
-  Departures(Adapter& adapter, Server& server, Allotments& allotments, FormerAddresses& former)
-      : adapter_(adapter), server_(server), allotments_(allotments), former_(former) {}
+  Departures(Adapter& adapter, Server& server, FormerAddresses& former)
+      : adapter_(adapter), server_(server), former_(former) {}
 
   /// Starts the departure of tenants and levels that are not in `wanted`. Those that come back
   /// stay.
@@ -65,7 +64,6 @@ class Departures {
 
   Adapter& adapter_;
   Server& server_;
-  Allotments& allotments_;
   FormerAddresses& former_;
   std::list<OfTenant> tenants_;
   std::list<OfLevel> levels_;

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <sstream>
 
+#include "daemon/engine/requests/level_settings.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -66,11 +68,9 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
       guards_(std::move(guards)),
       file_(std::move(file)),
       move_metrics_(std::move(move_metrics)),
-      allotments_(adapter.engine),
-      departures_(adapter, server, allotments_, former_),
+      departures_(adapter, server, former_),
       given_(adapter.config),
       layers_(layers ? std::move(*layers) : Layers(adapter.config)) {
-  for (const auto& tenant : adapter.tenants) allotments_.adopt(*tenant);
   const configuration::Overlaid laid = layers_.over(layers_.file());
   report(laid);
   layers_.adopt(layers_.file(), laid);

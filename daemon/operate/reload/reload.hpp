@@ -25,7 +25,6 @@
 #include "daemon/configuration/allotments/reload_plan.hpp"
 #include "daemon/configuration/allotments/resource_manager.hpp"
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/device/adapter/allotments.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/change.hpp"
@@ -157,9 +156,7 @@ class Reloader {
   std::optional<ReloadRefusal> check(const configuration::Config& wanted,
                                      const configuration::ReloadPlan& plan) const;
 
-  ReloadChange::Site site() {
-    return {adapter_, server_, allotments_, guards_, former_, move_metrics_};
-  }
+  ReloadChange::Site site() { return {adapter_, server_, guards_, former_, move_metrics_}; }
   /// Makes the part of a change that cannot fail. Returns the sections that keep their old values
   /// nevertheless, and why.
   std::vector<std::string> commit(const configuration::Config& wanted, ReloadChange& made);
@@ -171,7 +168,6 @@ class Reloader {
   KernelGuards guards_;
   std::string file_;
   MoveMetrics move_metrics_;
-  Allotments allotments_;
   FormerAddresses former_;
   Departures departures_;
   configuration::Config given_;  ///< in force, except for tenants' own changes

@@ -38,13 +38,10 @@ std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& ma
 }
 
 void Reloader::change_accounts(const Config& wanted) {
-  adapter_.totals.set_limits(configuration::totals_of(wanted.pools));
-  for (const auto& tenant : adapter_.tenants) {
-    const TenantConfig* entry = find_tenant(wanted, tenant->name);
-    if (entry == nullptr) continue;
-    tenant->control.accounts.set_limits(entry->limits);
-    server_.configure_connections(*tenant, *entry);
-  }
+  adapter_.set_limits(wanted);
+  for (const auto& tenant : adapter_.tenants)
+    if (const TenantConfig* entry = find_tenant(wanted, tenant->name))
+      server_.configure_connections(*tenant, *entry);
 }
 
 }  // namespace softhca::control

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The slow part of a change, besides tenants and levels: addresses that queue pairs still have.
+#include "daemon/engine/requests/tenants.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {
@@ -10,8 +11,8 @@ void Reloader::tick() {
   departures_.finish_tenants();
   departures_.finish_levels();
   forget_addresses();
-  if (allotments_.closing() != 0)
-    adapter_.change_rows([&](engine::Engine&) { allotments_.collect_closed(); });
+  if (adapter_.allotments.closing() != 0)
+    adapter_.change_rows(engine::CollectClosedTvls{adapter_.allotments});
 }
 
 void Reloader::forget_addresses() {
@@ -25,11 +26,10 @@ void Reloader::forget_addresses() {
     for (const configuration::PortConfig& port : adapter_.config.ports)
       for (const configuration::InterfaceAddress& address : port.addresses)
         configured = configured || address.gid == gid;
-    adapter_.worker.run([&](engine::Engine& engine) {
-      engine.addresses().set(*former.tenant, former.tenant->addresses, former_.of(*former.tenant));
-      if (former.address.port && !held && !configured)
-        engine.ports()[former.address.port->value]->neighbours->remove_address(gid);
-    });
+    engine::SetAddresses set{
+        .to = {former.tenant, former.tenant->addresses, former_.of(*former.tenant)}, .gone = {}};
+    if (!held && !configured) set.gone = former.address;
+    adapter_.worker.run(set);
     if (!held && !configured) guards_.erase(gid);
   }
 }

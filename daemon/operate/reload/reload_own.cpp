@@ -3,6 +3,7 @@
 // Tenants' sub-allocations: requests on their control sockets.
 #include <algorithm>
 
+#include "daemon/engine/requests/tenants.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {
@@ -88,7 +89,7 @@ ReloadResult Reloader::rename_own_level(const engine::Tenant& tenant, const std:
       if (each.name == tenant.name && level.name == from) level.name = to;
   ReloadResult result;
   result.plan = plan_reload(adapter_.config, wanted);
-  adapter_.change_rows([&](engine::Engine&) { (*named(from))->name = to; });
+  adapter_.change_rows(engine::RenameLevel{**named(from), to});
   adapter_.put_in_force(std::move(wanted));
   server_.rename_level(tenant, from, to);
   layers_.set_own(tenant.name, std::move(division));

@@ -22,6 +22,7 @@
 #include "daemon/device/adapter/event_sender.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/device/session/device_session.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"
 #include "tests/tenant_socket.hpp"
@@ -49,10 +50,7 @@ inline configuration::Config small_config() {
 class Daemon {
  public:
   explicit Daemon(const configuration::Config& given = small_config()) : config(given) {
-    auto tenants = add_tenants(config, engine);
-    EXPECT_TRUE(tenants);
-    adapter.tenants = std::move(*tenants);
-    adapter.allocate();
+    EXPECT_TRUE(start(adapter, {}));
     EXPECT_TRUE(worker.start());
   }
   ~Daemon() { worker.stop(); }
@@ -68,11 +66,12 @@ class Daemon {
   const configuration::Config config;
   EventSender events;
   engine::Engine engine{limits_of(config), events};
+  engine::Allotments allotments{engine};
   engine::Worker worker{engine, {}};
   Adapter adapter{.config = config,
-                  .engine = engine,
+                  .engine = engine.view(),
                   .worker = worker,
-                  .tenants = {},
+                  .allotments = allotments,
                   .vcbs = QuotaPool(config.pools.vcbs)};
   SharedObjects shared_objects;
   const std::unique_ptr<GeneralServices> general_services = std::move(

@@ -8,6 +8,7 @@
 #include "daemon/engine/turns/session_poller.hpp"
 #include "daemon/engine/worker.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -313,7 +314,7 @@ TEST_F(ControlRequests, DoNotWaitForLong) {
   ASSERT_TRUE(worker.start());
   bool its_turn = true;
   worker.run_for(*b.session,
-                 [&](Engine&) { its_turn = engine.cpu().may_take_in(b.session->qos_class); });
+                 Task{[&](Engine&) { its_turn = engine.cpu().may_take_in(b.session->qos_class); }});
   EXPECT_FALSE(its_turn);
   worker.stop();
 }

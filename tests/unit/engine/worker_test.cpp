@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "tests/unit/engine/fixture/pair.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -58,7 +59,7 @@ class WorkerTest : public ::testing::Test {
     asker = ::gettid();
     while (!ask.load()) {
     }
-    worker.run([&](Engine&) { answered = true; });
+    worker.run(Task{[&](Engine&) { answered = true; }});
   }
 
   Pair pair{Way::kLocal};

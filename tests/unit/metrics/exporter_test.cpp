@@ -2,6 +2,7 @@
 
 // A scrape as Prometheus does it: one HTTP request, the text parsed.
 #include "daemon/operate/metrics/exporter.hpp"
+#include "daemon/engine/engine.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -136,9 +137,9 @@ class ExporterTest : public ::testing::Test {
     binding->neighbours = std::make_unique<neighbour::Neighbours>(
         neighbour::Neighbours::Options{}, [](std::span<const std::byte>) {});
     engine.packets().add_port(std::move(binding));
-    auto added = control::add_tenants(config, engine);
-    EXPECT_TRUE(added);
-    tenants = std::move(*added);
+    engine::AllotmentChange change;
+    tenants = control::make_tenants(config, change);
+    EXPECT_TRUE(engine::Allotments(engine).change(change));
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 
@@ -160,7 +161,7 @@ class ExporterTest : public ::testing::Test {
             [&services] { return services.clients(); }};
   }
   configuration::ReloadCounters reloads;
-  const Source source{engine,
+  const Source source{engine.view(),
                       worker,
                       tenants,
                       vcbs,
@@ -170,7 +171,6 @@ class ExporterTest : public ::testing::Test {
                       exported(*general_services),
                       exported(*shared_datagrams),
                       reloads,
-                      engine.packets().faults(),
                       {"1.2.3", "a compiler", "its DPDK"},
                       std::chrono::system_clock::time_point(std::chrono::milliseconds(1500))};
   const std::uint16_t port = free_port(AF_INET);
@@ -395,7 +395,7 @@ TEST_F(ExporterTest, ClientsOfPrograms_AreCountedTogetherAndKeepWhatTheyCounted)
   for (std::uint32_t number = 1; number <= 4; ++number) {
     ASSERT_TRUE(shared_datagrams->add_client(
         tenant, number, {.name = "x" + std::to_string(number), .receive = ignore}));
-    worker.run([&](engine::Engine&) {});
+    worker.await_step();
     shared_datagrams->tick(Time{}, no_news);
     const Scrape scrape(get(port, "/metrics"));
     std::size_t now = 0;

@@ -70,7 +70,7 @@ TEST(Scrapes, GoOnDuringReloads) {
   control::Server server(daemon.adapter, *daemon.general_services, *daemon.shared_datagrams);
   ASSERT_TRUE(server.open());
   control::Reloader reloader(daemon.adapter, server, {}, "", {});
-  const Collector collector({daemon.engine,
+  const Collector collector({daemon.engine.view(),
                              daemon.worker,
                              daemon.adapter.tenants,
                              daemon.adapter.vcbs,
@@ -80,7 +80,6 @@ TEST(Scrapes, GoOnDuringReloads) {
                              exported(*daemon.general_services),
                              exported(*daemon.shared_datagrams),
                              daemon.adapter.reloads,
-                             daemon.engine.packets().faults(),
                              {},
                              {}});
   std::atomic<unsigned> scrapes{0};

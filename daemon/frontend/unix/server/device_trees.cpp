@@ -52,7 +52,7 @@ Outcome DeviceTrees::make(engine::Tenant& tenant) {
   if (auto written = write_device_tree(path, describe(tenant, tenant.addresses)); !written)
     return written;
   CounterFiles counters(path, adapter_.config.device.name);
-  if (auto written = counters.update(tenant, adapter_.engine.ports()); !written) return written;
+  if (auto written = counters.update(tenant, adapter_.engine.ports); !written) return written;
   trees_.push_back(
       {.tenant = &tenant, .counters = std::move(counters), .link_up = adapter_.link_up(tenant)});
   return {};
@@ -94,7 +94,7 @@ void DeviceTrees::check_link(Tree& tree) {
 
 /// Writes the counters. Reports a full disk once, and again only after a success in between.
 void DeviceTrees::write_counters(Tree& tree) {
-  const auto written = tree.counters.update(*tree.tenant, adapter_.engine.ports());
+  const auto written = tree.counters.update(*tree.tenant, adapter_.engine.ports);
   if (!written && !tree.counters_fail) complain(*tree.tenant, written.error());
   tree.counters_fail = !written;
 }

@@ -56,7 +56,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
       control_sockets_(adapter, tenant_loops_),
       device_trees_(adapter, [this](const engine::Tenant& tenant,
                                     bool up) { sessions_.report_link(tenant, up); }),
-      port_watch_(adapter.engine.ports()) {
+      port_watch_(adapter.engine.ports) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);

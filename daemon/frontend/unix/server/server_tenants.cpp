@@ -10,6 +10,7 @@
 #include "daemon/base/system_error.hpp"
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/device/adapter/log.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 
 namespace softhca::control {

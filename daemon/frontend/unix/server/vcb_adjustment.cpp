@@ -6,6 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "daemon/engine/requests/sessions.hpp"
+#include "daemon/engine/state/session.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -39,27 +42,33 @@ void make_room(std::vector<Wish>& wishes, const QuotaPool& vcbs) {
 }
 
 void take_back(Adapter& adapter, const std::vector<Wish>& wishes) {
-  adapter.worker.run([&](engine::Engine&) {
-    for (const Wish& wish : wishes) {
-      const std::uint32_t before = wish.holder.grant->count();
-      if (wish.count >= before) continue;
-      wish.holder.grant->put(wish.holder.session->view.revoke(wish.count));
-      wish.holder.session->tenant->control.vcbs_taken_back.add(before - wish.holder.grant->count());
-    }
-  });
+  std::vector<VcbGrant*> grants;
+  std::vector<engine::VcbTarget> targets;
+  for (const Wish& wish : wishes) {
+    if (wish.count >= wish.holder.grant->count()) continue;
+    grants.push_back(wish.holder.grant);
+    targets.push_back({wish.holder.session, wish.count});
+  }
+  adapter.worker.run(engine::RevokeVcbs{targets});
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::uint32_t before = grants[i]->count();
+    grants[i]->put(targets[i].count);
+    targets[i].session->tenant->control.vcbs_taken_back.add(before - grants[i]->count());
+  }
 }
 
 void hand_out(Adapter& adapter, const std::vector<Wish>& wishes) {
   const bool shared = !is_tight(adapter.vcbs);
   for (const Wish& wish : wishes) wish.holder.grant->take(wish.count, shared || wish.is_short());
-  adapter.worker.run([&](engine::Engine&) {
-    for (const Wish& wish : wishes) {
-      const std::uint32_t before = wish.holder.session->view.granted();
-      if (wish.holder.grant->count() <= before) continue;
-      wish.holder.session->view.grant(wish.holder.grant->count());
-      wish.holder.session->tenant->control.vcbs_added.add(wish.holder.grant->count() - before);
-    }
-  });
+  std::vector<engine::VcbTarget> targets;
+  for (const Wish& wish : wishes) {
+    const std::uint32_t granted = wish.holder.session->view.granted();
+    const std::uint32_t count = wish.holder.grant->count();
+    if (count <= granted) continue;
+    targets.push_back({wish.holder.session, count});
+    wish.holder.session->tenant->control.vcbs_added.add(count - granted);
+  }
+  adapter.worker.run(engine::GrantVcbs{targets});
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace softhca::control {
 
 /// Gives more VCBs to programs that lack them, up to `most_vcbs_per_process`. Takes back VCBs that
-/// a program does not need, or that others lack. Call it about once a second. Runs at most two
-/// tasks on the engine's thread.
+/// a program does not need, or that others lack. Call it about once a second. Makes at most two
+/// requests to the engine.
 void adjust_vcbs(Adapter& adapter, std::span<const VcbHolder> holders);
 
 }  // namespace softhca::control

@@ -3,6 +3,7 @@
 // Which level a process belongs to: by socket, else by user and group, else by cgroup, else by what
 // it asks for, else the default level.
 #include "daemon/device/adapter/levels.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 
 #include <gtest/gtest.h>
 
@@ -113,7 +114,7 @@ TEST(LevelRules, ArePathsOfQueuePairs) {
   const auto made = make_level(config);
   EXPECT_EQ(made->rules, (engine::PathRules{0x8001, std::uint64_t{1} << 26}));
   EXPECT_EQ(made->own_rules, (engine::PathRules{0, std::uint64_t{1} << 63 | 1}));
-  set_rules(*made, nullptr);
+  engine::set_rules(*made, nullptr);
   EXPECT_EQ(made->rules, engine::PathRules{}) << "it is leaving";
   EXPECT_EQ(made->own_rules, engine::PathRules{});
 }

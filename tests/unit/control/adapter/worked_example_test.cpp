@@ -59,9 +59,11 @@ class WorkedExample {
  public:
   explicit WorkedExample(const configuration::Config& config)
       : adapter(world.add(limits_of(config))) {
-    auto tenants = add_tenants(config, adapter.engine);
-    EXPECT_TRUE(tenants) << (tenants ? "" : tenants.error().message);
-    adapter.tenants = std::move(*tenants);
+    engine::AllotmentChange change;
+    adapter.tenants = make_tenants(config, change);
+    engine::Allotments allotments(adapter.engine);
+    const Outcome done = allotments.change(change);
+    EXPECT_TRUE(done) << (done ? "" : done.error().message);
     alerts = make("weather", "alerts", 15, kAlertsPcbs);
     for (const auto& [tenant, level, vcbs] :
          {std::tuple("weather", "other", 10u), {"ocean", "high", 10u}, {"ocean", "low", 5u}})

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -39,7 +40,8 @@ class AdminCapturesTest : public ::testing::Test {
   }
   bool engine_captures() {
     bool on = false;
-    daemon.worker.run([&](engine::Engine& engine) { on = engine.packets().captures().on(); });
+    daemon.worker.run(
+        engine::Task{[&](engine::Engine& engine) { on = engine.packets().captures().on(); }});
     return on;
   }
   std::vector<std::string> events() {

@@ -11,6 +11,7 @@
 #include "daemon/device/adapter/clock.hpp"
 #include "daemon/operate/admin/fault_request.hpp"
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -44,7 +45,8 @@ class AdminFaultsTest : public ::testing::Test {
   }
   bool engine_has_faults() {
     bool on = false;
-    daemon.worker.run([&](engine::Engine& engine) { on = engine.packets().faults().on(); });
+    daemon.worker.run(
+        engine::Task{[&](engine::Engine& engine) { on = engine.packets().faults().on(); }});
     return on;
   }
 

@@ -7,6 +7,7 @@
 
 #include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -127,9 +128,9 @@ TEST_F(AdminViewTest, AQueuePairIsShownWithWhatHappenedToItAndAfterItIsGone) {
   EXPECT_EQ(shown["attributes"]["retry_count"], 7);
   EXPECT_TRUE(shown["events"].empty());
 
-  daemon.worker.run([&](engine::Engine& engine) {
+  daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
     engine.cpu().fail_later(*engine.find_queue_pair(Qpn(qpn)), engine::QpFailure::kFatal);
-  });
+  }});
   do {
     shown = ask("qp.show", {{"qpn", qpn}});
   } while (shown["state"] != "ERR");

@@ -26,7 +26,6 @@ using configuration::TenantConfig;
 class ReloadChangeTest : public ::testing::Test {
  protected:
   ReloadChangeTest() {
-    for (const auto& tenant : daemon.adapter.tenants) allotments.adopt(*tenant);
     EXPECT_TRUE(server.open());
     // A port without a kernel interface: its addresses need no guard.
     daemon.adapter.config.ports.push_back({.name = "p", .addresses = {{address(1), 24}}});
@@ -110,8 +109,8 @@ class ReloadChangeTest : public ::testing::Test {
   }
 
   std::unique_ptr<ReloadChange> draft(const Config& config) {
-    auto change = ReloadChange::draft(
-        {daemon.adapter, server, allotments, guards, former, move_metrics}, config);
+    auto change =
+        ReloadChange::draft({daemon.adapter, server, guards, former, move_metrics}, config);
     EXPECT_TRUE(change);
     return std::move(*change);
   }
@@ -119,7 +118,6 @@ class ReloadChangeTest : public ::testing::Test {
   Folder folder;
   Daemon daemon{config_in(folder.path())};
   Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
-  Allotments allotments{daemon.engine};
   KernelGuards guards;
   FormerAddresses former;
   int endpoints = 1;

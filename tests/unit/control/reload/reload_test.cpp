@@ -2,6 +2,7 @@
 
 // Configurations put into force on a running engine.
 #include "daemon/operate/reload/reload.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,6 +16,7 @@
 
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -127,7 +129,7 @@ class ReloadTest : public ::testing::Test {
       EXPECT_EQ(tvl.completion.guaranteed.value(),
                 dedicated_part(entry.dedicated_completion_credits, entry, level));
     }
-    for (const configuration::TvlConfig& tvl : tvls_of(entry, tenant.find_level(qos_class)))
+    for (const configuration::TvlConfig& tvl : engine::tvls_of(entry, tenant.find_level(qos_class)))
       wanted.push_back(tvl.weight);
     std::sort(weights.begin(), weights.end());
     std::sort(wanted.begin(), wanted.end());
@@ -469,7 +471,9 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
   ASSERT_EQ(wanted.tenants.size(), nobody.value);
   collect::PcbPool& pcbs = daemon.engine.pcbs();
   schedule::TvlTable& tvls = daemon.engine.tvls();
-  const auto run = [&](auto&& task) { daemon.worker.run([&](engine::Engine&) { task(); }); };
+  const auto run = [&](auto&& task) {
+    daemon.worker.run(engine::Task{[&](engine::Engine&) { task(); }});
+  };
   const auto refused = [&](const char* what) {
     SCOPED_TRACE(what);
     const Config before = daemon.adapter.config;
@@ -533,14 +537,14 @@ TEST_F(ReloadTest, DedicatedPcbsThatAreInUseComeBack) {
   collect::PcbPool& pcbs = daemon.engine.pcbs();
   const QosClassId b = find("b")->qos_class;
   std::vector<PcbId> taken;
-  daemon.worker.run([&](engine::Engine&) {
+  daemon.worker.run(engine::Task{[&](engine::Engine&) {
     while (const auto pcb = pcbs.allocate_dedicated(b)) taken.push_back(*pcb);
-  });
+  }});
   wanted.pools.dedicated_pcbs = static_cast<std::uint32_t>(taken.size()) - 1;
   EXPECT_TRUE(reloader.put_into_force(wanted));
-  daemon.worker.run([&](engine::Engine&) {
+  daemon.worker.run(engine::Task{[&](engine::Engine&) {
     for (const PcbId pcb : taken) pcbs.free(pcb);
-  });
+  }});
   expect_in_force();
 }
 

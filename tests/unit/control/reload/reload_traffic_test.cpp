@@ -16,9 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/device/adapter/allotments.hpp"
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/device/adapter/setup.hpp"
+#include "daemon/engine/requests/allotments.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 #include "tests/sanitized.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
 
@@ -86,10 +87,9 @@ class ReloadTraffic {
       tenant.tvls = {configuration::TvlConfig{.kick_list = 4}};
       config_.tenants.push_back(tenant);
     }
-    auto tenants = add_tenants(config_, adapter_.engine);
-    EXPECT_TRUE(tenants);
-    adapter_.tenants = std::move(*tenants);
-    for (const auto& tenant : adapter_.tenants) allotments_.adopt(*tenant);
+    engine::AllotmentChange change;
+    adapter_.tenants = make_tenants(config_, change);
+    EXPECT_TRUE(allotments_.change(change));
     for (int i = 0; i < 3; ++i) begin();
   }
   ~ReloadTraffic() {
@@ -334,7 +334,7 @@ class ReloadTraffic {
 
   void reload() {
     const Config wanted = random_config();
-    AllotmentChange change;
+    engine::AllotmentChange change;
     for (std::size_t i = 0; i < wanted.tenants.size(); ++i) {
       engine::Tenant& tenant = *adapter_.tenants[i];
       const TenantConfig& entry = wanted.tenants[i];
@@ -522,7 +522,7 @@ class ReloadTraffic {
   std::mt19937 random_;
   engine::World world_;
   engine::Adapter& adapter_;
-  Allotments allotments_;
+  engine::Allotments allotments_;
   Config config_;
   std::list<Couple> couples_;
   std::map<Process*, engine::Buffer*> buffers_;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -37,7 +38,8 @@ class VcbAdjustmentTest : public ::testing::Test {
   engine::TenantControl& figures() { return daemon.adapter.tenants[0]->control; }
   /// A second passes, in which `client` misses VCBs.
   void miss(Client& client) {
-    daemon.worker.run([&](engine::Engine&) { client.vcb_holder().session->vcbs_missed.add(1000); });
+    daemon.worker.run(
+        engine::Task{[&](engine::Engine&) { client.vcb_holder().session->vcbs_missed.add(1000); }});
     adjust();
   }
   void adjust() {

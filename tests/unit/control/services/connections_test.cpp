@@ -13,6 +13,7 @@
 #include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
 #include "daemon/roce/rdma_cm/layouts.hpp"
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -81,8 +82,8 @@ TEST_F(Routes, LeadToTheSameDeviceAfterOtherAddresses) {
   const std::uint64_t guid = route(0, tenant(1).addresses.front().gid).node_guid;
   EXPECT_EQ(be64toh(guid), daemon.adapter.node_guid(tenant(0)));
   EXPECT_NE(guid, route(1, tenant(0).addresses.front().gid).node_guid);
-  daemon.worker.run(
-      [&](engine::Engine&) { tenant(0).addresses.front().gid = Gid::from_ipv4(0xc6120077); });
+  daemon.worker.run(engine::Task{
+      [&](engine::Engine&) { tenant(0).addresses.front().gid = Gid::from_ipv4(0xc6120077); }});
   connections.addresses_changed(tenant(0));
   EXPECT_EQ(route(0, Gid::from_ipv4(0xc6120077)).node_guid, guid);
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -49,18 +50,18 @@ class SharedNamesTest : public ::testing::Test {
     return c.ask(Operation::kDeregisterMr, abi::HandleBody{handle, 0});
   }
   void write(std::uint32_t lkey, char value) {
-    daemon.worker.run([&](engine::Engine& engine) {
+    daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
       EXPECT_EQ(memory::write(*engine.keys().lookup(lkey), 5, std::as_bytes(std::span(&value, 1))),
                 Verdict::kOk);
-    });
+    }});
   }
   char read(std::uint32_t lkey) {
     char value = 0;
-    daemon.worker.run([&](engine::Engine& engine) {
+    daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
       EXPECT_EQ(memory::read(*engine.keys().lookup(lkey), 5,
                              std::as_writable_bytes(std::span(&value, 1))),
                 Verdict::kOk);
-    });
+    }});
     return value;
   }
   std::uint64_t in_use(Kind kind) {

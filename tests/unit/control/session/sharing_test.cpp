@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
 
 namespace softhca::control {
 namespace {
@@ -292,10 +293,10 @@ TEST_F(OnDemandTest, FollowsTheAddressSpace) {
   auto* const page = static_cast<char*>(map(nullptr, 0));
   const auto get = [&](std::string& out) {
     Verdict verdict{};
-    daemon.worker.run([&](engine::Engine& engine) {
+    daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
       verdict = memory::read(*engine.keys().lookup(mr.lkey), reinterpret_cast<std::uintptr_t>(page),
                              std::as_writable_bytes(std::span(out)));
-    });
+    }});
     return verdict;
   };
   std::strcpy(page, "before");

@@ -19,68 +19,67 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/config.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/state/tenant.hpp"
 
-namespace softhca::control {
+namespace softhca::engine {
+
+class Engine;
 
 /// A change of the allocations of all tenants. The names of levels identify them.
 struct AllotmentChange {
   struct Row {
-    engine::Tenant* tenant = nullptr;
+    Tenant* tenant = nullptr;
     const configuration::TenantConfig* to = nullptr;
   };
   struct NewLevel {
-    engine::Tenant* tenant = nullptr;
-    std::unique_ptr<engine::Level> level;  ///< has its name; change() sets its number and group
-    engine::Level* made = nullptr;         ///< the same level, when its tenant owns it
+    Tenant* tenant = nullptr;
+    std::unique_ptr<Level> level;  ///< has its name; change() sets its number and group
+    Level* made = nullptr;         ///< the same level, when its tenant owns it
   };
   struct OldLevel {
-    engine::Tenant* tenant = nullptr;
-    engine::Level* level = nullptr;
+    Tenant* tenant = nullptr;
+    Level* level = nullptr;
     bool in_use = false;  ///< it has sessions: it keeps its resources until release_level()
   };
-  std::vector<Row> there;              ///< tenants that stay, or come back
-  std::vector<Row> added;              ///< new tenants; they have id, name and addresses
-  std::vector<engine::Tenant*> gone;   ///< removed tenants without sessions
-  std::vector<NewLevel> new_levels;    ///< levels of tenants in `there` or `added`
-  std::vector<OldLevel> gone_levels;   ///< levels of tenants in `there`
-  std::vector<engine::Tenant*> whole;  ///< tenants that have sessions without a level
+  std::vector<Row> there;             ///< tenants that stay, or come back
+  std::vector<Row> added;             ///< new tenants; they have id, name and addresses
+  std::vector<Tenant*> gone;          ///< removed tenants without sessions
+  std::vector<NewLevel> new_levels;   ///< levels of tenants in `there` or `added`
+  std::vector<OldLevel> gone_levels;  ///< levels of tenants in `there`
+  std::vector<Tenant*> whole;         ///< tenants that have sessions without a level
   std::optional<std::uint32_t> dedicated_pcbs;
 
   // Outcome.
-  std::vector<engine::Tenant*> released;
-  std::vector<std::unique_ptr<engine::Level>> released_levels;
+  std::vector<Tenant*> released;
+  std::vector<std::unique_ptr<Level>> released_levels;
 };
 
-/// The rows of tenants in the engine's tables. Call its functions in a task of the engine's thread,
-/// or before that thread runs. The const functions are exempt.
+/// The rows of tenants in the engine's tables. Requests call its functions, on the engine's thread.
+/// The const functions are exempt.
 class Allotments {
  public:
-  explicit Allotments(engine::Engine& engine) : engine_(engine) {}
-  /// Takes over a tenant that already has its allocation.
-  void adopt(const engine::Tenant& tenant);
+  explicit Allotments(Engine& engine) : engine_(engine) {}
 
   /// Makes the whole change, adds the new tenants to the engine and removes the released ones from
   /// it. After an error nothing has changed. After success, new levels belong to their tenants, and
-  /// released ones no longer do. REQUIRES: the caller holds Adapter::tenants_changing if there are
-  /// other threads.
+  /// released ones no longer do.
   Outcome change(AllotmentChange& change);
 
   /// Takes back all resources of a tenant without sessions. Returns false if some are still in use.
-  bool release(engine::Tenant& tenant);
+  bool release(Tenant& tenant);
   /// Takes back all resources of a level without sessions, and removes the level from its tenant.
   /// Returns null if some are still in use.
-  std::unique_ptr<engine::Level> remove_level(engine::Tenant& tenant, engine::Level& level);
+  std::unique_ptr<Level> remove_level(Tenant& tenant, Level& level);
   /// Takes back the tenant's own dedicated TVL and its part of the dedicated PCBs. REQUIRES: the
   /// tenant has levels, and no sessions outside of them.
-  void release_whole(engine::Tenant& tenant);
+  void release_whole(Tenant& tenant);
   /// Takes back TVLs that were removed from tenants and are no longer in use.
   void collect_closed();
 
   /// Returns the number of TVLs that were removed and still carry commands.
   std::uint64_t closing() const { return closing_.size(); }
   /// True if release_whole() would take something back.
-  bool has_whole(const engine::Tenant& tenant) const {
+  bool has_whole(const Tenant& tenant) const {
     const auto found = parts_.find(tenant.qos_class);
     return found != parts_.end() && !found->second.dedicated.empty();
   }
@@ -100,29 +99,27 @@ class Allotments {
   void restore(const Snapshot& snapshot, AllotmentChange& change);
   Outcome make(AllotmentChange& change);
   void settle(AllotmentChange& change);
-  void set_rates(engine::Tenant& tenant, const configuration::TenantConfig& to);
-  void set_minimums(const engine::Tenant& tenant, const configuration::TenantConfig& to);
+  void set_rates(Tenant& tenant, const configuration::TenantConfig& to);
+  void set_minimums(const Tenant& tenant, const configuration::TenantConfig& to);
 
-  Outcome shrink(engine::Tenant& tenant, const configuration::TenantConfig& to);
-  Outcome shrink_part(engine::Tenant& tenant, const configuration::TenantConfig& to,
-                      const engine::Level* level);
+  Outcome shrink(Tenant& tenant, const configuration::TenantConfig& to);
+  Outcome shrink_part(Tenant& tenant, const configuration::TenantConfig& to, const Level* level);
   Outcome add_levels(AllotmentChange& change);
-  Outcome grow(engine::Tenant& tenant, const configuration::TenantConfig& to);
-  Outcome grow_level(engine::Level& level, const configuration::LevelConfig& to);
-  Outcome grow_part(engine::Tenant& tenant, const configuration::TenantConfig& to,
-                    const engine::Level* level);
-  Outcome set_dedicated(const engine::Tenant& tenant, const configuration::TenantConfig& to,
-                        const engine::Level* level);
+  Outcome grow(Tenant& tenant, const configuration::TenantConfig& to);
+  Outcome grow_level(Level& level, const configuration::LevelConfig& to);
+  Outcome grow_part(Tenant& tenant, const configuration::TenantConfig& to, const Level* level);
+  Outcome set_dedicated(const Tenant& tenant, const configuration::TenantConfig& to,
+                        const Level* level);
   bool release_part(QosClassId qos_class);
-  bool release_level(const engine::Level& level);
+  bool release_level(const Level& level);
   bool is_idle(QosClassId group) const;
 
-  engine::Engine& engine_;
+  Engine& engine_;
   Parts parts_;
   std::vector<TvlId> closing_;
   // Closed and released by the change that is being made.
   std::vector<TvlId> closed_;
-  std::vector<std::pair<engine::Tenant*, engine::Level*>> released_levels_;
+  std::vector<std::pair<Tenant*, Level*>> released_levels_;
 };
 
-}  // namespace softhca::control
+}  // namespace softhca::engine

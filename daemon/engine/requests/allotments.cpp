@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/device/adapter/allotments.hpp"
+#include "daemon/engine/requests/allotments.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <string>
 
-#include "daemon/device/adapter/levels.hpp"
-#include "daemon/device/adapter/setup.hpp"
+#include "daemon/engine/engine.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 
-namespace softhca::control {
+namespace softhca::engine {
 namespace {
 
 using schedule::TvlPurpose;
 
-Error at(const engine::Tenant& tenant, const Error& error) {
+Error at(const Tenant& tenant, const Error& error) {
   return {"tenant " + tenant.name + ": " + error.message, error.code};
 }
 
-schedule::TvlTerms terms_of(const engine::Tenant& tenant, QosClassId qos_class,
+schedule::TvlTerms terms_of(const Tenant& tenant, QosClassId qos_class,
                             const configuration::TvlConfig& tvl, bool share) {
   return {.tenant = tenant.id,
           .qos_class = qos_class,
@@ -34,21 +34,21 @@ schedule::TvlTerms terms_of(const engine::Tenant& tenant, QosClassId qos_class,
 /// Calls f(level) for every level that `to` names, and f(nullptr) for programs without a level.
 /// Stops at the first error.
 template <class F>
-Outcome for_each_part(const engine::Tenant& tenant, const configuration::TenantConfig& to, F&& f) {
+Outcome for_each_part(const Tenant& tenant, const configuration::TenantConfig& to, F&& f) {
   for (const auto& level : tenant.levels)
     if (settings_of(to, *level) != nullptr)
       if (auto done = f(level.get()); !done) return done;
   return f(nullptr);
 }
 
-QosClassId class_of(const engine::Tenant& tenant, const engine::Level* level) {
+QosClassId class_of(const Tenant& tenant, const Level* level) {
   return level != nullptr ? level->qos_class : tenant.qos_class;
 }
 
 /// Returns the part of `all` for a level. A level gets one, and a share of the rest in proportion
 /// to its PCBs, or an equal share if no level has PCBs. Programs without a level (null) get one.
 std::uint32_t part_of(std::uint32_t all, const configuration::TenantConfig& to,
-                      const engine::Level* level) {
+                      const Level* level) {
   if (to.levels.empty()) return all;
   const auto count = static_cast<std::uint32_t>(to.levels.size());
   const std::uint64_t rest = all - std::min(all, count);
@@ -60,14 +60,13 @@ std::uint32_t part_of(std::uint32_t all, const configuration::TenantConfig& to,
   return static_cast<std::uint32_t>(1 + part);
 }
 
-std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, engine::Level& level,
-                                          engine::Engine& engine) {
+std::unique_ptr<Level> taken_from(Tenant& tenant, Level& level, Engine& engine) {
   engine.rates().forget(level.rate);
   engine.peer_rates().forget(level.peer_rates.inbound);
   engine.peer_rates().forget(level.peer_rates.served);
   const auto at = std::find_if(tenant.levels.begin(), tenant.levels.end(),
                                [&](const auto& there) { return there.get() == &level; });
-  std::unique_ptr<engine::Level> taken = std::move(*at);
+  std::unique_ptr<Level> taken = std::move(*at);
   tenant.levels.erase(at);
   return taken;
 }
@@ -81,16 +80,6 @@ struct Allotments::Snapshot {
   Parts parts;
   std::vector<TvlId> closing;
 };
-
-void Allotments::adopt(const engine::Tenant& tenant) {
-  const schedule::TvlTable& tvls = engine_.tvls();
-  for (std::uint16_t i = 0; i < tvls.size(); ++i) {
-    const schedule::Tvl& tvl = tvls[TvlId(i)];
-    if (!tvl.used || tvl.closing || tvl.tenant != tenant.id) continue;
-    Part& found = parts_[tvl.qos_class];
-    (tvl.purpose == TvlPurpose::kCommands ? found.commands : found.dedicated).emplace_back(i);
-  }
-}
 
 const std::vector<TvlId>& Allotments::tvls(QosClassId qos_class) const {
   static const std::vector<TvlId> kNone;
@@ -130,7 +119,7 @@ Outcome Allotments::change(AllotmentChange& change) {
 }
 
 Outcome Allotments::make(AllotmentChange& change) {
-  for (engine::Tenant* tenant : change.gone)
+  for (Tenant* tenant : change.gone)
     if (release(*tenant)) change.released.push_back(tenant);
   for (const AllotmentChange::OldLevel& old : change.gone_levels)
     if (!old.in_use && release_level(*old.level))
@@ -145,7 +134,7 @@ Outcome Allotments::make(AllotmentChange& change) {
   if (change.dedicated_pcbs)
     if (auto set = engine_.pcbs().set_dedicated(*change.dedicated_pcbs); !set) return set;
   for (const auto& [tenant, to] : change.added) {
-    for (const engine::Tenant* gone : change.gone)
+    for (const Tenant* gone : change.gone)
       if (gone->id == tenant->id &&
           std::find(change.released.begin(), change.released.end(), gone) == change.released.end())
         return at(*tenant, {"programs still hold resources of the removed tenant " + gone->name +
@@ -161,8 +150,7 @@ Outcome Allotments::make(AllotmentChange& change) {
     for (const auto& [tenant, to] : *rows)
       if (auto set = engine_.pcbs().set_guarantee(tenant->qos_class, to->pcbs); !set)
         return at(*tenant, set.error());
-  for (const engine::Tenant* tenant : change.whole)
-    engine_.pcbs().set_undivided(tenant->qos_class, true);
+  for (const Tenant* tenant : change.whole) engine_.pcbs().set_undivided(tenant->qos_class, true);
   if (auto added = add_levels(change); !added) return added;
   for (const auto* rows : {&change.there, &change.added})
     for (const auto& [tenant, to] : *rows)
@@ -192,7 +180,7 @@ void Allotments::settle(AllotmentChange& change) {
   collect_closed();
   for (const auto& [tenant, level] : released_levels_)
     change.released_levels.push_back(taken_from(*tenant, *level, engine_));
-  for (engine::Tenant* tenant : change.released) engine_.remove_tenant(*tenant);
+  for (Tenant* tenant : change.released) engine_.remove_tenant(*tenant);
   for (const auto& [tenant, to] : change.added) {
     engine_.add_tenant(*tenant);
     set_minimums(*tenant, *to);  // its number may be that of a removed one
@@ -200,8 +188,8 @@ void Allotments::settle(AllotmentChange& change) {
   for (const AllotmentChange::NewLevel& added : change.new_levels) engine_.add_level(*added.made);
 }
 
-void Allotments::set_rates(engine::Tenant& tenant, const configuration::TenantConfig& to) {
-  engine::RateControl& rates = engine_.rates();
+void Allotments::set_rates(Tenant& tenant, const configuration::TenantConfig& to) {
+  RateControl& rates = engine_.rates();
   // For a tenant or a level.
   const auto set_whole = [&](auto& whole, const auto& entry) {
     rates.set(whole.rate, entry.rates.sent);
@@ -215,7 +203,7 @@ void Allotments::set_rates(engine::Tenant& tenant, const configuration::TenantCo
 }
 
 /// Sets the minimum rates. A level that `to` does not name is leaving, and has no minimum.
-void Allotments::set_minimums(const engine::Tenant& tenant, const configuration::TenantConfig& to) {
+void Allotments::set_minimums(const Tenant& tenant, const configuration::TenantConfig& to) {
   schedule::MinimumRates& minimums = engine_.cpu().minimums();
   const auto minimum_of = [](const SentLimits& sent) {
     return Rate{sent.min_bytes_per_second, sent.burst_bytes};
@@ -231,9 +219,9 @@ void Allotments::set_minimums(const engine::Tenant& tenant, const configuration:
 
 // --- allocations that shrink
 
-Outcome Allotments::shrink(engine::Tenant& tenant, const configuration::TenantConfig& to) {
-  if (auto done = for_each_part(
-          tenant, to, [&](const engine::Level* level) { return shrink_part(tenant, to, level); });
+Outcome Allotments::shrink(Tenant& tenant, const configuration::TenantConfig& to) {
+  if (auto done = for_each_part(tenant, to,
+                                [&](const Level* level) { return shrink_part(tenant, to, level); });
       !done)
     return done;
   collect::PcbPool& pcbs = engine_.pcbs();
@@ -247,8 +235,8 @@ Outcome Allotments::shrink(engine::Tenant& tenant, const configuration::TenantCo
   return {};
 }
 
-Outcome Allotments::shrink_part(engine::Tenant& tenant, const configuration::TenantConfig& to,
-                                const engine::Level* level) {
+Outcome Allotments::shrink_part(Tenant& tenant, const configuration::TenantConfig& to,
+                                const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   schedule::TvlTable& tvls = engine_.tvls();
   const auto wanted = tvls_of(to, level);
@@ -292,7 +280,7 @@ Outcome Allotments::add_levels(AllotmentChange& change) {
   return {};
 }
 
-Outcome Allotments::grow(engine::Tenant& tenant, const configuration::TenantConfig& to) {
+Outcome Allotments::grow(Tenant& tenant, const configuration::TenantConfig& to) {
   collect::PcbPool& pcbs = engine_.pcbs();
   if (auto set = pcbs.set_may_share(tenant.qos_class, to.shared); !set) return set;
   for (const auto& level : tenant.levels) {
@@ -304,18 +292,18 @@ Outcome Allotments::grow(engine::Tenant& tenant, const configuration::TenantConf
   if (to.levels.empty() || !parts_[tenant.qos_class].dedicated.empty())
     if (auto set = set_dedicated(tenant, to, nullptr); !set) return set;
   return for_each_part(tenant, to,
-                       [&](const engine::Level* level) { return grow_part(tenant, to, level); });
+                       [&](const Level* level) { return grow_part(tenant, to, level); });
 }
 
-Outcome Allotments::grow_level(engine::Level& level, const configuration::LevelConfig& to) {
+Outcome Allotments::grow_level(Level& level, const configuration::LevelConfig& to) {
   collect::PcbPool& pcbs = engine_.pcbs();
   if (auto set = pcbs.set_guarantee(level.qos_class, to.pcbs); !set) return set;
   if (auto set = pcbs.set_may_share(level.qos_class, to.shared); !set) return set;
   return to.is_default ? pcbs.set_default(level.qos_class) : Outcome();
 }
 
-Outcome Allotments::grow_part(engine::Tenant& tenant, const configuration::TenantConfig& to,
-                              const engine::Level* level) {
+Outcome Allotments::grow_part(Tenant& tenant, const configuration::TenantConfig& to,
+                              const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   const auto wanted = tvls_of(to, level);
   std::vector<TvlId>& ids = parts_[qos_class].commands;
@@ -335,9 +323,8 @@ Outcome Allotments::grow_part(engine::Tenant& tenant, const configuration::Tenan
 /// Sets the terms of the TVL of dedicated PCBs. Its credits are its own, beyond those of the pools,
 /// so that commands of the send queue scheduler always make progress (mechanism A9). Under a hard
 /// cap it has one credit of each kind, which suffices for that.
-Outcome Allotments::set_dedicated(const engine::Tenant& tenant,
-                                  const configuration::TenantConfig& to,
-                                  const engine::Level* level) {
+Outcome Allotments::set_dedicated(const Tenant& tenant, const configuration::TenantConfig& to,
+                                  const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   const bool share = may_share(to, level);
   const std::uint32_t execution = part_of(to.dedicated_execution_credits, to, level);
@@ -379,7 +366,7 @@ bool Allotments::is_idle(QosClassId id) const {
   return group.pcbs.in_use.value() == 0 && group.dedicated_in_use.value() == 0;
 }
 
-bool Allotments::release_level(const engine::Level& level) {
+bool Allotments::release_level(const Level& level) {
   const bool released = release_part(level.qos_class);
   (void)engine_.pcbs().set_guarantee(level.qos_class, 0);
   if (!released || !engine_.pcbs().remove_group(level.qos_class)) return false;
@@ -387,13 +374,12 @@ bool Allotments::release_level(const engine::Level& level) {
   return true;
 }
 
-std::unique_ptr<engine::Level> Allotments::remove_level(engine::Tenant& tenant,
-                                                        engine::Level& level) {
+std::unique_ptr<Level> Allotments::remove_level(Tenant& tenant, Level& level) {
   return release_level(level) ? taken_from(tenant, level, engine_) : nullptr;
 }
 
 /// Removes the levels together with the tenant, once all of them are idle.
-bool Allotments::release(engine::Tenant& tenant) {
+bool Allotments::release(Tenant& tenant) {
   bool idle = release_part(tenant.qos_class) && is_idle(tenant.qos_class);
   for (const auto& level : tenant.levels)
     idle = release_part(level->qos_class) && is_idle(level->qos_class) && idle;
@@ -409,7 +395,7 @@ bool Allotments::release(engine::Tenant& tenant) {
   return true;
 }
 
-void Allotments::release_whole(engine::Tenant& tenant) {
+void Allotments::release_whole(Tenant& tenant) {
   engine_.pcbs().set_undivided(tenant.qos_class, false);
   std::erase_if(parts_[tenant.qos_class].dedicated,
                 [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
@@ -419,4 +405,4 @@ void Allotments::collect_closed() {
   std::erase_if(closing_, [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
 }
 
-}  // namespace softhca::control
+}  // namespace softhca::engine

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/operate/reload/vcb_change.hpp"
+#include "daemon/device/adapter/vcb_change.hpp"
 
 #include <algorithm>
 #include <cerrno>
 
-#include "daemon/device/adapter/levels.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 
 namespace softhca::control {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// VCBs of tenants and levels in a reload. Only the control thread uses their accounts.
+// VCBs of tenants and levels when a configuration comes into force. Only the control thread uses
+// their accounts.
 #pragma once
 
 #include <memory>
@@ -8,9 +9,11 @@
 #include <vector>
 
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/device/adapter/allotments.hpp"
+#include "daemon/engine/requests/allotments.hpp"
 
 namespace softhca::control {
+
+using engine::AllotmentChange;
 
 /// Takes back the guarantees of a tenant without sessions.
 void take_vcbs(QuotaPool& pool, engine::Tenant& tenant);
