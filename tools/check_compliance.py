@@ -23,7 +23,7 @@ def tests_of(root):
     for path in (root / "tests").rglob("*.cpp"):
         found |= {f"{suite}.{name}" for suite, name in GTEST.findall(path.read_text())}
     found |= {f"packets.{p.stem}" for p in (root / "tests/packets/scripts").glob("*.packets")}
-    found |= {f"system/{p.stem}" for p in (root / "tests/system").glob("*.test")}
+    found |= {f"system/{p.stem}" for p in (root / "tests/system").rglob("*.test")}
     return found
 
 
@@ -60,11 +60,11 @@ def errors_of(root):
 def self_test():
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for path in ["docs", "tests/packets/scripts", "tests/system"]:
+        for path in ["docs", "tests/packets/scripts", "tests/system/verbs"]:
             (root / path).mkdir(parents=True)
         (root / "tests/a_test.cpp").write_text("TEST_F(Suite, Works) {\nTEST_P(Other, Goes) {\n")
         (root / "tests/packets/scripts/nak.packets").write_text("")
-        (root / "tests/system/real.test").write_text("")
+        (root / "tests/system/verbs/real.test").write_text("")
         table = "| rule | tests |\n| --- | --- |\n"
         document = root / "docs/compliance.md"
         for rows, wanted in [

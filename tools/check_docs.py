@@ -10,8 +10,8 @@
     in deploy/prometheus/.
   - A setting, in a line of docs/mechanisms.md that begins with "Settings:", is a key of config/softhca-full.toml with
     its section (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
-  - Above each block of commands (`sh`) a comment says that tests/system/documents.test runs it, or why not and what
-    tries it instead; paths in that comment are there.
+  - Above each block of commands (`sh`) a comment says that tests/system/deployment/documents.test runs it, or why not
+    and what tries it instead; paths in that comment are there.
   - docs/mechanisms.md has a heading for each clause, in order, and for no other. Under each are the requirement and,
     once or more, lines "Code:", "Tests:" and "Programs:", each with names.
 

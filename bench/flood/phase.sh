@@ -7,8 +7,8 @@
 set -euo pipefail
 class=$1 service=$2 rounds=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
-flood=$SOFTHCA_BUILD/tests/system/flood/mad-flood
-storm=$SOFTHCA_BUILD/tests/system/connections/connection-storm
+flood=$SOFTHCA_BUILD/tests/system/isolation/mad-flood
+storm=$SOFTHCA_BUILD/tests/system/rdma_cm/connections/connection-storm
 
 # A link of C; its other end drops all packets.
 $HOST_C ip link add spare0 type veth peer name spare1

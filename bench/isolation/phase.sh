@@ -11,7 +11,7 @@ set -euo pipefail
 victim=$1 aggressor=$2 out=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
 program=$SOFTHCA_BUILD/bench/isolation/softhca-aggressor
-scribble=$SOFTHCA_BUILD/tests/system/hostile/scribble
+scribble=$SOFTHCA_BUILD/tests/system/isolation/hostile/scribble
 
 running() {  # FILE
   for ((i = 0; i < 300; ++i)); do

@@ -13,7 +13,7 @@ SYSTEM = pathlib.Path(os.environ["SYSTEM_TESTS"])
 RUN = SANDBOX / "chaos"
 TENANTS = {"calm": 1, "quiet": 2, "wild": 3, "rough": 4}
 ADDRESSES = {name: f"198.18.0.{number}" for name, number in TENANTS.items()} | {"guest": "198.18.1.1"}
-HOSTILE = BUILD / "tests/system/hostile"
+HOSTILE = BUILD / "tests/system/isolation/hostile"
 AGGRESSOR = BUILD / "bench/isolation/softhca-aggressor"
 
 
@@ -108,7 +108,7 @@ def register(crowd, tenant):
 
 def pass_descriptors(crowd, tenant):
     """Descriptors whose close waits."""
-    crowd.start(sys.executable, SYSTEM / "passed_descriptors.py", RUN / tenant / "socket")
+    crowd.start(sys.executable, SYSTEM / "isolation/passed_descriptors.py", RUN / tenant / "socket")
 
 
 def outlive(crowd, tenant):
@@ -123,7 +123,7 @@ def connect(crowd, tenant):
 
 def stall(crowd, tenant):
     """Thousands of full send queues whose receivers are not ready."""
-    program, port = BUILD / "tests/system/stalled/stalled", crowd.next_port()
+    program, port = BUILD / "tests/system/qos/stalled", crowd.next_port()
     crowd.start(*as_tenant(tenant), program, "softhca0", 0, 1024, port)
     crowd.start(*as_tenant(tenant), program, "softhca0", 0, 1024, port, "127.0.0.1")
 

@@ -1,5 +1,5 @@
 """The device plugin for Kubernetes between a daemon and a fake kubelet, with programs in containers that are
-made of what it answers. Run by tests/system/device-plugin.test, with an empty /run.
+made of what it answers. Run by tests/system/deployment/device-plugin.test, with an empty /run.
 
 usage: device_plugin.py BUILD FOLDER    FOLDER: for all that is made"""
 import json

@@ -8,9 +8,9 @@
 #include "daemon/operate/admin/admin_faults.hpp"
 #include "daemon/operate/admin/admin_rpc.hpp"
 #include "daemon/operate/reload/reload.hpp"
+#include "tests/folder.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/control/client.hpp"
-#include "tests/unit/control/folder.hpp"
+#include "tests/unit/device/session/client.hpp"
 
 namespace softhca::control {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "daemon/device/adapter/clock.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/control/services/datagram_program.hpp"
+#include "tests/unit/services/datagram_program.hpp"
 
 namespace softhca::control {
 namespace {

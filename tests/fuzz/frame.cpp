@@ -8,7 +8,7 @@
 #include "daemon/roce/wire/arp_nd.hpp"
 #include "daemon/roce/wire/hidden_identification.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/wire/rebuild.hpp"
+#include "tests/unit/roce/wire/rebuild.hpp"
 
 namespace softhca::wire {
 namespace {

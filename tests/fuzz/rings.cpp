@@ -11,7 +11,7 @@
 #include "daemon/tenant_memory/send_ring.hpp"
 #include "daemon/tenant_memory/session_view.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/shm/shared_area.hpp"
+#include "tests/unit/tenant_memory/shared_area.hpp"
 
 namespace softhca::shm {
 namespace {

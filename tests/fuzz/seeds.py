@@ -185,7 +185,7 @@ def main():
     for qp_type in (2, 3, 4):
         (folder / "session" / str(qp_type)).write_bytes(session(qp_type))
     (folder / "session" / "xrc").write_bytes(xrc_session())
-    for path in [*ROOT.glob("config/*.toml"), *ROOT.glob("tests/system/*.toml")]:
+    for path in [*ROOT.glob("config/*.toml"), *ROOT.glob("tests/system/*/*.toml")]:
         (folder / "config" / path.stem).write_bytes(path.read_bytes())
 
 

@@ -8,7 +8,7 @@
 #include <array>
 
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/control/client.hpp"
+#include "tests/unit/device/session/client.hpp"
 
 namespace softhca::control {
 namespace {

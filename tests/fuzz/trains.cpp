@@ -18,7 +18,7 @@
 #include "daemon/roce/wire/frame.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/port/train_splitter.hpp"
-#include "tests/unit/wire/pcap.hpp"
+#include "tests/unit/roce/wire/pcap.hpp"
 
 namespace softhca::port {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "tests/packets/peer.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
-#include "tests/unit/wire/pcap.hpp"
+#include "tests/unit/roce/wire/pcap.hpp"
 
 namespace softhca::packets {
 namespace {

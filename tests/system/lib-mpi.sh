@@ -15,7 +15,7 @@ job() {  # NAME MPIRUN-OPTION...
   command -v mpirun >/dev/null && /usr/bin/python3 -c 'import mpi4py, numpy' ||
     skip "mpirun or mpi4py is not installed (openmpi-bin, python3-mpi4py)"
   timeout --foreground 120 mpirun --allow-run-as-root --oversubscribe "${@:2}" -np 3 "$SANDBOX_DIR/rank" \
-    /usr/bin/python3 "$SYSTEM_TESTS/mpi_peers.py" >"$SANDBOX_DIR/job" 2>&1 ||
+    /usr/bin/python3 "$SYSTEM_TESTS/programs/mpi_peers.py" >"$SANDBOX_DIR/job" 2>&1 ||
     { cat "$SANDBOX_DIR/job"; fail "$1"; }
   # mpirun may join what two ranks print at once into one line.
   [[ $(grep -o "all as it should be" "$SANDBOX_DIR/job" | wc -l) == 3 ]] ||

@@ -40,7 +40,7 @@ compose() {  # PROGRAM ARGUMENT...
   next_port=$((next_port + 1))
   case $program in
     ibv_*) command=("$program" -d "$DEV" -g "$GID" -p "$next_port" "$@") ;;
-    *) command=("$SYSTEM_TESTS/perftest/run" "$program" -d "$DEV" -x "$GID" -p "$next_port" -F "$@") ;;
+    *) command=("$SYSTEM_TESTS/programs/perftest/run" "$program" -d "$DEV" -x "$GID" -p "$next_port" -F "$@") ;;
   esac
 }
 

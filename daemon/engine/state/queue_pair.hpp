@@ -193,7 +193,7 @@ struct QpError {
 };
 
 // Members are in the order that leaves no gaps: there may be a hundred thousand queue pairs
-// (tests/system/idle-queue-pairs.test).
+// (tests/system/verbs/idle-queue-pairs.test).
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer

@@ -11,8 +11,8 @@
 //
 // A request is in one of three states. Ready: nothing has happened. Moving: the checks are done and
 // the receive is drawn. Waiting: for the peer, as if packets were unanswered; for a receive, as
-// after an RNR NAK; or for the peer's rates. tests/unit/transport/local_states.approved lists the
-// effect of each event in each state.
+// after an RNR NAK; or for the peer's rates. tests/unit/roce/transport/local_states.approved lists
+// the effect of each event in each state.
 #pragma once
 
 #include <cstdint>

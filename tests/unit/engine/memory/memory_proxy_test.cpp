@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/control/lingering.hpp"
 #include "tests/unit/engine/fixture/proxy.hpp"
+#include "tests/unit/frontend/unix/sockets/lingering.hpp"
 
 namespace softhca::engine {
 namespace {

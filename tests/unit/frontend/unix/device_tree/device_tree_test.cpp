@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The files by which libibverbs finds a device.
+#include "daemon/frontend/unix/device_tree/device_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "tests/folder.hpp"
+
+namespace softhca::control {
+namespace {
+
+class DeviceTree : public ::testing::Test {
+ protected:
+  DeviceTree() {
+    device.name = "softhca0";
+    device.firmware = "1.2.3";
+    device.board = "softhca";
+    device.hardware_version = 1;
+    device.node_guid = 0x0211223344556677;
+    device.socket_path = "/run/softhca/a/socket";
+    Gid ipv6;
+    ipv6.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 1};
+    device.gids = {{Gid::from_ipv4(0xc6120001), ""}, {ipv6, "eth7"}};
+  }
+  std::string read(const std::string& name) const { return first_line(root + "/" + name); }
+  Folder folder;
+  const std::string root = folder.path() + "/sysfs";
+  const std::string port = "class/infiniband/softhca0/ports/1/";
+  DeviceDescription device;
+};
+
+TEST_F(DeviceTree, HoldsWhatTheLibrariesRead) {
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read("class/infiniband_verbs/abi_version"), "6");
+  EXPECT_EQ(read("class/infiniband_verbs/softhca0/ibdev"), "softhca0");
+  EXPECT_EQ(read("class/infiniband_verbs/softhca0/abi_version"), "1");
+  EXPECT_EQ(read("class/infiniband/softhca0/node_type"), "1: CA");
+  EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0211:2233:4455:6677");
+  EXPECT_EQ(read("class/infiniband/softhca0/fw_ver"), "1.2.3");
+  EXPECT_EQ(read("class/infiniband/softhca0/softhca_socket"), "/run/softhca/a/socket");
+  EXPECT_EQ(read("class/infiniband/softhca0/hca_type"), "softhca");
+  EXPECT_EQ(read("class/infiniband/softhca0/hw_rev"), "1");
+  EXPECT_EQ(read(port + "link_layer"), "Ethernet");
+  EXPECT_EQ(read(port + "lid_mask_count"), "0");
+  EXPECT_EQ(read(port + "sm_sl"), "0");
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE");
+  EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
+  EXPECT_EQ(read(port + "gids/1"), "fd00:0000:0000:0000:0000:0000:0000:ab01");
+  EXPECT_EQ(read(port + "gid_attrs/types/1"), "RoCE v2");
+  EXPECT_EQ(read(port + "gid_attrs/ndevs/1"), "eth7");
+  EXPECT_EQ(read(port + "gids/2"), "missing");
+}
+
+TEST_F(DeviceTree, LeadsToTheNetworkInterfaces) {
+  namespace fs = std::filesystem;
+  device.gids.push_back({Gid::from_ipv4(0xc6120002), "eth7"});
+  ASSERT_TRUE(write_device_tree(root, device));
+  const fs::path net = root + "/class/infiniband/softhca0/device/net";
+  EXPECT_EQ(std::distance(fs::directory_iterator(net), {}), 2);
+  EXPECT_EQ(fs::read_symlink(net / "eth7"), "/sys/class/net/eth7");
+}
+
+TEST_F(DeviceTree, AddressOnNoInterface_HasOneNamedAfterTheDevice) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read(port + "gid_attrs/ndevs/0"), "softhca0");
+  for (const std::string net : {"class/net/", "class/infiniband/softhca0/device/net/"}) {
+    EXPECT_EQ(read(net + "softhca0/ifindex"), "61440");
+    EXPECT_EQ(read(net + "softhca0/address"), "02:11:22:55:66:77");
+  }
+  device.name = "a-device-with-a-long-name";
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read("class/infiniband/a-device-with-a-long-name/ports/1/gid_attrs/ndevs/0"),
+            "a-device-with-a");
+  // The kernel may have one of this name.
+  device.gids[0].interface = "a-device-with-a";
+  EXPECT_TRUE(write_device_tree(root, device));
+}
+
+TEST_F(DeviceTree, HasTheLinksOfAKernel) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_device_tree(root, device));
+  for (const std::string kind : {"infiniband", "infiniband_verbs"}) {
+    const fs::path entry = fs::path(root) / "class" / kind / "softhca0";
+    EXPECT_EQ(fs::read_symlink(entry), "../../devices/softhca/softhca0/" + kind + "/softhca0");
+    EXPECT_EQ(fs::canonical(entry / "device"),
+              fs::canonical(fs::path(root) / "devices/softhca/softhca0"));
+  }
+  EXPECT_EQ(read("class/infiniband/softhca0/device/numa_node"), "-1");
+  EXPECT_EQ(read("class/infiniband/softhca0/device/local_cpulist"),
+            first_line("/sys/devices/system/cpu/online"));
+}
+
+TEST_F(DeviceTree, ReplacesWhatWasThere) {
+  ASSERT_TRUE(write_device_tree(root, device));
+  device.gids.pop_back();
+  device.name = "other0";
+  device.active = false;
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read(port + "gids/0"), "missing");
+  EXPECT_EQ(read("class/infiniband/other0/ports/1/state"), "1: DOWN");
+  EXPECT_EQ(read("class/infiniband/other0/ports/1/gids/1"), "missing");
+}
+
+TEST_F(DeviceTree, PortStateFollows) {
+  ASSERT_TRUE(write_device_tree(root, device));
+  ASSERT_TRUE(write_port_state(root, "softhca0", false));
+  EXPECT_EQ(read(port + "state"), "1: DOWN");
+  ASSERT_TRUE(write_port_state(root, "softhca0", true));
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE");
+}
+
+TEST_F(DeviceTree, FollowsTheAdaptersOfTheKernel) {
+  namespace fs = std::filesystem;
+  const std::string real = folder.path() + "/real";
+  const auto make = [&](const std::string& name) {
+    fs::create_directories(real + "/class/infiniband/" + name);
+    std::ofstream(real + "/class/infiniband/" + name + "/node_type") << "1: CA\n";
+  };
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_TRUE(real_devices(real).empty());
+  make("rxe0");
+  make("softhca0");
+  fs::create_directories(real + "/class/infiniband_verbs/uverbs0");
+  EXPECT_EQ(real_devices(real).size(), 3u);
+  link_real_devices(root, real);
+  EXPECT_EQ(read("class/infiniband/rxe0/node_type"), "1: CA");
+  EXPECT_TRUE(fs::exists(root + "/class/infiniband_verbs/uverbs0"));
+  EXPECT_EQ(read("class/infiniband/softhca0/fw_ver"), "1.2.3") << "ours comes first";
+  fs::remove_all(real + "/class/infiniband/rxe0");
+  make("rxe1");
+  link_real_devices(root, real);
+  EXPECT_FALSE(fs::is_symlink(root + "/class/infiniband/rxe0"));
+  EXPECT_EQ(read("class/infiniband/rxe1/node_type"), "1: CA");
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE") << "ours is left alone";
+}
+
+TEST_F(DeviceTree, OtherAddressesAreThereAtOnceOrNotAtAll) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_device_tree(root, device));
+  DeviceDescription other = device;
+  other.gids = {{Gid::from_ipv4(0xc6120009), "eth0"}};
+  const fs::path interfaces = root + "/class/infiniband/softhca0/device/net";
+  const auto files = [&] { return std::distance(fs::recursive_directory_iterator(root), {}); };
+  const auto before = files();
+  {
+    auto update = AddressUpdate::prepare(root, other);
+    ASSERT_TRUE(update);
+    EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
+    EXPECT_TRUE(fs::is_symlink(interfaces / "eth7"));
+  }
+  EXPECT_EQ(files(), before) << "what was prepared and not wanted is left";
+  {
+    auto update = AddressUpdate::prepare(root, other);
+    ASSERT_TRUE(update);
+    ASSERT_TRUE(update->apply());
+  }
+  EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0009");
+  EXPECT_EQ(read(port + "gid_attrs/ndevs/0"), "eth0");
+  EXPECT_TRUE(fs::is_symlink(interfaces / "eth0"));
+  EXPECT_FALSE(fs::is_symlink(interfaces / "eth7"));
+  EXPECT_TRUE(fs::is_directory(interfaces / "softhca0"));
+  EXPECT_EQ(read(port + "gids/1"), "missing");
+  EXPECT_EQ(files(), before - 3) << "the files of one address";
+}
+
+TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
+  std::ofstream(folder.path() + "/file") << "in the way";
+  const auto written = write_device_tree(folder.path() + "/file/below", device);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("runtime_dir"), std::string::npos);
+}
+
+TEST_F(DeviceTree, FoldersOfADaemonThatWasKilledAreTakenAway) {
+  namespace fs = std::filesystem;
+  const auto make = [&](const std::string& tenant) {
+    device.socket_path = folder.path() + "/" + tenant + "/socket";
+    ASSERT_TRUE(write_device_tree(folder.path() + "/" + tenant + "/sysfs", device));
+  };
+  make("kept");
+  make("stale");
+  std::ofstream(folder.path() + "/stale/socket") << "dead";
+  make("alive");
+  const auto alive = listen_at(folder.path() + "/alive/socket", {});
+  ASSERT_TRUE(alive);
+  make("used");
+  std::ofstream(folder.path() + "/used/other") << "somebody's";
+  fs::create_directories(folder.path() + "/foreign/sysfs/class/infiniband/rxe0");
+  fs::create_directories(folder.path() + "/elsewhere");
+  fs::create_symlink(folder.path() + "/kept", folder.path() + "/link");
+
+  remove_stale_tenants(folder.path(), {"kept"});
+  EXPECT_TRUE(fs::exists(folder.path() + "/kept/sysfs/class"));
+  EXPECT_FALSE(fs::exists(folder.path() + "/stale"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/alive/sysfs/class"));
+  EXPECT_FALSE(fs::exists(folder.path() + "/used/sysfs"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/used/other"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/foreign/sysfs/class/infiniband/rxe0"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/elsewhere"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/link"));
+}
+
+}  // namespace
+}  // namespace softhca::control
