@@ -15,7 +15,6 @@
 #include <string>
 
 #include "tests/folder.hpp"
-#include "tests/unit/control/folder.hpp"
 #include "tests/unit/device/session/client.hpp"
 #include "tests/unit/engine/fixture/task.hpp"
 
