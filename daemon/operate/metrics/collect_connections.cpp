@@ -89,12 +89,15 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
   };
   one("softhca_gsa_sent_total", "Datagrams sent.", c.sent);
   one("softhca_gsa_received_total", "Datagrams given to clients.", c.received);
-  one("softhca_gsa_send_refused_total", "Datagrams of clients that sent too many.", c.send_refused);
+  one("softhca_gsa_send_refused_total", "Datagrams refused because their client sent too many.",
+      c.send_refused);
   one("softhca_gsa_unresolved_total", "Datagrams to neighbours that did not answer.", c.unresolved);
   one("softhca_gsa_over_share_total",
-      "Datagrams discarded as the queue pair had had its share of the engine.", c.over_share);
+      "Datagrams discarded because the queue pair had used up its share of the engine.",
+      c.over_share);
   one("softhca_gsa_bad_length_total",
-      "Datagrams discarded as too long, or too short to say whose they are.", c.bad_length);
+      "Datagrams discarded because they were too long, or too short to name a client.",
+      c.bad_length);
   out.counter("softhca_gsa_engine_seconds_total", "Engine time for the queue pair.", labels,
               number(services.tenant.counters.engine_time) / engine::kUnitsPerSecond);
   add_allocation(out, source, services.tenant, labels);
@@ -103,9 +106,9 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
             static_cast<double>(pool.posted.value()));
   out.gauge("softhca_gsa_buffers_in_use", "Buffers that clients hold.", labels,
             static_cast<double>(pool.in_use.value()));
-  out.gauge("softhca_gsa_buffers_added", "Buffers beyond the clients' shares.", labels,
-            static_cast<double>(pool.added.value()));
-  one("softhca_gsa_discarded_without_client_total", "Datagrams that nobody registered for.",
+  out.gauge("softhca_gsa_buffers_added", "Buffers posted in addition to the clients' shares.",
+            labels, static_cast<double>(pool.added.value()));
+  one("softhca_gsa_discarded_without_client_total", "Datagrams for which no client is registered.",
       pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]);
 }
 
@@ -186,24 +189,26 @@ void add_connections(Families& out, const engine::Tenant& tenant) {
               tenant.name, c.rejects_received);
   for (std::size_t i = 0; i < static_cast<std::size_t>(management::rdma_cm::Refusal::kCount); ++i)
     out.counter("softhca_connection_refusals_total",
-                "Connections, listeners and identifiers that the tenant was refused.",
+                "Connections, listeners and identifiers refused to the tenant.",
                 with(labels, "limit", name_of(static_cast<management::rdma_cm::Refusal>(i))),
                 number(c.refused[i]));
-  counter("softhca_connections_unreachable_total", "Connects that nobody answered.", c.unreachable);
+  counter("softhca_connections_unreachable_total",
+          "Connection attempts of programs that got no reply.", c.unreachable);
   counter("softhca_connection_messages_received_total",
           "Messages of connection management received.", c.mads_received);
   counter("softhca_connection_messages_sent_total", "Messages of connection management sent.",
           c.mads_sent);
-  counter("softhca_connection_retries_total", "Messages sent again, as no answer came.", c.retries);
+  counter("softhca_connection_retries_total", "Messages sent again because no reply came.",
+          c.retries);
   counter("softhca_connection_duplicates_total", "Messages received again.", c.duplicates);
   counter("softhca_connection_malformed_total", "Messages received that were malformed.",
           c.malformed);
-  counter("softhca_connection_stale_total", "Requests of a queue pair that was already connected.",
-          c.stale);
-  gauge("softhca_connections", "Connections, with those that begin and those in time wait.",
+  counter("softhca_connection_stale_total",
+          "Requests from a queue pair that was already connected.", c.stale);
+  gauge("softhca_connections", "Connections, including those being set up and those in TIME-WAIT.",
         c.connections);
-  gauge("softhca_connections_half_open", "Connections that a peer asked for, not established yet.",
-        c.half_open);
+  gauge("softhca_connections_half_open",
+        "Connections that peers requested and that are not established yet.", c.half_open);
   gauge("softhca_connection_listeners", "Listening identifiers of rdma_cm.", c.listeners);
   gauge("softhca_connection_identifiers", "Identifiers of rdma_cm.", c.identifiers);
   gauge("softhca_connection_event_channels", "Event channels of rdma_cm.", c.event_channels);
@@ -215,18 +220,18 @@ void add_connection_limits(Families& out, const Source& source) {
     const Labels labels{{"tenant", figures.tenant}};
     for (const auto& limit : figures.limits)
       out.gauge("softhca_connection_limit",
-                "Limits of the tenant in rdma_cm; connects_per_second 0: none.",
+                "Limits of the tenant for rdma_cm; connects_per_second = 0: unlimited.",
                 with(labels, "limit", name_of(limit.refusal)), limit.limit);
     for (const Admission::View& level : figures.levels) {
       const Labels own = with(labels, "level", level.level);
       out.gauge("softhca_connections_admitted",
-                "Connections that begin or are established, by the level of their programs.", own,
+                "Connections being set up or established, by level of their programs.", own,
                 level.admitted);
-      out.gauge("softhca_connections_carried", "Connections that guarantees carry.", own,
+      out.gauge("softhca_connections_carried", "Connections for which the guarantees suffice.", own,
                 level.carries == Admission::kAll ? std::numeric_limits<double>::infinity()
                                                  : level.carries);
       out.counter("softhca_connections_not_carried_total",
-                  "Connections refused as guarantees do not carry them.", own,
+                  "Connections refused because the guarantees do not suffice.", own,
                   static_cast<double>(level.refused));
     }
   }

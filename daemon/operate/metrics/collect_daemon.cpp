@@ -13,10 +13,10 @@ void add_reloads(Families& out, const configuration::ReloadCounters& reloads) {
                 {{"result", configuration::name_of(static_cast<configuration::ReloadOutcome>(i))}},
                 number(reloads.by_result[i]));
   out.gauge("softhca_config_last_reload_successful",
-            "1: the last reload put the configuration file into force, or there was none.", {},
+            "1 if the last reload succeeded, or there was none; 0 if it was refused.", {},
             reloads.last_successful.value());
   out.gauge("softhca_config_last_reload_success_timestamp_seconds",
-            "When the configuration file was last put into force.", {},
+            "Time of the last successful reload, or of the start, since 1970.", {},
             number(reloads.last_success_ms) * 1e-3);
 }
 
@@ -25,8 +25,7 @@ void add_engine(Families& out, const engine::Worker& worker) {
               number(worker.polls()));
   out.counter("softhca_engine_sleeps_total", "Times the engine slept.", {},
               number(worker.sleeps()));
-  out.counter("softhca_engine_busy_seconds_total",
-              "Time of the engine in poll steps that had something to do.", {},
+  out.counter("softhca_engine_busy_seconds_total", "Engine time in poll steps that had work.", {},
               number(worker.busy()) * 1e-9);
 }
 
@@ -34,16 +33,15 @@ void add_faults(Families& out, const engine::Faults& faults) {
   for (std::size_t i = 0; i < engine::kFaultKinds; ++i) {
     const auto kind = static_cast<engine::FaultKind>(i);
     out.counter("softhca_faults_injected_total",
-                "Packets and messages that a fault asked for by softhcactl has happened to.",
+                "Packets and messages that injected faults have affected.",
                 {{"kind", name_of(kind)}}, number(faults.injected(kind)));
   }
-  out.gauge("softhca_faults_active", "Faults asked for by softhcactl that are in force.", {},
-            faults.active().value());
-  out.gauge("softhca_fault_packets_held", "Packets that faults hold back.", {},
+  out.gauge("softhca_faults_active", "Injected faults in force.", {}, faults.active().value());
+  out.gauge("softhca_fault_packets_held", "Packets that injected faults delay.", {},
             faults.held().value());
   out.counter("softhca_fault_no_room_total",
-              "Packets that a fault had no room to hold back or to double, or that the port had no "
-              "room for when their time had come.",
+              "Packets that a fault had no room to delay or duplicate, and delayed packets that "
+              "the port had no room for.",
               {}, number(faults.no_room()));
 }
 
@@ -51,13 +49,13 @@ void add_faults(Families& out, const engine::Faults& faults) {
 
 void add_daemon(Families& out, const Source& source) {
   const BuildInfo& build = source.build;
-  out.gauge("softhca_build_info", "1: the program, and what it was built with.",
+  out.gauge("softhca_build_info", "Always 1; the labels have the version and how it was built.",
             {{"version", build.version}, {"compiler", build.compiler}, {"dpdk", build.dpdk}}, 1);
-  out.gauge("process_start_time_seconds", "When the daemon began, since 1970.", {},
+  out.gauge("process_start_time_seconds", "Start time of the daemon since 1970.", {},
             std::chrono::duration<double>(source.started.time_since_epoch()).count());
   if (source.dropped_log_lines != nullptr)
     out.counter("softhca_log_lines_dropped_total",
-                "Lines of the log that were dropped as it was read too slowly.", {},
+                "Log lines dropped because the log was read too slowly.", {},
                 number(*source.dropped_log_lines));
   add_reloads(out, source.reloads);
   add_engine(out, source.worker);

@@ -37,13 +37,12 @@ void add_pool(Families& out, const char* name, const QuotaPool& pool, std::uint3
   gauge("softhca_pool_in_use", "In use by all tenants.", pool.in_use());
   gauge("softhca_pool_high_water", "Most in use at once.", pool.high_water());
   gauge("softhca_pool_unallocated", "Guaranteed to no tenant.", pool.unallocated());
-  gauge("softhca_pool_lent", "Guaranteed to tenants that leave them idle and lend them.",
-        pool.lent());
-  gauge("softhca_pool_recalled", "Lent, asked for again and not back.", pool.recalled());
+  gauge("softhca_pool_lent", "Guaranteed, idle and lent to the shared rest.", pool.lent());
+  gauge("softhca_pool_recalled", "Lent, recalled and not returned yet.", pool.recalled());
   gauge("softhca_pool_shared_in_use", "In use beyond the guarantees in force.",
         pool.shared_in_use());
-  gauge("softhca_pool_overdrawn",
-        "In use beyond the guarantees in force, and beyond what there is.", pool.overdrawn());
+  gauge("softhca_pool_overdrawn", "In use beyond the guarantees in force and the shared rest.",
+        pool.overdrawn());
 }
 
 void add_quota(Families& out, const Labels& labels, const Quota& q) {
@@ -53,17 +52,16 @@ void add_quota(Families& out, const Labels& labels, const Quota& q) {
   gauge("softhca_level_guaranteed", "Guaranteed; for level \"\": shared among the tenant's levels.",
         q.guaranteed.value());
   gauge("softhca_level_lent", "Guaranteed, idle and lent to the shared rest.", q.lent.value());
-  gauge("softhca_level_in_use", "In use; for level \"\": by levels beyond their own.",
+  gauge("softhca_level_in_use", "In use; for level \"\": by levels beyond their guarantees.",
         q.in_use.value());
   gauge("softhca_level_shared_in_use", "In use beyond the guarantee in force.", q.shared_in_use());
   gauge("softhca_level_high_water", "Most in use at once.", q.high_water.value());
-  gauge("softhca_level_draining", "In use, to come back since the guarantee shrank.",
+  gauge("softhca_level_draining", "In use beyond a reduced guarantee, until returned.",
         q.draining.value());
-  out.counter("softhca_level_recalls_total", "Times what was lent was asked for again.", labels,
+  out.counter("softhca_level_recalls_total", "Recalls of lent VCBs or PCBs.", labels,
               number(q.recalls));
   out.counter("softhca_level_recall_waits_total",
-              "Times what was lent was asked for and none of it was free.", labels,
-              number(q.recall_waits));
+              "Recalls of lent VCBs or PCBs that found none free.", labels, number(q.recall_waits));
 }
 
 void add_credits(Families& out, const Labels& tvl, const char* kind, const Quota& q,
@@ -78,15 +76,14 @@ void add_credits(Families& out, const Labels& tvl, const char* kind, const Quota
   gauge("softhca_credits_shared_in_use", "In use beyond the guarantee in force.",
         q.shared_in_use());
   gauge("softhca_credits_high_water", "Most credits in use at once.", q.high_water.value());
-  gauge("softhca_credits_draining", "In use, to come back since the guarantee shrank.",
+  gauge("softhca_credits_draining", "In use beyond a reduced guarantee, until returned.",
         q.draining.value());
-  out.counter("softhca_credit_waits_total", "Turns of the TVL that found no credit.", labels,
+  out.counter("softhca_credit_waits_total", "Turns of the TVL that found no free credit.", labels,
               number(waits));
-  out.counter("softhca_credits_recalls_total", "Times what was lent was asked for again.", labels,
+  out.counter("softhca_credits_recalls_total", "Recalls of lent credits.", labels,
               number(q.recalls));
-  out.counter("softhca_credits_recall_waits_total",
-              "Times what was lent was asked for and none of it was free.", labels,
-              number(q.recall_waits));
+  out.counter("softhca_credits_recall_waits_total", "Recalls of lent credits that found none free.",
+              labels, number(q.recall_waits));
 }
 
 }  // namespace
@@ -110,7 +107,7 @@ void add_pools(Families& out, const Source& source) {
     out.gauge("softhca_pool_high_water", "Most in use at once.", labels,
               static_cast<double>(totals.high_water(kind)));
   });
-  out.gauge("softhca_dedicated_pcbs", "PCBs set aside for doorbells that find no other.", {},
+  out.gauge("softhca_dedicated_pcbs", "PCBs reserved for doorbells that find no other PCB.", {},
             engine.pcbs.dedicated());
   const schedule::SendQueueScheduler& scheduler = engine.scheduler;
   out.gauge("softhca_doorbell_places", "Queue pairs that may have doorbells in the daemon.", {},
@@ -134,7 +131,7 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
   gauge("softhca_memory_regions", "Memory regions.", c.memory_regions.value());
   gauge("softhca_registered_bytes", "Bytes of memory regions.", number(c.memory.registered_bytes));
   gauge("softhca_sessions", "Opened device contexts.", c.sessions.value());
-  gauge("softhca_vcbs_guaranteed", "VCBs the tenant is guaranteed, with its levels.",
+  gauge("softhca_vcbs_guaranteed", "VCBs guaranteed to the tenant and its levels.",
         vcbs_guaranteed(tenant));
   gauge("softhca_vcbs_in_use", "VCBs held by the tenant's processes.",
         tenant.control.all_vcbs_in_use.value());
@@ -144,9 +141,9 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
               number(tenant.control.vcbs_added));
   out.counter("softhca_vcbs_taken_back_total", "VCBs taken back from programs while they ran.",
               labels, number(tenant.control.vcbs_taken_back));
-  gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed, with its levels.",
+  gauge("softhca_pcbs_guaranteed", "PCBs guaranteed to the tenant and its levels.",
         pcbs.guaranteed(tenant.qos_class));
-  gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", group.all_in_use.value());
+  gauge("softhca_pcbs_in_use", "PCBs in use, except dedicated ones.", group.all_in_use.value());
   gauge("softhca_pcbs_high_water", "Most PCBs in use at once.", group.all_high_water.value());
 }
 
@@ -156,14 +153,14 @@ void add_quotas(Families& out, const Source& source, const engine::Tenant& tenan
     const Labels labels = labels_of(tenant, level);
     add_quota(out, with(labels, "resource", "vcbs"), vcbs);
     add_quota(out, with(labels, "resource", "pcbs"), group.pcbs);
-    const char* refused = "Requests for which none was free.";
+    const char* refused = "Requests that found none free.";
     out.counter("softhca_level_refused_total", refused, with(labels, "resource", "vcbs"),
                 number(vcbs_refused));
     out.counter("softhca_level_refused_total", refused, with(labels, "resource", "pcbs"),
                 number(group.refused));
     out.counter("softhca_level_refused_total", refused, with(labels, "resource", "dedicated_pcbs"),
                 number(group.dedicated_refused));
-    out.gauge("softhca_dedicated_pcbs_limit", "Dedicated PCBs that there may be in use.", labels,
+    out.gauge("softhca_dedicated_pcbs_limit", "Dedicated PCBs that may be in use at once.", labels,
               group.dedicated_limit.value());
     out.gauge("softhca_dedicated_pcbs_in_use", "Dedicated PCBs in use.", labels,
               group.dedicated_in_use.value());
@@ -184,12 +181,13 @@ void add_limits(Families& out, const engine::Tenant& tenant) {
     const auto gauge = [&](const char* name, const char* help, std::uint64_t value) {
       out.gauge(name, help, labels, static_cast<double>(value));
     };
-    gauge("softhca_tenant_limit", "What the tenant may have at once.", accounts.limit(kind));
-    gauge("softhca_tenant_in_use", "What the tenant has.", accounts.in_use(kind));
-    gauge("softhca_tenant_high_water", "Most the tenant had at once.", accounts.high_water(kind));
+    gauge("softhca_tenant_limit", "Limit of the tenant.", accounts.limit(kind));
+    gauge("softhca_tenant_in_use", "In use by the tenant.", accounts.in_use(kind));
+    gauge("softhca_tenant_high_water", "Most in use by the tenant at once.",
+          accounts.high_water(kind));
     const auto refused = [&](const char* by, std::uint64_t value) {
       out.counter("softhca_tenant_refused_total",
-                  "Requests refused by the tenant's limit, or by the total of the adapter.",
+                  "Requests refused by the tenant's limit or by the pool's total.",
                   with(labels, "by", by), static_cast<double>(value));
     };
     refused("tenant", accounts.refused(kind));
@@ -231,19 +229,22 @@ void add_doorbells(Families& out, const Source& source, const engine::Tenant& te
   const auto count = [&](const char* name, const char* help, const Counter& counter) {
     out.counter(name, help, labels, number(counter));
   };
-  count("softhca_doorbells_accepted_total",
-        "Doorbells taken by the send queue scheduler, rung or made of VCB commands.", c.accepted);
-  count("softhca_doorbells_stale_total", "Doorbells for commands that were fetched before.",
+  count(
+      "softhca_doorbells_accepted_total",
+      "Doorbells that the send queue scheduler accepted, from programs or made from VCB commands.",
+      c.accepted);
+  count("softhca_doorbells_stale_total", "Doorbells for commands that were already fetched.",
         c.stale);
-  count("softhca_doorbells_hostile_total", "Doorbells beyond the send queue.", c.hostile);
+  count("softhca_doorbells_hostile_total", "Doorbells that name commands beyond the send queue.",
+        c.hostile);
   count("softhca_doorbells_pruned_total", "Doorbells moved to the doorbell overflow buffer.",
         c.pruned);
   count("softhca_doorbells_joined_total",
-        "Doorbells written to the overflow buffer behind one that was there.", c.joined);
+        "Doorbells added to one that was in the overflow buffer already.", c.joined);
   count("softhca_doorbells_recovered_total",
-        "Doorbells read back, each with those that joined it in the overflow buffer.", c.recovered);
+        "Doorbells read back from the overflow buffer, each with those added to it.", c.recovered);
   count("softhca_doorbells_lost_total",
-        "Doorbells read back as something else: the program wrote over them.", c.lost);
+        "Doorbells that the program overwrote in the overflow buffer.", c.lost);
   count("softhca_doorbells_dropped_total",
         "Doorbells in the overflow buffer when their queue pair ended.", c.dropped);
   out.gauge("softhca_doorbell_overflow_in_use",

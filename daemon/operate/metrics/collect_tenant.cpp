@@ -20,31 +20,32 @@ struct TransportMetric {
 };
 constexpr TransportMetric kTransportMetrics[] = {
     {Count::kRetransmittedPackets, "softhca_retransmitted_packets_total",
-     "Request packets sent again."},
+     "Request packets retransmitted."},
     {Count::kAckTimeouts, "softhca_local_ack_timeout_errors_total",
      "Acknowledgement timers that ran out."},
     {Count::kEarlyRetries, "softhca_early_retries_total",
-     "Retries that the round-trip time asked for before the timeout."},
+     "Retries before the timeout, started by the round-trip time."},
     {Count::kProbes, "softhca_probes_total",
-     "Times a peer that was silent for two round trips was asked what it lacks."},
+     "Probes to peers that were silent for two round trips."},
     {Count::kDuplicateRequests, "softhca_duplicate_requests_packets_total",
      "Request packets received again."},
     {Count::kOutOfSequence, "softhca_out_of_sequence_packets_received_total",
      "Request packets beyond the expected sequence number."},
     {Count::kImpliedNak, "softhca_implied_nak_seq_errors_total",
      "Read or atomic responses that were skipped."},
-    {Count::kWriteRequests, "softhca_rx_write_requests_total", "Writes of peers."},
-    {Count::kReadRequests, "softhca_rx_read_requests_total", "Reads of peers."},
-    {Count::kAtomicRequests, "softhca_rx_atomic_requests_total", "Atomics of peers."},
+    {Count::kWriteRequests, "softhca_rx_write_requests_total", "Writes received from peers."},
+    {Count::kReadRequests, "softhca_rx_read_requests_total", "Reads received from peers."},
+    {Count::kAtomicRequests, "softhca_rx_atomic_requests_total", "Atomics received from peers."},
     {Count::kAcksSent, "softhca_acks_sent_total", "Acknowledgements sent."},
     {Count::kAcksReceived, "softhca_acks_received_total", "Acknowledgements received."},
     {Count::kReceiveDropped, "softhca_out_of_buffer_drops_total",
      "UC and UD messages without a receive request."},
     {Count::kSparedPackets, "softhca_spared_packets_total",
-     "Request packets not sent again behind a lost one, since the peer has kept them."},
-    {Count::kGhostAck, "softhca_ghost_responses_total", "Responses nothing is waiting for."},
+     "Request packets after a lost one that were not retransmitted because the peer had buffered "
+     "them."},
+    {Count::kGhostAck, "softhca_ghost_responses_total", "Responses that match no request."},
     {Count::kRateNakSent, "softhca_rate_naks_sent_total",
-     "RNR NAKs to requests that came faster than an inbound rate."},
+     "RNR NAKs sent to requests beyond an inbound rate."},
 };
 
 struct NakMetric {
@@ -77,30 +78,30 @@ void add_waits(Families& out, const engine::Tenant& tenant, const engine::Level*
   const Labels labels = labels_of(tenant, level);
   for (std::size_t i = 0; i < waits.time.size(); ++i)
     out.counter("softhca_command_wait_seconds_total",
-                "Time that send commands have waited, by cause: the sum over all of them.",
+                "Time that send commands have waited, by cause, summed over all commands.",
                 with(labels, "cause", engine::name_of(static_cast<engine::WaitCause>(i))),
                 number(waits.time[i]) * 1e-9);
   for (std::size_t i = 0; i < waits.not_kept.size(); ++i)
     out.counter("softhca_guarantee_not_kept_seconds_total",
-                "Time in which commands waited for what is guaranteed.",
+                "Time in which commands waited for a guaranteed resource.",
                 with(labels, "resource", engine::name_of(static_cast<engine::Guarantee>(i))),
                 number(waits.not_kept[i]) * 1e-9);
   for (std::size_t i = 0; i < waits.of_one.size(); ++i)
     if (waits.of_one[i].count() != 0)
       out.histogram("softhca_command_waited_seconds",
-                    "Time that single commands waited, by cause, of one command in 61.",
+                    "Time that single commands waited, by cause; one command in 61 is sampled.",
                     with(labels, "cause", engine::name_of(static_cast<engine::WaitCause>(i))),
                     waits.of_one[i], 4096, std::uint64_t{1} << 34, 1e-9);
   for (std::size_t i = 0; i < waits.in_stage.size(); ++i)
     if (waits.in_stage[i].count() != 0)
       out.histogram("softhca_command_stage_seconds",
-                    "Time that single commands spent in each stage from being posted to their "
-                    "successful end, of one command in 61.",
+                    "Time that single commands spent in each stage, from post to successful end; "
+                    "one command in 61 is sampled.",
                     with(labels, "stage", engine::name_of(static_cast<engine::CommandStage>(i))),
                     waits.in_stage[i], 64, std::uint64_t{1} << 34, 1e-9);
   out.histogram("softhca_command_seconds",
-                "From a command's kick to its successful end, of one command in 61.", labels,
-                waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
+                "Time from a command's kick to its successful end; one command in 61 is sampled.",
+                labels, waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
 }
 
 /// Adds the rates of what peers send to, and read from, a tenant or, if `level` is not null, one of
@@ -113,19 +114,22 @@ void add_peer_rates(Families& out, const engine::Tenant& tenant, const engine::L
        {std::pair("inbound", &gates.inbound), std::pair("served", &gates.served)}) {
     const Labels of = with(labels, "direction", direction);
     out.gauge(whole ? "softhca_peers_throttled" : "softhca_level_peers_throttled",
-              "1: a rate of what peers send or read is used up.", of, gate->held.value());
+              "1 while peers have used up a rate of what they may send or read.", of,
+              gate->held.value());
     out.counter(whole ? "softhca_peers_throttled_seconds_total"
                       : "softhca_level_peers_throttled_seconds_total",
-                "Time in which such a rate was used up, counted when that is over.", of,
-                number(gate->held_ns) * 1e-9);
+                "Time in which peers had used up a rate of what they may send or read, added when "
+                "that ends.",
+                of, number(gate->held_ns) * 1e-9);
     out.counter(whole ? "softhca_peers_rated_bytes_total" : "softhca_level_peers_rated_bytes_total",
-                "What peers have sent or read while a rate limited it.", of, number(gate->bytes));
+                "Bytes that peers sent or read while a rate limited them.", of,
+                number(gate->bytes));
   }
 }
 
 void add_arbitration_wait(Families& out, const char* name, const Labels& labels,
                           const Histogram& wait) {
-  out.histogram(name, "From a command's kick to its start.", labels, wait, 256,
+  out.histogram(name, "Time from a command's kick to its start.", labels, wait, 256,
                 std::uint64_t{1} << 34, 1e-9);
 }
 
@@ -144,17 +148,17 @@ void add_transport(Families& out, const engine::Tenant& tenant) {
   }
   for (const DropMetric& m : kTenantDrops)
     out.counter("softhca_tenant_dropped_packets_total",
-                "Packets of a queue pair that its transport refused.",
+                "Packets that the transport of their queue pair refused.",
                 {{"tenant", name}, {"reason", m.reason}}, value(m.count));
   const Labels labels{{"tenant", name}};
-  out.gauge("softhca_kept_packets", "Request packets of peers that wait for one before them.",
-            labels, tenant.kept.held.value());
+  out.gauge("softhca_kept_packets",
+            "Buffered request packets of peers that wait for an earlier one.", labels,
+            tenant.kept.held.value());
   out.counter("softhca_kept_packets_total",
-              "Request packets of peers that were kept until one before them came.", labels,
+              "Request packets of peers that were buffered until an earlier one came.", labels,
               number(tenant.kept.kept));
   out.counter("softhca_kept_packets_given_up_total",
-              "Kept packets that were given up, to be sent again: the tenant, or all, kept too "
-              "many.",
+              "Buffered packets dropped because the tenant, or all tenants, buffered too many.",
               labels, number(tenant.kept.given_up));
 }
 
@@ -162,33 +166,33 @@ void add_transport(Families& out, const engine::Tenant& tenant) {
 void add_commands(Families& out, const engine::Tenant& tenant) {
   const engine::TenantCounters& c = tenant.counters;
   const Labels labels{{"tenant", tenant.name}};
-  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+  out.counter("softhca_commands_total", "Commands by the way they came.",
               {{"tenant", tenant.name}, {"way", "vcb"}}, number(c.commands_vcb));
-  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+  out.counter("softhca_commands_total", "Commands by the way they came.",
               {{"tenant", tenant.name}, {"way", "doorbell"}}, number(c.commands_doorbell));
   for (std::size_t i = 0; i < c.collect.kicks.size(); ++i)
-    out.counter("softhca_vcb_commands_total", "Commands handed over in VCBs, by what kicked them.",
+    out.counter("softhca_vcb_commands_total", "Commands handed over in VCBs, by kind of kick.",
                 with(labels, "kick", engine::name_of(static_cast<engine::Kick>(i))),
                 number(c.collect.kicks[i]));
   out.counter("softhca_vcb_commands_in_pieces_total",
-              "Commands handed over in VCBs of which a part was collected before the rest.", labels,
+              "Commands handed over in VCBs and collected in several parts.", labels,
               number(c.collect.in_pieces));
   out.counter("softhca_vcb_commands_withdrawn_total",
-              "Commands that were begun in VCBs and not posted.", labels,
+              "Commands that programs began in VCBs and withdrew.", labels,
               number(c.collect.withdrawn));
   for (std::size_t i = 0; i < c.send_queue_cause.size(); ++i)
     out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
                 with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
                 number(c.send_queue_cause[i]));
   out.counter("softhca_commands_given_back_total",
-              "Commands started that went back to their send queue, as they could not be sent.",
+              "Started commands returned to their send queue because they could not be sent.",
               labels, number(c.commands_given_back));
   out.gauge("softhca_stalled_queue_pairs",
-            "Queue pairs that wait for a receive of their peer, or for the peer.", labels,
+            "Queue pairs that wait for their peer to post a receive or to reply.", labels,
             c.stalled_queue_pairs.value());
   out.gauge("softhca_set_aside_queue_pairs",
-            "Queue pairs whose next command waits for those before it, credits of the peer, the "
-            "pace of congestion, or the link address of the next hop.",
+            "Queue pairs parked until their next command may start. It waits for earlier commands, "
+            "credits of the peer, congestion control, or the link address of the next hop.",
             labels, c.set_aside_queue_pairs.value());
   for (std::size_t i = 0; i < c.doorbells.size(); ++i)
     out.counter("softhca_doorbells_total", "Doorbells rung by processes, by cause.",
@@ -217,18 +221,17 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   out.counter("softhca_engine_seconds_total", "Engine time for the tenant.", labels,
               number(c.engine_time) / engine::kUnitsPerSecond);
   add_arbitration_wait(out, "softhca_arbitration_wait_seconds", labels, c.arbitration_wait);
-  out.summary(
-      "softhca_command_engine_seconds",
-      "Time that the engine worked, for all tenants, from when a command could have been seen to "
-      "its successful end.",
-      labels, c.command_engine_time, 1e-9);
+  out.summary("softhca_command_engine_seconds",
+              "Time that the engine worked, for all tenants, from when a command became visible to "
+              "its successful end.",
+              labels, c.command_engine_time, 1e-9);
   out.counter("softhca_throttled_seconds_total",
-              "Time the tenant's rate held it back, counted when that is over.", labels,
+              "Time in which the tenant's rate limited it, added when that ends.", labels,
               number(tenant.rate.held_ns) * 1e-9);
-  out.gauge("softhca_throttled", "1: the tenant's rate holds it back.", labels,
+  out.gauge("softhca_throttled", "1 while the tenant's rate limits it.", labels,
             tenant.rate.held.value());
   one("softhca_minimum_bytes_total",
-      "What went before others, as the tenant was behind its minimum rate.",
+      "Bytes served first because the tenant was behind its minimum rate.",
       tenant.rate.minimum_bytes);
   add_peer_rates(out, tenant, nullptr);
   one("softhca_completions_total", "Completion queue entries written.", c.completion.completions);
@@ -237,13 +240,13 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_completion_queue_overflows_total", "Completion queues that overflowed.",
       c.completion.cq_overflows);
   one("softhca_events_total", "Completion and asynchronous events.", c.completion.events);
-  one("softhca_events_deferred_total", "Events a process did not take at once.",
+  one("softhca_events_deferred_total", "Events that a process did not take at once.",
       c.completion.events_deferred);
   one("softhca_malformed_commands_total", "Commands that failed validation.",
       c.refused.malformed_commands);
-  one("softhca_bad_checksum_commands_total",
-      "Commands whose checksum did not fit: torn or overwritten.", c.refused.bad_checksums);
-  one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
+  one("softhca_bad_checksum_commands_total", "Commands with a wrong checksum: torn or overwritten.",
+      c.refused.bad_checksums);
+  one("softhca_hostile_memory_total", "Invalid values in memory shared with programs.",
       c.refused.hostile_memory);
 }
 
@@ -253,15 +256,18 @@ void add_process_memory(Families& out, const engine::Tenant& tenant) {
   out.counter("softhca_process_memory_accesses_total",
               "Accesses to memory of programs that is not shared with the daemon.", labels,
               number(c.process_accesses));
-  out.counter("softhca_process_memory_late_accesses_total",
-              "Accesses to such memory that did not come back in time, and failed.", labels,
-              number(c.late_accesses));
+  out.counter(
+      "softhca_process_memory_late_accesses_total",
+      "Accesses to memory of programs that is not shared with the daemon, and that timed out.",
+      labels, number(c.late_accesses));
   out.counter("softhca_process_memory_held_total",
-              "Times that the tenant's messages had to wait, since such memory is slow to reach.",
+              "Times that the tenant's messages were delayed because memory that its programs do "
+              "not share is slow.",
               labels, number(c.held));
-  out.counter("softhca_process_memory_held_seconds_total",
-              "Time in which they had to wait, counted when that is over.", labels,
-              number(tenant.slow_memory.held_ns) * 1e-9);
+  out.counter(
+      "softhca_process_memory_held_seconds_total",
+      "Time in which the tenant's messages were delayed for slow memory, added when that ends.",
+      labels, number(tenant.slow_memory.held_ns) * 1e-9);
 }
 
 void add_failures(Families& out, const engine::Tenant& tenant) {
@@ -281,7 +287,7 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
     out.counter(name, help, labels, static_cast<double>(value));
   };
   count("softhca_np_ecn_marked_roce_packets_received_total",
-        "Packets received that had met congestion.", c.congestion.marked_packets.value());
+        "Packets received with a congestion mark (ECN CE).", c.congestion.marked_packets.value());
   count("softhca_np_cnp_packets_sent_total", "Congestion notifications sent.",
         c.congestion.cnps_sent.value());
   const std::uint64_t handled = c.congestion.cnps_handled.value(),
@@ -290,19 +296,19 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
         handled + ignored);
   count("softhca_rp_cnp_packets_handled_total",
         "Congestion notifications that slowed a queue pair or datagrams down.", handled);
-  count("softhca_rp_cnp_packets_ignored_total", "Congestion notifications that nothing reacts to.",
+  count("softhca_rp_cnp_packets_ignored_total", "Congestion notifications without effect.",
         ignored);
   out.gauge("softhca_paced_queue_pairs",
             "Queue pairs slowed down by congestion, as of their last packet.", labels,
             c.congestion.paced_queue_pairs.value());
   out.gauge("softhca_paced_rate_bytes_per_second",
-            "What the queue pairs slowed down may send, in all.", labels,
+            "Sum of the rates of queue pairs slowed down by congestion.", labels,
             number(c.congestion.paced_rate) / 8);
   out.gauge("softhca_slowed_datagram_paths",
             "Peers to which datagrams are slowed down, as of the last datagram.", labels,
             c.congestion.slowed_paths.value());
-  count("softhca_datagram_questions_total", "Questions to peers how many datagrams have come.",
-        c.congestion.questions.value());
+  count("softhca_datagram_questions_total",
+        "Probes that ask peers how many datagrams have arrived.", c.congestion.questions.value());
 }
 
 /// Adds the provisioning of shared receive queues (mechanism D).
@@ -311,23 +317,22 @@ void add_receive(Families& out, const engine::Tenant& tenant) {
   const auto one = [&](const char* name, const char* help, const Counter& counter) {
     out.counter(name, help, {{"tenant", tenant.name}}, static_cast<double>(counter.value()));
   };
-  one("softhca_srq_soft_limit_exceeded_total", "Times a queue pair went over its soft limit.",
+  one("softhca_srq_soft_limit_exceeded_total", "Times a queue pair exceeded its soft limit.",
       c.soft_exceeded);
   one("softhca_srq_hard_limit_refused_total", "Buffers refused to a queue pair at its hard limit.",
       c.hard_refused);
   one("softhca_srq_limit_raised_buffers_total", "Buffers by which limits grew.", c.raised);
-  one("softhca_srq_replenished_buffers_total", "Buffers given on credit beyond a limit.",
-      c.replenished);
+  one("softhca_srq_replenished_buffers_total", "Buffers lent beyond a limit.", c.replenished);
   one("softhca_srq_recouped_buffers_total", "Buffers by which limits of idle queue pairs shrank.",
       c.recouped);
   one("softhca_srq_quarantines_total", "Times a queue pair was put into quarantine.",
       c.quarantines);
   out.gauge("softhca_srq_quarantined", "Queue pairs in quarantine.", {{"tenant", tenant.name}},
             c.quarantined.value());
-  one("softhca_srq_runaways_total", "Times a queue pair drew most of a queue nearly empty.",
-      c.runaways);
-  one("softhca_srq_connections_dropped_total", "Queue pairs failed to spare others.",
-      c.connections_dropped);
+  one("softhca_srq_runaways_total",
+      "Times one queue pair drew most of the buffers of a nearly empty queue.", c.runaways);
+  one("softhca_srq_connections_dropped_total",
+      "Queue pairs failed because they held too many buffers.", c.connections_dropped);
   out.gauge("softhca_srq_buffers_held", "Buffers held by queue pairs, of queues with limits.",
             {{"tenant", tenant.name}}, c.held.value());
   out.gauge("softhca_srq_buffers_held_high_water", "Most buffers held by queue pairs at once.",
@@ -345,7 +350,7 @@ void add_levels(Families& out, const engine::Tenant& tenant) {
   for (const auto& level : tenant.levels) {
     const Labels labels = labels_of(tenant, level.get());
     const engine::LevelCounters& c = level->counters;
-    const char* help = "Commands of the level taken, by the way they came.";
+    const char* help = "Commands of the level, by the way they came.";
     out.counter("softhca_level_commands_total", help, with(labels, "way", "vcb"),
                 number(c.commands_vcb));
     out.counter("softhca_level_commands_total", help, with(labels, "way", "doorbell"),
@@ -355,16 +360,17 @@ void add_levels(Families& out, const engine::Tenant& tenant) {
                 number(c.send_queue_mode));
     add_arbitration_wait(out, "softhca_level_arbitration_wait_seconds", labels, c.arbitration_wait);
     out.counter("softhca_level_throttled_seconds_total",
-                "Time the level's rate held it back, counted when that is over.", labels,
+                "Time in which the level's rate limited it, added when that ends.", labels,
                 number(level->rate.held_ns) * 1e-9);
     out.counter("softhca_level_minimum_bytes_total",
-                "What went before other levels of the tenant, as the level was behind its minimum "
-                "rate.",
+                "Bytes served before other levels of the tenant because the level was behind its "
+                "minimum rate.",
                 labels, number(level->rate.minimum_bytes));
     add_peer_rates(out, tenant, level.get());
     out.gauge("softhca_level_assigned_queue_pairs",
-              "Queue pairs of programs of other levels, by service level or traffic class.", labels,
-              c.assigned_queue_pairs.value());
+              "Queue pairs assigned to the level by service level or traffic class, from programs "
+              "of other levels.",
+              labels, c.assigned_queue_pairs.value());
     out.gauge("softhca_level_sessions", "Opened device contexts of the level.", labels,
               c.sessions.value());
   }
