@@ -18,13 +18,14 @@ constexpr int kTimeoutSeconds = 30;
 
 std::string why_unreachable(const std::string& path, int error) {
   if (error == ENOENT && path.ends_with("/control.sock"))
-    return "there is no " + path +
-           ": a tenant has this socket while it has levels or may make some; see softhcactl(1)";
+    return "no socket " + path +
+           ": only a tenant that has levels or own_levels has one, and softhcad must be running";
   if (error == ENOENT || error == ECONNREFUSED)
-    return "no daemon listens on " + path + "; is softhcad running?";
+    return "no daemon listens on " + path + "; check that softhcad is running";
   if (error == EACCES || error == EPERM)
     return "no permission for " + path +
-           "; the daemon's configuration says who may: [admin] socket, or control of a tenant";
+           "; the daemon's configuration sets its owner, group and mode: [admin] socket, or "
+           "control of the tenant";
   return path + ": " + std::strerror(error);
 }
 
@@ -57,13 +58,16 @@ Json AdminClient::call(const std::string& method, const Json& params) {
   const Json request = {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", params}};
   send(request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   const Json reply = Json::parse(receive_line(), nullptr, false);
-  if (!reply.is_object()) throw CommandError(kUnreachable, path_ + ": this is not softhcad");
+  if (!reply.is_object())
+    throw CommandError(kUnreachable, path_ + ": the program that listens here is not softhcad");
   if (reply.contains("error")) {
     const Json& error = reply["error"];
     throw CommandError(kRefused, error.value("message", "refused"), error.value("data", Json()));
   }
   if (!reply.contains("result") || reply.value("id", 0u) != id)
-    throw CommandError(kUnreachable, path_ + ": an answer to something else");
+    throw CommandError(kUnreachable, path_ +
+                                         ": the reply is for another request; softhcactl and "
+                                         "softhcad may be of different versions");
   return reply["result"];
 }
 
@@ -71,7 +75,7 @@ void AdminClient::send(const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t n = ::send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw CommandError(kUnreachable, path_ + ": the daemon has gone");
+    if (n < 0) throw CommandError(kUnreachable, path_ + ": the daemon closed the connection");
     sent += static_cast<std::size_t>(n);
   }
 }
@@ -89,8 +93,8 @@ std::string AdminClient::receive_line() {
     const ssize_t got = receive(bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      throw CommandError(kUnreachable, path_ + ": the daemon does not answer");
-    if (got <= 0) throw CommandError(kUnreachable, path_ + ": the daemon has gone");
+      throw CommandError(kUnreachable, path_ + ": the daemon has not replied within 30 s");
+    if (got <= 0) throw CommandError(kUnreachable, path_ + ": the daemon closed the connection");
     input_.append(bytes.data(), static_cast<std::size_t>(got));
   }
 }

@@ -27,7 +27,7 @@ CaptureReader::CaptureReader(int descriptor, std::uint64_t ring_bytes) : size_(r
   if (::fstat(descriptor, &file) != 0) fail(std::strerror(errno));
   if (!std::has_single_bit(ring_bytes) ||
       static_cast<std::uint64_t>(file.st_size) < abi::kCaptureRing + ring_bytes)
-    fail("it is not as long as was told");
+    fail("it is shorter than the daemon reported");
   void* const at =
       ::mmap(nullptr, abi::kCaptureRing + size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (at == MAP_FAILED) fail(std::strerror(errno));
@@ -50,7 +50,7 @@ bool CaptureReader::next(Record& out) {
         (!is_filler && (out.head.bytes < sizeof out.head ||
                         out.head.captured > out.head.bytes - sizeof out.head ||
                         out.head.interface_id >= abi::kCaptureInterfaces)))
-      fail("it holds something else; softhcactl and softhcad may be of different versions");
+      fail("its contents are invalid; softhcactl and softhcad may be of different versions");
     read_ += out.head.bytes;
     if (is_filler) continue;
     out.bytes = {ring_ + offset + sizeof out.head, out.head.captured};

@@ -71,10 +71,9 @@ int open_emptied(const std::string& path) {
 File open_output(const std::string& path) {
   if (path.empty() || path == "-") {
     if (::isatty(STDOUT_FILENO) != 0)
-      throw CommandError(
-          kUsage,
-          "packets do not go to a terminal: give -w FILE, or a pipe as in `softhcactl "
-          "capture | tshark -r -`");
+      throw CommandError(kUsage,
+                         "standard output is a terminal: write packets to a file with -w FILE, or "
+                         "to a pipe, as in `softhcactl capture | tshark -r -`");
     return File(stdout);
   }
   const int fd = open_emptied(path);
@@ -99,7 +98,8 @@ class Source {
     if (options.buffer != 0) params["ring_bytes"] = std::uint64_t{options.buffer} << 20;
     const Json told = daemon.call("capture.start", params);
     if (told.at("version") != abi::kCaptureVersion || descriptors_.size() != 2)
-      throw CommandError(kUnreachable, "softhcad captures in another way: is of another version");
+      throw CommandError(kUnreachable,
+                         "softhcad is of another version, which captures in another format");
     remarks_ = told.at("remarks").get<std::vector<std::string>>();
     reader_.emplace(descriptors_[0], told.at("ring_bytes").get<std::uint64_t>());
   }
@@ -221,10 +221,10 @@ void capture(AdminClient& daemon, const CaptureOptions& options, bool json) {
   if (json && !to_stdout)
     print_json({{"packets", output.packets()}, {"dropped", dropped}});
   else
-    std::fprintf(stderr, "%llu packets captured, %llu found no room\n",
+    std::fprintf(stderr, "%llu packets captured, %llu dropped because the buffer was full\n",
                  static_cast<unsigned long long>(output.packets()),
                  static_cast<unsigned long long>(dropped));
-  if (!there) throw CommandError(kUnreachable, "the daemon has gone");
+  if (!there) throw CommandError(kUnreachable, "the daemon has ended");
 }
 
 }  // namespace softhca::cli

@@ -22,8 +22,8 @@ bool read_number(std::string_view text, std::uint64_t& out) {
 std::uint64_t number_of(std::string_view text, std::string_view word) {
   const auto value = abi::parse_quantity(text);
   if (value && text.ends_with("bit") && word.find("bytes") == std::string_view::npos)
-    usage(std::string(word) + ": only bytes and bytes a second have units of bits");
-  if (!value) usage(std::string(word) + ": the value is a number, as 300, 64K or 10Gbit");
+    usage(std::string(word) + ": only bytes and bytes per second take units of bits");
+  if (!value) usage(std::string(word) + ": the value must be a number, such as 300, 64K or 10Gbit");
   return *value;
 }
 
@@ -34,7 +34,7 @@ Json target_of(std::string_view word) {
   if (const auto dot = rest.rfind(".tvl"); dot != std::string_view::npos) {
     std::uint64_t tvl = 0;
     if (!read_number(rest.substr(dot + 4), tvl))
-      usage(std::string(word) + ": a TVL is named by its number, as .tvl0");
+      usage(std::string(word) + ": name a TVL by its number, such as .tvl0");
     target["tvl"] = tvl;
     rest = rest.substr(0, dot);
   }
@@ -78,13 +78,13 @@ Json value_of(std::string_view key, std::string_view text, std::string_view word
   if (text.empty()) usage(std::string(word) + ": the value is missing");
   if (text == "true" || text == "false") return text == "true";
   if (key == "shared" || key == "srq.statistical")
-    usage(std::string(word) + ": the value is true or false");
+    usage(std::string(word) + ": the value must be true or false");
   if (key == "srq.kind" || key == "srq.on_exceed") return text;
   if (text.find('.') == std::string_view::npos) return number_of(text, word);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size())
-    usage(std::string(word) + ": the value is a number, as 300, 64K or 1.5");
+    usage(std::string(word) + ": the value must be a number, such as 300, 64K or 1.5");
   return value;
 }
 
@@ -144,7 +144,7 @@ void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words
                changed_text(weight_text(before), weight_text(after)),
                changed_text(engine_text(before), engine_text(after))});
   }
-  print("\nGuaranteed to ceiling; the weight of all; of the engine's time while all have work:\n" +
+  print("\nGuarantee..ceiling; weight/sum of weights; share of the engine while all have work:\n" +
         table.text());
 }
 
@@ -173,9 +173,8 @@ Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
     if (equals == std::string::npos || !is_term(key))
       usage(word +
             ": give srq_limit=N, importance=N, min_bytes_per_second=N, bytes_per_second=N, "
-            "burst_bytes=N, "
-            "messages_per_second=N or burst_messages=N; the last four also of inbound_rate and "
-            "served_rate, as inbound_rate.bytes_per_second=N");
+            "burst_bytes=N, messages_per_second=N or burst_messages=N; the last four also for "
+            "inbound_rate and served_rate, such as inbound_rate.bytes_per_second=N");
     const std::string_view value = std::string_view(word).substr(equals + 1);
     terms[key] = value == "policy" ? Json() : Json(number_of(value, word));
   }

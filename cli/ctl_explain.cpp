@@ -97,18 +97,18 @@ std::string explanation_text(const Json& view) {
       (each.is_null() ? std::string() : time_text(each.get<double>()) + " of waiting each, ") +
       text_of(view.value("waiting", 0.0), "%.3g", " waiting at a time\n");
   if (view.contains("engine_share"))
-    text += "of the time that the engine worked for tenants, its tenant had " +
-            text_of(view.value("engine_share", 0.0) * 100, "%.0f", "%\n");
+    text += "its tenant had " + text_of(view.value("engine_share", 0.0) * 100, "%.0f",
+                                        "% of the time that the engine worked for tenants\n");
   const double commands = view.value("commands", 0.0);
   const double rung = view.value("/doorbells/no_vcb"_json_pointer, 0.0);
   if (rung > 0 && commands > 0)
-    text += "its processes had no VCB for " +
+    text += "its processes had no free VCB for " +
             text_of(std::min(rung / commands, 1.0) * 100, "%.0f") +
-            "% of them and rang doorbells (vcbs_per_process, vcbs)\n";
+            "% of them, and rang doorbells instead (vcbs_per_process, vcbs)\n";
   for (const auto& [name, time] : view.at("guarantees_not_kept_s").items())
     if (time.get<double>() > 0)
-      text += "guaranteed, and not there for " + time_text(time.get<double>()) + ": " + name + "\n";
-  if (view.value("waiting", 0.0) <= 0) return text + "nothing of it waited\n";
+      text += "guarantee not kept for " + time_text(time.get<double>()) + ": " + name + "\n";
+  if (view.value("waiting", 0.0) <= 0) return text + "no command waited\n";
   TextTable table({"CAUSE", "SHARE", "WAITING", "PER-COMMAND", "SETTING"});
   std::string help;
   for (const Json& cause : view.at("causes")) {
@@ -121,7 +121,8 @@ std::string explanation_text(const Json& view) {
          time.is_null() ? "-" : time_text(time.get<double>()), setting.empty() ? "-" : setting});
     const bool own = name == "engine" && view.value("engine_share", 0.0) >= kNearlyAll;
     help += name + ": " +
-            (own ? "the engine is at work on its own commands: no setting gives it more"
+            (own ? "the engine works on the tenant's own commands nearly all the time; no setting "
+                   "gives it more"
                  : cell(cause, "help")) +
             "\n";
   }

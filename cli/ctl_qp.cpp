@@ -69,7 +69,7 @@ void print_one(const Json& qp) {
 }
 
 void print_events(const Json& events) {
-  if (events.empty()) return print("\nno trouble so far\n");
+  if (events.empty()) return print("\nno events so far\n");
   TextTable table({"TIME", "UNTIL", "TIMES", "PSN", "EVENT"});
   for (const Json& event : events)
     table.add({clock_text(event.value("time", 0.0)),

@@ -44,12 +44,12 @@ void print_saved(const Json& result) {
       print("    not in force: " + cell(request, "left_out") + "\n");
   }
   for (const Json& tenant : result.value("tenants_on_demand", Json::array())) {
-    print("tenant " + cell(tenant, "name") + " was made on demand, of template " +
+    print("tenant " + cell(tenant, "name") + " was made on demand from template " +
           cell(tenant, "template") + (tenant.value("saved", false) ? ", saved" : "") + "\n");
     if (tenant.contains("left_out")) print("    not in force: " + cell(tenant, "left_out") + "\n");
   }
   if (result.contains("saved_problem"))
-    print("nothing that was saved is in force: " + cell(result, "saved_problem") + "\n");
+    print("no saved request is in force: " + cell(result, "saved_problem") + "\n");
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void show_revisions(AdminClient& daemon, bool json) {
 void show_difference(AdminClient& daemon, bool json) {
   const Json result = daemon.call("diff");
   if (json) return print_json(result);
-  if (result.at("changes").empty()) print("what is in force is what the file says\n");
+  if (result.at("changes").empty()) print("the configuration in force is that of the file\n");
   for (const Json& change : result.at("changes")) print(cell(change, "text") + "\n");
   print_saved(result);
 }

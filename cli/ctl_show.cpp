@@ -256,7 +256,7 @@ void show_events(AdminClient& daemon, const EventOptions& options, bool json) {
   for (bool first = true;; first = false) {
     const Json page = daemon.call("events", {{"after", after}});
     if (page.value("lost", false) && !first)
-      std::fputs("softhcactl: some events are no longer kept\n", stderr);
+      std::fputs("softhcactl: the daemon dropped some events before they were read\n", stderr);
     for (const Json& event : page.at("events")) {
       if (!options.tenant.empty() && event.value("tenant", "") != options.tenant) continue;
       if (!json)

@@ -85,8 +85,8 @@ std::string why_closed(const fs::path& folder) {
     return socket + ": permission denied" +
            (::stat(socket.c_str(), &found) == 0 ? "; " + owner_text(found) : "");
   if (!directory_exists(folder / "sysfs") && !file_exists(socket)) return "";
-  if (error == 0) return folder.string() + " has no device tree";
-  return "no daemon behind " + socket + "; is it running?";
+  if (error == 0) return folder.string() + " has no device tree; restart softhcad";
+  return "no daemon listens on " + socket + "; check that softhcad is running";
 }
 
 std::string why_all_closed(const fs::path& runtime_directory) {
@@ -138,7 +138,7 @@ Found<fs::path> find_runtime_directory(const std::string& option) {
   }
   if (!given.empty()) {
     if (directory_exists(given)) return fs::absolute(given);
-    return Failure{"there is no runtime directory " + given + "; is softhcad running?"};
+    return Failure{"no runtime directory " + given + "; check that softhcad is running"};
   }
   const std::string user = variable("XDG_RUNTIME_DIR");
   const fs::path temporary = "/tmp/softhca-" + std::to_string(::getuid());
@@ -151,7 +151,7 @@ Found<fs::path> find_runtime_directory(const std::string& option) {
   if (!places.empty()) return places.front();
   return Failure{"no daemon found: no runtime directory in /run/softhca" +
                  (user.empty() ? "" : ", " + user + "/softhca") + " or " + temporary.string() +
-                 "; is softhcad running? Name another with --runtime-dir"};
+                 "; start softhcad, or name its directory with --runtime-dir"};
 }
 
 std::vector<std::string> tenants_of(const fs::path& runtime_directory) {
@@ -175,16 +175,17 @@ Found<std::string> find_tenant(const fs::path& runtime_directory, const std::str
     const std::string why = plain ? why_closed(runtime_directory / wanted) : "";
     if (!why.empty()) return Failure{why};
     return Failure{"no tenant " + wanted + " in " + runtime_directory.string() +
-                   (names.empty() ? "; is softhcad running?" : "; there is " + list_of(names))};
+                   (names.empty() ? "; check that softhcad is running"
+                                  : "; you may use " + list_of(names) + " there")};
   }
   if (names.size() == 1) return names.front();
   if (!names.empty())
-    return Failure{"which tenant? Say --tenant; there is " + list_of(names) + " in " +
-                   runtime_directory.string()};
+    return Failure{"you may use several tenants in " + runtime_directory.string() + ": " +
+                   list_of(names) + "; choose one with --tenant"};
   const std::string reasons = why_all_closed(runtime_directory);
-  return Failure{reasons.empty()
-                     ? "no tenant in " + runtime_directory.string() + "; is softhcad running?"
-                     : reasons};
+  return Failure{reasons.empty() ? "no tenant in " + runtime_directory.string() +
+                                       "; check that softhcad is running"
+                                 : reasons};
 }
 
 Found<Libraries> find_libraries() {
@@ -211,10 +212,9 @@ Found<Libraries> find_libraries() {
       return Libraries{provider, preload, std::move(interfaces)};
     tried += "\n  " + provider.string() + "-rdmav*.so and " + preload.string();
   }
-  return Failure{(error
-                      ? "/proc is not mounted, by which the provider beside softhca-run is found; "
-                        "looked only for"
-                      : "the provider is not installed; looked for") +
+  return Failure{(error ? "/proc is not mounted, so softhca-run cannot find the provider beside "
+                          "itself; looked only for"
+                        : "the provider is not installed; looked for") +
                  tried};
 }
 

@@ -59,10 +59,10 @@ void add_common(CLI::App& app, Options& options) {
                  "where the daemon keeps its sockets, as for softhca-run")
       ->type_name("DIR");
   app.add_option("--as", options.as,
-                 "ask as this tenant, by its own socket: `set` of its levels, `level`, `tenant "
-                 "show`, `explain`")
+                 "act as this tenant, through its own socket: `set` for its levels, `level`, "
+                 "`tenant show`, `explain`")
       ->type_name("TENANT");
-  app.add_flag("--json", options.json, "print what the daemon answered");
+  app.add_flag("--json", options.json, "print the daemon's reply as JSON");
   app.set_version_flag("--version", SOFTHCA_VERSION);
   app.footer(kFooter);
   app.require_subcommand(1);
@@ -71,21 +71,21 @@ void add_common(CLI::App& app, Options& options) {
 
 void add_tenant_changes(CLI::App& tenant, Options& options) {
   TenantOptions& made = options.made;
-  CLI::App* create = tenant.add_subcommand("create", "make a tenant of a template");
+  CLI::App* create = tenant.add_subcommand("create", "make a tenant from a template");
   create->add_option("NAME", options.tenant, "the tenant")->required();
   create->add_option("--template", made.template_name, "a [[template]] of the configuration")
       ->required()
       ->type_name("NAME");
   create
       ->add_option("--address", made.addresses,
-                   "its address, more than once for several; default: one of the template's")
+                   "its address; repeat the option for several; default: one of the template's")
       ->type_name("ADDRESS");
   create->add_option("--owner", made.owner, "of its socket")->type_name("USER");
   create->add_option("--group", made.group, "of its socket")->type_name("GROUP");
   create->add_option("--mode", made.mode, "of its socket, in octal")->type_name("MODE");
-  create->add_flag("--save", made.save, "also after restarts");
+  create->add_flag("--save", made.save, "keep the tenant after restarts");
   CLI::App* remove =
-      tenant.add_subcommand("remove", "remove a tenant that was made so; its programs go on");
+      tenant.add_subcommand("remove", "remove a tenant that `create` made; its programs continue");
   remove->add_option("NAME", options.tenant, "the tenant")->required();
   remove->add_flag("--end", options.end, "close the connections of its programs");
 }
@@ -105,7 +105,7 @@ CLI::App* add_show(CLI::App& app, Options& options) {
                          app.add_subcommand("listeners", "listeners of rdma_cm")})
     list->add_option("-t,--tenant", options.tenant, "only those of this tenant")->type_name("NAME");
   app.add_subcommand("gsa", "the general services agent: its clients and their datagrams");
-  CLI::App* events = app.add_subcommand("events", "what happened lately");
+  CLI::App* events = app.add_subcommand("events", "recent events");
   events->add_flag("-f,--follow", options.events.follow, "keep printing new events");
   events->add_option("-t,--tenant", options.events.tenant, "only those of this tenant")
       ->type_name("NAME");
@@ -116,12 +116,12 @@ CLI::App* add_show(CLI::App& app, Options& options) {
 
 void add_change(CLI::App& app, Options& options) {
   CLI::App* set = app.add_subcommand("set", "change allocations, all of them or none");
-  set->add_option("CHANGE", options.words,
-                  "TENANT[/LEVEL][.tvlN] KEY=VALUE..., more than once if need be")
+  set->add_option("CHANGE", options.words, "TENANT[/LEVEL][.tvlN] KEY=VALUE..., once or more")
       ->required();
   set->add_flag("--dry-run", options.dry_run,
-                "only say what would change, and what all may count on then")
-      ->excludes(set->add_flag("--save", options.save, "also after reloads and restarts"));
+                "only print what would change, and what each tenant could then count on")
+      ->excludes(
+          set->add_flag("--save", options.save, "keep the change after reloads and restarts"));
   CLI::App* level = app.add_subcommand("level", "levels that a tenant makes itself (with --as)");
   level->require_subcommand(1);
   const auto add_level = [&](const char* what, const char* words, const char* text) {
@@ -135,7 +135,7 @@ void add_change(CLI::App& app, Options& options) {
             "make a level");
   add_level("change", "its name, and KEY=VALUE...", "change a level");
   add_level("rename", "its name, and the new one", "give a level another name");
-  add_level("remove", "its name", "remove a level; programs in it go on until they end");
+  add_level("remove", "its name", "remove a level; its programs continue until they end");
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
   queue_pair->add_subcommand("show", "state, peer, attributes and the last events of a queue pair")
@@ -147,25 +147,26 @@ void add_change(CLI::App& app, Options& options) {
   terms
       ->add_option(
           "CHANGE", options.words,
-          "KEY=VALUE...: bytes_per_second=N, burst_bytes=N, messages_per_second=N, "
-          "burst_messages=N: what it may send (0: no limit); min_bytes_per_second=N: what it is "
-          "sure to send; inbound_rate.bytes_per_second=N, served_rate.bytes_per_second=N and so "
-          "on: what its peer may send to it, and read "
-          "from it; srq_limit=N (buffers; 0: none), importance=N (0 to "
-          "7); `policy` for N: the default, or as the tenant's policy or the path says")
+          "KEY=VALUE... Rate of what it may send (0: no limit): bytes_per_second=N, burst_bytes=N, "
+          "messages_per_second=N, burst_messages=N. Guaranteed rate: min_bytes_per_second=N. Rates "
+          "of what its peer may send to it or read from it: inbound_rate.bytes_per_second=N, "
+          "served_rate.bytes_per_second=N and so on. Shared receive queue: srq_limit=N (buffers; "
+          "0: no limit), importance=N (0 to 7). The value `policy` restores the default")
       ->required();
   app.add_subcommand("reload", "put the configuration file into force")
-      ->add_flag("--dry-run", options.dry_run, "only say what would change");
+      ->add_flag("--dry-run", options.dry_run, "only print what would change");
 }
 
 void add_revisions(CLI::App& app, Options& options) {
-  app.add_subcommand("revisions", "the changes of what is in force: when, by whom, what");
-  app.add_subcommand("diff", "what is in force and not in the configuration file");
-  CLI::App* saved = app.add_subcommand("saved", "what is saved (diff shows it)");
+  app.add_subcommand("revisions", "the changes made so far: time, cause, process, keys");
+  app.add_subcommand("diff", "differences between the configuration in force and the file");
+  CLI::App* saved = app.add_subcommand("saved", "saved requests (`diff` shows them)");
   saved->require_subcommand(1);
-  CLI::App* drop = saved->add_subcommand("drop", "forget saved requests, from the next reload on");
+  CLI::App* drop =
+      saved->add_subcommand("drop", "drop saved requests; takes effect at the next reload");
   CLI::Option* numbers = drop->add_option("NUMBER", options.numbers, "as `diff` shows them");
-  drop->add_flag("--all", options.all, "all of them, and a file that cannot be read")
+  drop->add_flag("--all", options.all,
+                 "all of them, also if the file of saved requests cannot be read")
       ->excludes(numbers);
   app.add_subcommand("rollback", "put the allocations of a revision into force again")
       ->add_option("REVISION", options.revision, "its number")
@@ -177,9 +178,10 @@ void add_explain(CLI::App& app, Options& options) {
       app.add_subcommand("explain", "what the send commands of a tenant or level wait for");
   explain->add_option("TENANT", options.explain.who, "TENANT or TENANT/LEVEL")->required();
   CLI::Option* interval =
-      explain->add_option("-i,--interval", options.explain.interval, "seconds to look at it")
+      explain->add_option("-i,--interval", options.explain.interval, "seconds to observe it")
           ->check(CLI::Range(0.05, 3600.0));
-  explain->add_flag("--total", options.explain.total, "since the daemon began")->excludes(interval);
+  explain->add_flag("--total", options.explain.total, "since the daemon started")
+      ->excludes(interval);
 }
 
 void add_capture(CLI::App& app, Options& options) {
@@ -188,20 +190,20 @@ void add_capture(CLI::App& app, Options& options) {
   capture->add_option("-t,--tenant", of.tenant, "only those of this tenant")->type_name("NAME");
   capture
       ->add_option("-p,--port", of.port,
-                   "only what passes this port; without it also what stays inside the daemon")
+                   "only packets of this port; default: all, also messages inside the daemon")
       ->type_name("NAME");
-  capture->add_option("-w,--write", of.file, "the file; without it: standard output")
+  capture->add_option("-w,--write", of.file, "the file; default: standard output")
       ->type_name("FILE");
-  capture->add_option("-n,--count", of.count, "end after so many packets")->type_name("N");
+  capture->add_option("-n,--count", of.count, "end after this many packets")->type_name("N");
   capture->add_option("--seconds", of.seconds, "end after this time")
       ->type_name("S")
       ->check(CLI::Range(0.05, 1e9));
-  capture->add_option("-s,--snaplen", of.snaplen, "bytes of a packet that are kept; default: all")
+  capture->add_option("-s,--snaplen", of.snaplen, "bytes to keep of each packet; default: all")
       ->type_name("N")
       ->check(CLI::Range(1, 262144));
   capture
       ->add_option("--buffer", of.buffer,
-                   "MiB for packets that wait to be written, a power of two; default: 16")
+                   "size of the packet buffer in MiB, a power of two; default: 16")
       ->type_name("MIB")
       ->check(CLI::Range(1, 64));
 }
@@ -210,26 +212,32 @@ void add_fault_adding(CLI::App& fault, FaultOptions& of) {
   CLI::App* add = fault.add_subcommand("add", "inject a fault");
   add->add_option("KIND", of.kind, "drop, delay, duplicate, reorder, corrupt, mark or rnr")
       ->required();
-  add->add_option("-t,--tenant", of.tenant, "what this tenant sends and receives")
+  add->add_option("-t,--tenant", of.tenant, "affect what this tenant sends and receives")
       ->type_name("NAME");
-  add->add_option("-p,--port", of.port, "what passes this port")->type_name("NAME");
-  add->add_option("-q,--qp", of.qpn, "what this queue pair sends and receives")->type_name("QPN");
+  add->add_option("-p,--port", of.port, "affect what passes this port")->type_name("NAME");
+  add->add_option("-q,--qp", of.qpn, "affect what this queue pair sends and receives")
+      ->type_name("QPN");
   add->add_option("-d,--direction", of.direction, "sent or received; default: both")
       ->type_name("DIRECTION");
   CLI::Option* every =
-      add->add_option("--every", of.every, "each n-th packet or message")->type_name("N");
-  add->add_option("--probability", of.probability, "by chance, 0 to 1")
+      add->add_option("--every", of.every, "affect each n-th packet or message")->type_name("N");
+  add->add_option("--probability", of.probability,
+                  "affect each packet or message with this probability, 0 to 1")
       ->type_name("P")
       ->excludes(every);
-  add->add_option("--seed", of.seed, "of chance; the same seed has the same luck; default: 1")
+  add->add_option("--seed", of.seed,
+                  "seed of the random draws; equal seeds select equal packets; default: 1")
       ->type_name("N");
-  add->add_option("-n,--count", of.count, "so often at most")->type_name("N");
+  add->add_option("-n,--count", of.count, "inject the fault at most this many times")
+      ->type_name("N");
   add->add_option("--for", of.seconds, "seconds until it ends; default: 300")->type_name("S");
-  add->add_option("--delay", of.delay,
-                  "seconds, of delay; of reorder: at most so late; default: 0.01")
+  add->add_option("--delay", of.delay, "delay in seconds; for reorder: longest delay, default 0.01")
       ->type_name("S");
-  add->add_option("--jitter", of.jitter, "up to so many seconds more, of delay")->type_name("S");
-  add->add_option("--by", of.by, "of reorder: behind so many later packets; default: 3")
+  add->add_option("--jitter", of.jitter,
+                  "for delay: random additional delay of up to this many seconds")
+      ->type_name("S");
+  add->add_option("--by", of.by,
+                  "for reorder: put a packet behind this many later ones; default: 3")
       ->type_name("N");
 }
 
@@ -237,14 +245,15 @@ void add_faults(CLI::App& app, Options& options) {
   CLI::App* fault = app.add_subcommand("fault", "faults, to test programs with");
   fault->require_subcommand(1);
   add_fault_adding(*fault, options.fault);
-  fault->add_subcommand("list", "faults in force, and how often they were met and injected");
+  fault->add_subcommand("list",
+                        "faults in force, with the number of packets they matched and affected");
   CLI::App* remove = fault->add_subcommand("remove", "end faults before their time");
   CLI::Option* numbers = remove->add_option("NUMBER", options.numbers, "as `list` shows them");
   remove->add_flag("--all", options.all, "all of them")->excludes(numbers);
 }
 
 void add_top(CLI::App& app, Options& options) {
-  CLI::App* top = app.add_subcommand("top", "what the tenants do, every second");
+  CLI::App* top = app.add_subcommand("top", "activity of the tenants, every second");
   top->add_option("-i,--interval", options.top.interval, "seconds between two samples")
       ->check(CLI::Range(0.05, 3600.0));
   CLI::Option* count =
@@ -264,14 +273,15 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   // Checks the command line first, so that its errors need no daemon.
   if (app.got_subcommand("set")) changes_of(options.words);
   if (app.got_subcommand("saved") && options.numbers.empty() && !options.all)
-    throw CommandError(kUsage, "name the saved requests, as `diff` shows them, or give --all");
+    throw CommandError(kUsage,
+                       "give the numbers of saved requests, as `diff` shows them, or --all");
   const CLI::App* const qp = app.get_subcommand("qp");
   if (qp->got_subcommand("set")) terms_of(options.qpn, options.words);
   if (!options.made.mode.empty()) mode_of(options.made.mode);
   if (app.got_subcommand("level")) {
     if (options.as.empty() && options.socket.empty())
       throw CommandError(kUsage,
-                         "levels are made by their tenant: softhcactl --as TENANT level ...");
+                         "only a tenant changes its levels: softhcactl --as TENANT level ...");
     level_of(options.level, options.words);
   }
   AdminClient daemon(socket_path(options));
@@ -350,7 +360,7 @@ int run(int argc, char** argv) {
     complain(error, options.json);
     return error.code();
   } catch (const Json::exception& error) {
-    const std::string why = "unexpected answer from the daemon (different version?): ";
+    const std::string why = "unexpected reply from the daemon, which may be of another version: ";
     complain({kUnreachable, why + error.what()}, options.json);
     return kUnreachable;
   }

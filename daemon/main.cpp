@@ -108,7 +108,9 @@ class MetricsSocket {
     path_ = config.daemon.runtime_dir + "/metrics.sock";
     const configuration::SocketConfig& socket = config.admin.socket;
     auto opened = control::listen_at(path_, {socket.owner, socket.group, socket.mode}, SOCK_STREAM);
-    if (!opened) return spdlog::warn("no socket for metrics: {}", opened.error().message);
+    if (!opened)
+      return spdlog::warn("the daemon serves no metrics on a Unix socket: {}",
+                          opened.error().message);
     listener_ = std::move(*opened);
   }
   /// Returns a duplicate of the listening socket; empty if it could not be opened.
@@ -127,7 +129,7 @@ Expected<std::unique_ptr<metrics::Exporter>> start_metrics(
   if (exporter || config.chosen) return exporter;
   // The default address is the same for the whole machine, on which several users may each run a
   // daemon.
-  spdlog::warn("no metrics at an address: {}", exporter.error().message);
+  spdlog::warn("the daemon serves no metrics at an address: {}", exporter.error().message);
   return metrics::Exporter::start("", "", source, socket.share());
 }
 

@@ -86,9 +86,9 @@ class Checker {
     for (const auto* tenants : {&config_.tenants, &config_.templates})
       for (const TenantConfig& tenant : *tenants) count += tenant.addresses.size();
     if (count <= kMost) return true;
-    problems_.add(1, "addresses",
-                  "are " + std::to_string(count) + " in all, at most " + std::to_string(kMost) +
-                      " are possible");
+    problems_.add(
+        1, "addresses",
+        std::to_string(count) + " in all, at most " + std::to_string(kMost) + " are possible");
     return false;
   }
 
@@ -124,8 +124,8 @@ class Checker {
         if (std::none_of(port.addresses.begin(), port.addresses.end(), reaches))
           port_problem(i, key,
                        to_string(*gateway) +
-                           " is in the subnet of none of the port's addresses; give the "
-                           "port an address there, with its prefix length");
+                           " is in no subnet of the port's addresses; give the port an address "
+                           "in the gateway's subnet, with its prefix length");
       };
       check("gateway4", port.gateway4);
       check("gateway6", port.gateway6);
@@ -137,7 +137,7 @@ class Checker {
     if (config_.tenants.size() > room)
       tenant_problem(
           room, "name",
-          "is one too many: there is room for " + std::to_string(room) + "; raise pools.tenants");
+          "is one tenant too many: pools.tenants = " + std::to_string(room) + "; raise it");
   }
 
   void check_tenant_names() {
@@ -258,10 +258,10 @@ class Checker {
     if (asked <= services.buffers) return;
     const Value* table = source_.document->table()->find("general_services");
     problems_.add(table ? line_of(*table, "buffers") : 1, "general_services.buffers",
-                  "the daemon's own clients of all tenants (" +
-                      std::to_string(config_.tenants.size()) + ") take " + std::to_string(asked) +
-                      ", more than " + std::to_string(services.buffers) +
-                      "; raise it or lower buffers_per_client");
+                  "is " + std::to_string(services.buffers) +
+                      ", but the daemon's own clients need " + std::to_string(asked) + " for " +
+                      std::to_string(config_.tenants.size()) +
+                      " tenants; raise it or lower buffers_per_client");
   }
 
   /// Reports the first tenant with a guarantee that exceeds the rest of the pool. `of_tenant`: its
@@ -272,8 +272,8 @@ class Checker {
     if (set_aside > total) {
       const Value* table = source_.document->table()->find("pools");
       problems_.add(table ? line_of(*table, "dedicated_pcbs") : 1, "pools.dedicated_pcbs",
-                    std::to_string(set_aside) + " do not fit in pools." + std::string(key) + " = " +
-                        std::to_string(total));
+                    "is " + std::to_string(set_aside) + ", more than pools." + std::string(key) +
+                        " = " + std::to_string(total) + "; lower it or raise the pool");
       return;
     }
     std::uint64_t free = total - set_aside;

@@ -82,7 +82,7 @@ void LevelsCheck::check_paths(const Value& table, const LevelConfig& level) {
   for (const LevelConfig& other : std::span(tenant_.levels).first(tenant_.levels.size() - 1)) {
     const auto refuse = [&](const char* key, std::optional<std::uint8_t> both) {
       if (both)
-        complain(table, key, std::to_string(*both) + " is of level " + other.name + " already");
+        complain(table, key, std::to_string(*both) + " already belongs to level " + other.name);
     };
     refuse("service_levels", common_service_level(level.service_levels, other.service_levels));
     refuse("traffic_classes", common_traffic_class(level.traffic_classes, other.traffic_classes));
@@ -92,7 +92,7 @@ void LevelsCheck::check_paths(const Value& table, const LevelConfig& level) {
 void LevelsCheck::finish() {
   if (needs_undivided_ != nullptr && tvls_ == tenant_.tvls.size())
     complain(*needs_undivided_, "tvls",
-             "is 0 and the other levels have all of the tenant's; leave it one");
+             "is 0, but the other levels have all TVLs of the tenant; leave one for this level");
   const bool has_default = std::any_of(tenant_.levels.begin(), tenant_.levels.end(),
                                        [](const LevelConfig& l) { return l.is_default; });
   if (!tenant_.levels.empty() && !has_default) tenant_.levels.front().is_default = true;

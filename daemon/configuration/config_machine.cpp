@@ -41,7 +41,7 @@ class Machine {
       return;
     problems_.add(find(*find(document_, "daemon"), "engine_cpu")->line, "daemon.engine_cpu",
                   "is " + std::to_string(*config.daemon.engine_cpu) +
-                      ", but the cores here are 0 to " + std::to_string(cores - 1));
+                      ", but this host has the cores 0 to " + std::to_string(cores - 1));
   }
 
   void check_admin() {
@@ -53,7 +53,7 @@ class Machine {
     if (name != nullptr && name->string() && !name->string()->empty() &&
         ::if_nametoindex(name->string()->c_str()) == 0)
       problems_.add(name->line, "port.interface",
-                    "there is no interface " + *name->string() + " here (see `ip link`)");
+                    "this host has no interface " + *name->string() + " (see `ip link`)");
     if (const Value* address = find(port, "socket"); address != nullptr && address->string())
       check_local(*address);
   }
@@ -97,8 +97,9 @@ class Machine {
   void check_local(const Value& address) {
     const auto gid = parse_address(*address.string());
     if (!gid || gid->is_link_local() || can_bind(*gid)) return;
-    problems_.add(address.line, "port.socket",
-                  "no interface here has the address " + *address.string() + " (see `ip addr`)");
+    problems_.add(
+        address.line, "port.socket",
+        "no interface of this host has the address " + *address.string() + " (see `ip addr`)");
   }
 
   static bool can_bind(const Gid& gid) {

@@ -28,7 +28,8 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
   const auto tables = reader.tables("tvl");
   if (tables.empty()) return std::vector<TvlConfig>(count, common);
   if (reader.find("tvls"))
-    reader.complain("tvls", "is given besides [[" + reader.path_of("tvl") + "]]; give one of them");
+    reader.complain(
+        "tvls", "is given together with [[" + reader.path_of("tvl") + "]]; give only one of them");
   std::vector<TvlConfig> tvls;
   for (const Value* table : tables) {
     Reader tvl(*table, reader.path_of("tvl"), problems);
@@ -50,8 +51,7 @@ LevelConfig read_level(const Value& value, const std::string& path, std::span<Tv
   for (TvlConfig& tvl : tvls.first(level.tvls)) read_tvl_keys(reader, tvl, problems);
   for (const Key& key : schema_of<TvlConfig>().keys)
     if (level.tvls == 0 && reader.find(key.name))
-      reader.complain(key.name,
-                      "is for the level's TVLs, and it has none; give it some with `tvls`");
+      reader.complain(key.name, "applies to the level's TVLs, and it has none; set its `tvls`");
   reader.finish();
   return level;
 }
@@ -62,9 +62,10 @@ void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   const std::string path = reader.path_of("level");
   if (tenant.levels_are == Levels::kDefault) {
     if (!tables.empty())
-      return reader.complain("levels", "is given besides [[" + path + "]]; give one of them");
+      return reader.complain("levels",
+                             "is given together with [[" + path + "]]; give only one of them");
     if (tenant.tvls.size() < 2)
-      return reader.complain("levels", "needs two TVLs, one for each level; raise tvls");
+      return reader.complain("levels", "needs at least two TVLs, one for each level; raise tvls");
     return add_default_levels(tenant);
   }
   LevelsCheck check(tenant, path, problems);
@@ -87,7 +88,7 @@ void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
     Reader keys(*table, reader.path_of("srq_rule"), problems);
     read_keys(keys, schema_of<SrqRule>(), &rule, problems);
     if (!rule.level.empty() && find_level(tenant, rule.level) == nullptr)
-      keys.complain("level", "\"" + rule.level + "\" is no level of the tenant");
+      keys.complain("level", "\"" + rule.level + "\" is not a level of the tenant");
     keys.finish();
   }
 }
@@ -102,7 +103,7 @@ void check_address_count(Reader& reader, const TenantConfig& config, Section sec
   if (section == Section::kTenant && (!given || (given->array() && given->array()->empty())))
     reader.complain("addresses", "is missing; a tenant needs at least one address");
   if (config.addresses.size() > most)
-    reader.complain("addresses", "holds more than " + std::to_string(most));
+    reader.complain("addresses", "holds more than " + std::to_string(most) + " addresses");
 }
 
 /// Reads a tenant or a template. `share`, `connections`: its limits if it sets none.
@@ -157,7 +158,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   const bool none = !tenants || (tenants->array() && tenants->array()->empty());
   if (none && source.templates.empty())
     problems.add(tenants ? tenants->line : document.line, "tenant",
-                 "there is no [[tenant]]; describe at least one, or a [[template]]");
+                 "is missing; give at least one [[tenant]] or [[template]]");
   reader.finish();
   check_config(config, source, problems);
   check_peers(config, source, problems);

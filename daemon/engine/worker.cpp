@@ -91,7 +91,7 @@ Outcome Worker::start() {
   if (const int code = ::pthread_setaffinity_np(thread_.native_handle(), sizeof set, &set))
     return Error{"cannot pin the engine to core " + std::to_string(*options_.cpu) +
                      " (daemon.engine_cpu): " + std::strerror(code) +
-                     "; is it online and in the daemon's cpuset?",
+                     "; check that the core is online and in the daemon's cpuset",
                  code};
   return {};
 }

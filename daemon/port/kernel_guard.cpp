@@ -106,11 +106,11 @@ Expected<std::string> interface_with(const Gid& address) {
   if (!listed) return listed.error();
   if (having.empty() && !loopback.empty()) return loopback;
   if (having.size() == 1) return having.front();
-  return Error{
-      having.empty()
-          ? "no interface here has the address " + address_text(address) + " (see `ip addr`)"
-          : "more than one interface here has the address " + address_text(address),
-      EADDRNOTAVAIL};
+  return Error{having.empty() ? "no interface of this host has the address " +
+                                    address_text(address) + " (see `ip addr`)"
+                              : "more than one interface of this host has the address " +
+                                    address_text(address),
+               EADDRNOTAVAIL};
 }
 
 Expected<InterfaceState> read_interface(const std::string& name) {
@@ -171,7 +171,7 @@ Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interf
     return {};
   const int code = errno;
   std::string why = std::strerror(code);
-  if (code == EADDRINUSE) why += " (another RoCE implementation holds it; stop that one first)";
+  if (code == EADDRINUSE) why += " (another RoCE implementation uses it; stop that one first)";
   if (code == EADDRNOTAVAIL) why += " (the kernel does not own the address)";
   return Error{"UDP port " + std::to_string(port) + " of " + address_text(address) + ": " + why,
                code};

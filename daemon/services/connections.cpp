@@ -246,10 +246,10 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     if (refusal == rdma_cm::Refusal::kAdmission)
       return admitted == 0 ? "its guarantees carry 0 connections (pcbs_each, "
                              "completion_credits_each); raise its PCBs or credits"
-                           : "its guarantees carry no more than the " + std::to_string(admitted) +
-                                 " connections there are";
+                           : "its guarantees carry only its " + std::to_string(admitted) +
+                                 " connections; raise its PCBs or credits";
     if (refusal == rdma_cm::Refusal::kHalfOpen)
-      return "connections.half_open = " + std::to_string(limits_.half_open);
+      return "limit reached, connections.half_open = " + std::to_string(limits_.half_open);
     if (refusal == rdma_cm::Refusal::kPeers)
       return "a peer has used its share of half-open connections (connections.half_open = " +
              std::to_string(limits_.half_open) + ")";
@@ -257,7 +257,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
       return "a program's rdma_cm event queue is full; it does not call rdma_get_cm_event";
     for (const ConnectionFigures::Limit& limit : figures().limits)
       if (limit.refusal == refusal)
-        return std::string("connections.") + limit.key + " = " + std::to_string(limit.limit);
+        return std::string("limit reached, connections.") + limit.key + " = " +
+               std::to_string(limit.limit);
     return name_of(refusal);
   }
 

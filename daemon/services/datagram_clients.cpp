@@ -111,7 +111,7 @@ DatagramClients::Answer DatagramClients::check_number(const Queue& queue,
                         std::to_string(most) + "; raise it or end some"};
   if (queue.clients.size() >= configuration::kMostPrograms)
     return {ENOSPC, "all tenants together have " + std::to_string(configuration::kMostPrograms) +
-                        " clients, the most there can be"};
+                        " clients, the most possible"};
   return {};
 }
 

@@ -39,7 +39,7 @@ def tenant_mount(tenant, runtime_dir):
     """At the same path as on the host: the device tree names the socket by it."""
     folder = pathlib.Path(runtime_dir) / tenant
     if not (folder / "sysfs").is_dir():
-        raise NotThere(f"no tenant {tenant} in {runtime_dir}; is softhcad running?")
+        raise NotThere(f"no tenant {tenant} in {runtime_dir}; check that softhcad is running")
     return Mount(str(folder), str(folder))
 
 

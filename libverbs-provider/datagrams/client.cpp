@@ -222,29 +222,29 @@ int softhca_client_receive(softhca_client* client, softhca_datagram* datagram) {
 const char* softhca_client_error(int error) {
   switch (std::abs(error)) {
     case EACCES:
-      return "the management class is not for this program, or the socket is not";
+      return "this program may not use the management class, or the tenant's socket";
     case EADDRINUSE:
-      return "there is a client of this class or number already";
+      return "another client has this class or number";
     case EDQUOT:
-      return "the tenant has as many clients as it may (tenant_clients)";
+      return "the tenant has reached its limit of clients (tenant_clients)";
     case ENOSPC:
-      return "all tenants together have as many clients as there may be";
+      return "all tenants together have reached the limit of clients";
     case ENOBUFS:
-      return "the tenant would have more buffers than it may (tenant_buffers)";
+      return "the tenant would exceed its limit of buffers (tenant_buffers)";
     case ENOMEM:
-      return "there are not enough buffers";
+      return "too few buffers are free (buffers)";
     case EMFILE:
-      return "the tenant has as many descriptors as it may";
+      return "the tenant has reached its limit of descriptors (descriptors)";
     case EBUSY:
-      return "the tenant's programs send more often than they may (send_rate)";
+      return "the tenant's programs exceed their rate of requests (send_rate)";
     case EADDRNOTAVAIL:
       return "not an address of the tenant";
     case ENETUNREACH:
       return "no address of the tenant reaches the peer";
     case EAGAIN:
-      return "too much waits to be sent";
+      return "too many datagrams wait to be sent";
     case ENODEV:
-      return "no tenant is named, or it is leaving";
+      return "no tenant is named, or it is being removed";
     case EIO:
       return "the daemon is gone";
     default:

@@ -49,13 +49,14 @@ void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi:
         std::strerror(maps.fd() < 0 ? maps.error() : open_error));
     return;
   }
-  ::dprintf(STDERR_FILENO,
-            "softhca: of a memory region of %" PRIu64 " bytes at 0x%" PRIx64 ", %" PRIu64
-            " bytes (the first at 0x%" PRIx64
-            ") cannot be shared with the daemon: part of a page, a stack, a file or others' shared "
-            "memory. Whole pages of private memory can; for others set tenant.process_memory = "
-            "true\n",
-            length, addr, bytes, first->addr);
+  ::dprintf(
+      STDERR_FILENO,
+      "softhca: a memory region of %" PRIu64 " bytes at 0x%" PRIx64 " is refused: %" PRIu64
+      " bytes (the first at 0x%" PRIx64
+      ") cannot be shared with the daemon. They are part of a page, a stack, a file or shared "
+      "memory of others. Register whole pages of private memory, or set "
+      "tenant.process_memory = true\n",
+      length, addr, bytes, first->addr);
 }
 
 }  // namespace softhca::provider

@@ -33,10 +33,10 @@ std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant) {
     sum += level.rates.sent.min_bytes_per_second;
     if (sum > all)
       return WrongMinimum{Allocation::kRateMinBytes,
-                          who + "with it " + name_of(Allocation::kRateMinBytes) +
+                          who + "with this level, " + name_of(Allocation::kRateMinBytes) +
                               " of the levels adds up to " + std::to_string(sum) +
-                              ", more than the tenant's " + std::to_string(all) +
-                              " that they are part of"};
+                              ", but the tenant has " + std::to_string(all) +
+                              "; lower a level or raise the tenant's"};
   }
   return std::nullopt;
 }

@@ -29,9 +29,9 @@ Expected<Gid> free_address(const TenantConfig& of, const Config& config,
         }))
       return gid;
   if (of.addresses.empty())
-    return Error{"template " + of.name + " has no addresses to give; name one of the tenant's own"};
-  return Error{"asked for 1 more address, 0 of the " + std::to_string(of.addresses.size()) +
-               " of template " + of.name + " are free; name one of the tenant's own"};
+    return Error{"template " + of.name + " lists no addresses; name one for the tenant"};
+  return Error{"template " + of.name + " has no free address (all " +
+               std::to_string(of.addresses.size()) + " are in use); name one for the tenant"};
 }
 
 /// Returns what is wrong with the requested addresses, besides what check_together() finds.
@@ -40,12 +40,14 @@ std::optional<AllocationRefusal> find_bad_address(const TenantRequest& request,
                                                   std::span<const Gid> taken) {
   if (request.addresses.size() > kMostAddresses)
     return refuse(Cause::kBadAmount, who,
-                  std::to_string(request.addresses.size()) + " addresses are more than " +
-                      std::to_string(kMostAddresses));
+                  std::to_string(request.addresses.size()) + " addresses given, at most " +
+                      std::to_string(kMostAddresses) + " are possible");
   for (const Gid& gid : request.addresses)
     if (std::ranges::find(taken, gid) != taken.end())
       return refuse(Cause::kBadAmount, who,
-                    to_string(gid) + " is still a removed tenant's, whose programs run");
+                    to_string(gid) +
+                        " still belongs to a removed tenant with running programs; end them or "
+                        "give another address");
   return std::nullopt;
 }
 
@@ -81,11 +83,15 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
     return refuse(Cause::kBadAmount, "the name of a tenant", kSafeName.complaint);
   const std::string who = "tenant " + request.name;
   if (find_tenant(in_force, request.name) != nullptr)
-    return AllocationRefusal{
-        Cause::kNotFree, who, "name", 1, 0, who + ": there is one of that name already"};
+    return AllocationRefusal{Cause::kNotFree,
+                             who,
+                             "name",
+                             1,
+                             0,
+                             who + ": this tenant already exists; choose another name"};
   const auto of = std::ranges::find(in_force.templates, request.template_name, &TenantConfig::name);
   if (of == in_force.templates.end())
-    return refuse(Cause::kNoSuchThing, who, "there is no template " + request.template_name);
+    return refuse(Cause::kNoSuchThing, who, "no such template: " + request.template_name);
   if (auto unknown = find_unknown_owner(request, who)) return std::move(*unknown);
   if (auto bad = find_bad_address(request, who, taken)) return std::move(*bad);
   TenantConfig tenant = *of;

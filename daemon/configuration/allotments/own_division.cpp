@@ -38,20 +38,23 @@ EditOutcome check_name(const TenantConfig& given, OwnDivision& division, const s
 EditOutcome require_own(const TenantConfig& given, OwnDivision& division, const std::string& name) {
   if (find_own(division, name) != nullptr) return std::nullopt;
   if (find_level(given, name) != nullptr)
-    return refused(Cause::kNotAllowed, given, "levels",
-                   "level " + name + " is the operator's; only its amounts and rules may change");
-  return refused(Cause::kNoSuchThing, given, "levels", "there is no level " + quoted(name));
+    return refused(
+        Cause::kNotAllowed, given, "levels",
+        "the operator made level " + name + "; the tenant may change only its amounts and rules");
+  return refused(Cause::kNoSuchThing, given, "levels", "no such level: " + quoted(name));
 }
 
 EditOutcome set_default(const TenantConfig& given, OwnDivision& division, LevelConfig& level,
                         bool is_default) {
   if (!is_default)
     return level.is_default ? refused(Cause::kBadAmount, given, "default",
-                                      "say which level is the default one instead of " + level.name)
+                                      "level " + level.name +
+                                          " is the default one; make another the default instead")
                             : EditOutcome();
   if (!given.levels.empty())
     return refused(Cause::kNotAllowed, given, "default",
-                   "the operator has made levels, and says which is the default one");
+                   "the operator has made levels of this tenant; only the operator may choose the "
+                   "default one");
   for (LevelConfig& other : division.levels) other.is_default = false;
   level.is_default = true;
   return std::nullopt;
@@ -77,8 +80,9 @@ EditOutcome check_paths(const TenantConfig& given, const OwnDivision& division,
   const auto taken = [&](Cause cause, const std::string& by, const auto& theirs) -> EditOutcome {
     if (by == level && cause == Cause::kBadAmount) return std::nullopt;
     const std::string whose =
-        " is of " + std::string(cause == Cause::kNotAllowed ? "the operator's level " : "level ") +
-        by + " already";
+        " belongs to " +
+        std::string(cause == Cause::kNotAllowed ? "the operator's level " : "level ") + by +
+        " already";
     if (const auto both = common_service_level(rules.service_levels, theirs.service_levels))
       return refused(cause, given, "service_levels",
                      "service level " + std::to_string(*both) + whose);
@@ -99,7 +103,8 @@ EditOutcome edit_rules(const TenantConfig& given, OwnDivision& division, const L
   const LevelConfig* of_operator = find_level(given, edit.level);
   if (of_operator != nullptr && is_reserved(*of_operator))
     return refused(Cause::kNotAllowed, given, "cgroups",
-                   "level " + edit.level + " is kept for its socket, users, groups or cgroups");
+                   "the operator assigns programs to level " + edit.level +
+                       " by its socket, users, groups or cgroups; the tenant cannot add rules");
   LevelRules& rules = division.rules[edit.level];
   if (edit.cgroups) rules.cgroups = *edit.cgroups;
   if (edit.service_levels) rules.service_levels = *edit.service_levels;
@@ -114,7 +119,8 @@ EditOutcome edit_own(const TenantConfig& given, OwnDivision& division, const Lev
   LevelConfig& level = *find_own(division, edit.level);
   if (edit.dscp && *edit.dscp && given.dscp)
     return refused(Cause::kNotAllowed, given, "dscp",
-                   "the operator has given it dscp = " + std::to_string(*given.dscp));
+                   "the operator has set dscp = " + std::to_string(*given.dscp) +
+                       " for the tenant; the levels that it made cannot have another");
   if (edit.dscp) level.dscp = *edit.dscp;
   return edit.is_default ? set_default(given, division, level, *edit.is_default) : EditOutcome();
 }
@@ -163,9 +169,9 @@ EditOutcome check_allowed(const TenantConfig& tenant, std::span<const Allocation
       continue;
     return not_allowed(
         change,
-        "may change vcbs, pcbs and tvls of its levels and the credits of its TVLs, and of levels "
-        "that it has made shared, rates and weight; " +
-            name_of(change.allocation) + " is the operator's to change");
+        "may not make this change of " + name_of(change.allocation) +
+            "; it may change vcbs, pcbs and tvls of its levels, the credits of its TVLs, and "
+            "shared, rates and weight of the levels that it made");
   }
   return std::nullopt;
 }
@@ -207,9 +213,9 @@ EditOutcome check_within(const TenantConfig& given, const TenantConfig& before,
                            name_of(Allocation::kWeight),
                            greatest(after),
                            greatest(given),
-                           who + ": the greatest weight of its TVLs is " +
-                               std::to_string(greatest(given)) + ", not " +
-                               std::to_string(greatest(after))};
+                           who + ": asked for weight " + std::to_string(greatest(after)) +
+                               " of a TVL, at most " + std::to_string(greatest(given)) +
+                               " is allowed"};
 }
 
 EditOutcome check_levels(const TenantConfig& given, const OwnDivision& division, const Held& held) {
@@ -222,17 +228,17 @@ EditOutcome check_levels(const TenantConfig& given, const OwnDivision& division,
     AllocationRefusal refusal = refused(
         Cause::kNotFree, given, "levels",
         "it may make " + std::to_string(given.own_levels) + " levels (own_levels)" +
-            (draining != 0
-                 ? "; removed levels whose programs still run count as " + std::to_string(draining)
-                 : ""));
+            (draining != 0 ? "; programs of removed levels still hold " + std::to_string(draining)
+                           : ""));
     refusal.asked = asked;
     refusal.free = most;
     return refusal;
   }
   for (const LevelConfig& level : division.levels)
     if (find_level(given, level.name) != nullptr)
-      return refused(Cause::kBadAmount, given, "levels",
-                     quoted(level.name) + " is a level of the operator's");
+      return refused(
+          Cause::kBadAmount, given, "levels",
+          "the operator has made a level " + quoted(level.name) + ", too; rename the tenant's");
   return std::nullopt;
 }
 
@@ -277,7 +283,7 @@ EditOutcome edit_level(const TenantConfig& given, OwnDivision& division, const L
     level.own = true;
   } else if (find_own(division, edit.level) == nullptr &&
              find_level(given, edit.level) == nullptr) {
-    return refused(Cause::kNoSuchThing, given, "levels", "there is no level " + quoted(edit.level));
+    return refused(Cause::kNoSuchThing, given, "levels", "no such level: " + quoted(edit.level));
   }
   if (edit.is_default || edit.dscp) {
     if (auto wrong = require_own(given, division, edit.level)) return wrong;
@@ -310,8 +316,9 @@ EditOutcome edit_levels(const TenantConfig& given, OwnDivision& division,
     if (auto wrong = edit_level(given, division, edit)) return wrong;
   if (!given.levels.empty() || division.levels.empty() || has_default(division.levels))
     return std::nullopt;
-  return refused(Cause::kBadAmount, given, "default",
-                 "programs that ask for no level need one, too; give a level default = true");
+  return refused(
+      Cause::kBadAmount, given, "default",
+      "programs that ask for no level need a default level; set default = true for one level");
 }
 
 EditOutcome remove_level(const TenantConfig& given, OwnDivision& division,

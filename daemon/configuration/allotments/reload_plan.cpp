@@ -255,7 +255,7 @@ std::string Difference::text() const {
   if (kind == Kind::kAdded) text += ": added";
   if (kind == Kind::kRemoved) text += ": removed";
   if (kind == Kind::kChanged) text += ": " + key + ' ' + from + " -> " + to;
-  if (!is_live()) text += " (" + refusal + "; restart the daemon for it)";
+  if (!is_live()) text += " (" + refusal + "; restart the daemon to change it)";
   return text;
 }
 

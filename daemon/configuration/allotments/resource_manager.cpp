@@ -40,7 +40,7 @@ AllocationRefusal not_free(const std::string& who, const char* resource, const c
                         std::to_string(free) + " of " + size + " = " + std::to_string(total) +
                         " are unallocated";
   if (held != 0)
-    message += "; removed tenants and levels whose programs still run hold " + std::to_string(held);
+    message += "; programs of removed tenants and levels still hold " + std::to_string(held);
   return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
 }
 
@@ -165,7 +165,7 @@ std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
       if (amount == 0 || amount < least_tvls(tenant))
         return bad_value(who, change.allocation,
                          tenant.levels.empty() ? who + ": tvls must be 1 to 64"
-                                               : who + ": its levels need " +
+                                               : who + ": its levels need at least " +
                                                      std::to_string(least_tvls(tenant)) + " tvls");
       set_tvl_count(tenant, amount);
       break;
@@ -192,7 +192,7 @@ std::optional<AllocationRefusal> make_of_tvls(TenantConfig& tenant, const LevelC
 std::optional<AllocationRefusal> make(Config& config, const AllocationChange& change) {
   std::string who = "tenant " + change.tenant;
   auto* tenant = const_cast<TenantConfig*>(find_tenant(config, change.tenant));
-  if (tenant == nullptr) return no_such(who, "there is no tenant " + quoted(change.tenant));
+  if (tenant == nullptr) return no_such(who, "no such tenant: " + quoted(change.tenant));
   LevelConfig* level = nullptr;
   if (!change.level.empty()) {
     level = const_cast<LevelConfig*>(find_level(*tenant, change.level));
@@ -237,7 +237,7 @@ std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const Le
                                                               : Allocation::kCompletionCredits;
     return bad_value(who, lacking,
                      who + ": TVL " + std::to_string(i) + " would have no " + name_of(lacking) +
-                         " and may draw from none (shared = false), so it could never send");
+                         " and cannot share any (shared = false), so it could never send");
   }
   return std::nullopt;
 }
@@ -283,7 +283,7 @@ std::string of_levels(const Part& part, const TenantConfig& tenant, std::uint64_
                       std::uint64_t held) {
   std::string text = std::to_string(free) + " of the tenant's " +
                      std::to_string(tenant.*part.total) + " are undivided";
-  if (held != 0) text += "; removed levels whose programs still run hold " + std::to_string(held);
+  if (held != 0) text += "; programs of removed levels still hold " + std::to_string(held);
   return text;
 }
 
@@ -306,10 +306,10 @@ std::optional<AllocationRefusal> check_part(const Part& part, const TenantConfig
                              part.name,
                              kept,
                              total,
-                             who + ": its levels have " + std::to_string(kept) + " " + part.name +
-                                 ", more than " + std::to_string(total) +
-                                 (held.*part.held != 0 ? ", those that were removed and whose "
-                                                         "programs still run included"
+                             who + ": its levels hold " + std::to_string(kept) + " " + part.name +
+                                 ", more than its " + std::to_string(total) +
+                                 (held.*part.held != 0 ? ", including removed levels with running "
+                                                         "programs"
                                                        : "")};
   std::uint64_t free = total - kept;
   for (const LevelConfig& level : tenant.levels) {
@@ -352,7 +352,9 @@ std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
   const std::string who = "tenant " + tenant.name;
   if (tenant.tvls.size() < least_tvls(tenant))
     return bad_value(who, Allocation::kTvls,
-                     who + ": a level without TVLs of its own needs one that no level has");
+                     who +
+                         ": its levels have all TVLs, but a level without TVLs of its own needs "
+                         "one that is left; raise tvls");
   if (const auto wrong = find_wrong_minimum(tenant))
     return bad_value(who, wrong->key, who + ": " + wrong->text);
   const auto& limits = tenant.srq.limits;
@@ -393,7 +395,7 @@ std::optional<AllocationRefusal> check_room(const Config& in_force, const Config
        &Held::execution_credits},
       {"completion_credits", "pools.completion_credits", pools.completion_credits,
        &Held::completion_credits},
-      {"levels", "all the levels there may be", kMaxLevels, &Held::levels},
+      {"levels", "the daemon's levels", kMaxLevels, &Held::levels},
       {"dedicated_pcbs", "pools.dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs},
       {"rate.min_bytes_per_second", "pools.min_bytes_per_second", pools.min_bytes_per_second,
        &Held::min_bytes_per_second}};

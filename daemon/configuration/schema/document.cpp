@@ -51,7 +51,7 @@ class Precheck {
     // TOML allows only ASCII here. The library's tables of letters have positions that it declares
     // unreachable.
     if (static_cast<unsigned char>(c) >= 0x80)
-      return "a character that only strings and comments may have";
+      return "a character that is allowed only in strings and comments";
     if (nesting_ == 0 && starts_line_ && c == '[' &&
         !names_a_key(rest_.substr(rest_.starts_with("[[") ? 2 : 1)))
       return "a table without a name";

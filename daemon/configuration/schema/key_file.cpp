@@ -51,10 +51,11 @@ Error error_at(unsigned line, const std::string& text) {
 Outcome check_rights(int fd) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return Error{std::strerror(errno), errno};
-  if (!S_ISREG(info.st_mode)) return Error{"is no file", EINVAL};
+  if (!S_ISREG(info.st_mode)) return Error{"is not a regular file", EINVAL};
   if (info.st_uid != 0 && info.st_uid != ::geteuid())
-    return Error{"belongs to neither root nor the user of the daemon", EPERM};
-  if ((info.st_mode & 077) != 0) return Error{"others may read or write it; chmod 600", EPERM};
+    return Error{"its owner is neither root nor the daemon's user; change it with chown", EPERM};
+  if ((info.st_mode & 077) != 0)
+    return Error{"its group or other users may access it; restrict it with chmod 600", EPERM};
   return {};
 }
 
@@ -69,17 +70,19 @@ Expected<std::vector<PeerSecret>> parse_keys(std::string_view text) {
     if (line.empty() || line.front() == '#') continue;
     const auto secret = parse_secret(line);
     if (!secret)
-      return error_at(number, "is no key: 64 hexadecimal digits, as by `openssl rand -hex 32`");
+      return error_at(
+          number,
+          "not a key: expected 64 hexadecimal digits (make one with `openssl rand -hex 32`)");
     // An attacker would try such a key first.
     if (std::ranges::count(*secret, secret->front()) == std::ssize(*secret))
-      return error_at(number, "is one byte over and over; use `openssl rand -hex 32`");
+      return error_at(number, "the key repeats one byte (make one with `openssl rand -hex 32`)");
     if (std::ranges::find(secrets, *secret) != secrets.end())
-      return error_at(number, "is a key that is there already");
+      return error_at(number, "the key is in an earlier line, too; delete one of them");
     if (secrets.size() == kMostPeerKeys)
-      return error_at(number, "is one too many; at most " + std::to_string(kMostPeerKeys));
+      return error_at(number, "one key too many; a file may hold " + std::to_string(kMostPeerKeys));
     secrets.push_back(*secret);
   }
-  if (secrets.empty()) return Error{"has no key", EINVAL};
+  if (secrets.empty()) return Error{"holds no key (make one with `openssl rand -hex 32`)", EINVAL};
   return secrets;
 }
 
@@ -94,7 +97,8 @@ Expected<std::vector<PeerSecret>> read_key_file(const std::string& path) {
   std::string text(kLongestFile + 1, '\0');
   const ssize_t length = ::read(fd.get(), text.data(), text.size());
   if (length < 0) return at({std::strerror(errno), errno});
-  if (static_cast<std::size_t>(length) > kLongestFile) return at({"is too long", EFBIG});
+  if (static_cast<std::size_t>(length) > kLongestFile)
+    return at({"longer than " + std::to_string(kLongestFile) + " bytes", EFBIG});
   text.resize(static_cast<std::size_t>(length));
   auto secrets = parse_keys(text);
   ::explicit_bzero(text.data(), text.size());

@@ -153,13 +153,15 @@ bool Reader::integer(std::string_view key, std::uint64_t& target, std::uint64_t 
   if (const std::string* text = takes_units ? value->string() : nullptr; text != nullptr) {
     const auto amount = abi::parse_quantity(*text);
     if (amount) return accept('"' + *text + '"', amount);
-    complain(key, "is \"" + *text + "\", must be a number, alone or with a unit as \"64K\", " +
+    complain(key, "is \"" + *text +
+                      "\", must be a number, alone or with a unit, such as \"64K\", " +
                       "\"100M\", \"2G\" or \"10Gbit\"");
     return false;
   }
   const auto* given = std::get_if<std::int64_t>(&value->content);
   if (!given) {
-    complain_type(key, *value, takes_units ? "an integer, or a text as \"100M\"" : "an integer");
+    complain_type(key, *value,
+                  takes_units ? "an integer or a string such as \"100M\"" : "an integer");
     return false;
   }
   const bool negative = *given < 0;
@@ -190,7 +192,7 @@ std::vector<const Value*> Reader::strings(std::string_view key) {
   const Value* value = find(key);
   if (!value) return result;
   if (!value->array()) {
-    complain_type(key, *value, "an array of strings, as [\"...\"]");
+    complain_type(key, *value, "an array of strings, such as [\"...\"]");
     return result;
   }
   for (const Value& element : *value->array()) {

@@ -212,13 +212,13 @@ struct TextRule {
 
 // The reasons why a key cannot change while the daemon runs; "": it can.
 inline constexpr const char* kLive = "";
-inline constexpr const char* kTables = "the tables are laid out when the daemon starts";
-inline constexpr const char* kAdmin = "the socket is opened at the start";
-inline constexpr const char* kSockets = "running programs hold paths below it";
-inline constexpr const char* kState = "what was saved is read when the daemon starts";
-inline constexpr const char* kThread = "the engine's thread is placed when it starts";
-inline constexpr const char* kDevice = "running programs have been told of the device";
-inline constexpr const char* kPort = "ports are opened when the daemon starts";
+inline constexpr const char* kTables = "the daemon lays out its tables only when it starts";
+inline constexpr const char* kAdmin = "the daemon opens this socket only when it starts";
+inline constexpr const char* kSockets = "running programs use paths below it";
+inline constexpr const char* kState = "the daemon reads saved requests only when it starts";
+inline constexpr const char* kThread = "the engine's thread gets its core only when it starts";
+inline constexpr const char* kDevice = "running programs have read the device's attributes";
+inline constexpr const char* kPort = "the daemon opens ports only when it starts";
 
 /// How the sample configuration shows a key.
 enum class Shown : std::uint8_t {

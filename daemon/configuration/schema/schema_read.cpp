@@ -96,7 +96,7 @@ void read_subnets(Reader& reader, const Key& key, void* section, Problems& probl
       problems.add(text->line, reader.path_of(key.name),
                    "\"" + *text->string() + "\" lacks the prefix length of its subnet; write \"" +
                        *text->string() + (given[0].gid.is_ipv4() ? "/24\"" : "/64\"") +
-                       " if that is what it is");
+                       " if that is its subnet");
     else
       addresses.insert(addresses.end(), given.begin(), given.end());
   }

@@ -128,7 +128,7 @@ bool stands_apart(const Key& key, const std::string& text) {
   return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
 }
 
-/// The tables in braces whose keys have been described.
+/// The tables in braces with keys that have been described.
 using Described = std::vector<const Schema*>;
 
 /// Returns a comment that describes the keys of a table in braces; empty: an earlier one did.

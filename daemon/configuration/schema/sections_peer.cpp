@@ -8,7 +8,8 @@
 namespace softhca::configuration {
 namespace {
 
-constexpr const char* kNoAddresses = "is missing; name hosts, as [\"10.0.0.2\", \"10.1.0.0/16\"]";
+constexpr const char* kNoAddresses =
+    "is missing; name hosts, such as [\"10.0.0.2\", \"10.1.0.0/16\"]";
 
 constexpr Key kPeerKeys[] = {
     {.name = "name",

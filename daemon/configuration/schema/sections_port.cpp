@@ -14,7 +14,7 @@ constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ without its terminati
 
 constexpr TextRule kStaticNeighbour{
     [](std::string_view text) { return parse_static_neighbour(text).has_value(); },
-    "is an address and a link address, as \"10.0.0.2=02:00:00:00:00:02\""};
+    "must be an address and a link address, such as \"10.0.0.2=02:00:00:00:00:02\""};
 
 constexpr Key kPortKeys[] = {
     {.name = "name",
@@ -87,8 +87,8 @@ void check_socket_port(Reader& reader, PortConfig& config) {
   for (const char* key : {"addresses", "gateway4", "gateway6", "neighbours", "vlan"})
     if (reader.find(key) != nullptr)
       reader.complain(key,
-                      "is not for a port with a socket, which has the socket's address, and "
-                      "for which the kernel routes");
+                      "cannot be set for a port with a socket: its address is the socket's, and "
+                      "the kernel routes");
   config.addresses = {{.gid = *config.socket, .prefix = 0}};
 }
 
@@ -97,7 +97,7 @@ void check_port(Reader& reader, void* section) {
   if (!config.interface.empty() + !config.device.empty() + (reader.find("socket") != nullptr) != 1)
     reader.complain(
         "interface",
-        "give one of interface = \"eth0\" (a network interface, by a packet socket), "
+        "give exactly one of interface = \"eth0\" (a network interface, by a packet socket), "
         "device = \"...\" (a DPDK device string) and socket = \"10.0.0.1\" (UDP sockets "
         "of this address)");
   else if (config.socket)

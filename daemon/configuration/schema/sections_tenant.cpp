@@ -514,7 +514,7 @@ constexpr Key kSrqKeys[] = {
 void check_srq(Reader& reader, void* section) {
   const auto& config = *static_cast<const SrqPolicy*>(section);
   if (reader.find("limit") && reader.find("limits"))
-    reader.complain("limits", "is given besides limit; give one of them");
+    reader.complain("limits", "is given together with limit; give only one of them");
   if (config.statistical && std::all_of(config.limits.begin(), config.limits.end(),
                                         [](std::uint32_t l) { return l == 0; }))
     reader.complain("statistical", "needs a limit to begin with; give limit or limits");
@@ -562,9 +562,9 @@ constexpr Key kSrqRuleKeys[] = {
 void check_srq_rule(Reader& reader, void* section) {
   const auto& rule = *static_cast<const SrqRule*>(section);
   if (!rule.limit && !rule.importance && !rule.kind && !rule.on_exceed)
-    reader.complain("", "says nothing; give limit, importance, kind or on_exceed");
+    reader.complain("", "sets nothing; give limit, importance, kind or on_exceed");
   if (const Value* peers = reader.find("peers"); peers && peers->array() && peers->array()->empty())
-    reader.complain("peers", "is empty; leave it out for any peer");
+    reader.complain("peers", "is empty; leave the key out to match any peer");
 }
 constexpr Schema kSrqRule{
     .comment =

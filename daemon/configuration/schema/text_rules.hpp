@@ -34,11 +34,11 @@ constexpr bool is_cgroup_path(std::string_view path) {
          std::none_of(path.begin(), path.end(), is_control);
 }
 inline constexpr TextRule kCgroupPath{
-    is_cgroup_path, "is a path as in /proc/PID/cgroup, as \"/system.slice/fio.service\""};
+    is_cgroup_path, "must be a path as in /proc/PID/cgroup, such as \"/system.slice/fio.service\""};
 
 /// Names become parts of paths and of metric labels.
-inline constexpr TextRule kSafeName{is_safe_name,
-                                    "may hold 1 to 32 letters, digits, '_' and '-', no '-' first"};
+inline constexpr TextRule kSafeName{
+    is_safe_name, "must be 1 to 32 letters, digits, '_' and '-', not beginning with '-'"};
 inline constexpr const char* kNameMissing = "is missing; give it a name";
 
 }  // namespace softhca::configuration

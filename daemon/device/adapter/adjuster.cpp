@@ -66,10 +66,10 @@ void Adjuster::tell() {
     const Lent before = told == told_.end() ? Lent{} : told->second;
     if (lent.any()) now.emplace(tenant->name, lent);
     if (lent == before) continue;
-    adapter_.journal.add({.kind = has_more(lent, before) ? "guarantee_lent" : "guarantee_recalled",
-                          .tenant = tenant->name,
-                          .text = "lends " + text_of(lent) +
-                                  " of what it is guaranteed, before: " + text_of(before)});
+    adapter_.journal.add(
+        {.kind = has_more(lent, before) ? "guarantee_lent" : "guarantee_recalled",
+         .tenant = tenant->name,
+         .text = "lends " + text_of(lent) + " of its guarantees; before: " + text_of(before)});
   }
   told_ = std::move(now);
 }

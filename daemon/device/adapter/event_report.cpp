@@ -12,13 +12,13 @@ namespace {
 constexpr EventMessage kMessages[] = {
     {"queue_pair_error", spdlog::level::warn, "b6a1b0f765b34f0a9a07b8df0635ae32", "failed: ", true},
     {"hostile_memory", spdlog::level::err, "ed2cf7fda86f4fc1826cf3bb7bef0c9f",
-     "wrote what no correct provider writes: ", true},
+     "wrote invalid values into memory that it shares with the daemon: ", true},
     {"memory_late", spdlog::level::warn, "3a6d1c0be5f24b7e8d90c1f27b65a4e8", "", true},
     {"memory_slow", spdlog::level::warn, "e234c1ef103947919a71e37cd71e0017", "", true},
     {"guarantee_not_kept", spdlog::level::warn, "a92c98482b694a21a348798798e00a00",
-     "guarantee not kept: ", true},
+     "guarantee not kept ", true},
     {"forged_packets", spdlog::level::warn, "0d5f1c7e2b9a4e66a3c84f17d09b62e5",
-     "not authentic: ", true},
+     "authentication failed: ", true},
     {"srq_connection_dropped", spdlog::level::warn, "a979d7c1a6ff4e8aad32b26df66b05d1", "", true},
     {"srq_quarantined", spdlog::level::warn, "cb860b80d7694689924a75a8467d1829", "", true},
     {"srq_quarantine_over", spdlog::level::info, "d0496ae62f024bfbaf9d1836b5ad358f", "", true},
@@ -107,9 +107,10 @@ void EventReport::report(const JournalEntry& entry, Time now) {
             .peer_queue_pair = entry.peer_queue_pair},
            line_of(*message, entry));
   if (verdict == EventLimit::Verdict::kLast)
-    log_line(spdlog::level::warn, {.message_id = kNotLoggedId, .tenant = entry.tenant},
-             "tenant " + entry.tenant +
-                 ": more events follow than are logged (16 in 10 s): softhcactl events has them");
+    log_line(
+        spdlog::level::warn, {.message_id = kNotLoggedId, .tenant = entry.tenant},
+        "tenant " + entry.tenant +
+            ": the log has 16 events of 10 s and omits further ones; softhcactl events shows them");
 }
 
 }  // namespace softhca::control

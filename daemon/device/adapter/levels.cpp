@@ -98,7 +98,7 @@ Expected<engine::Level*> choose_level(const configuration::TenantConfig& config,
   engine::Level* const asked = find_level(tenant, query.name);
   if (!query.name.empty() && asked == nullptr)
     return Error{"it asks for level \"" + printable(std::string(query.name)) +
-                     "\", the tenant has: " + names_of(tenant) +
+                     "\", but the tenant has " + names_of(tenant) +
                      "; correct --level or SOFTHCA_LEVEL",
                  EINVAL};
   if (query.by_socket != nullptr && !query.by_socket->control.leaving) return query.by_socket;
@@ -111,7 +111,7 @@ Expected<engine::Level*> choose_level(const configuration::TenantConfig& config,
                                     [&](const LevelConfig& l) { return l.name == asked->name; });
     if (entry != config.levels.end() && is_reserved(*entry))
       return Error{"it asks for level \"" + asked->name +
-                       "\", which is kept for its socket, users, groups and cgroups",
+                       "\", which takes only programs of its own socket, users, groups or cgroups",
                    EACCES};
     return asked;
   }

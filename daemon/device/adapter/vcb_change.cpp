@@ -52,7 +52,7 @@ Outcome VcbChange::apply(const AllotmentChange::Row& row, const AllotmentChange&
   const bool done = shrink ? set_levels(row, levels, shrink) && set_total(row, levels, shrink)
                            : set_total(row, levels, shrink) && set_levels(row, levels, shrink);
   if (done) return {};
-  return Error{"tenant " + row.tenant->name + ": no room for its VCBs", ENOSPC};
+  return Error{"tenant " + row.tenant->name + ": pools.vcbs has no room for its VCBs", ENOSPC};
 }
 
 bool VcbChange::set_levels(const AllotmentChange::Row& row,

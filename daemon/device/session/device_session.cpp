@@ -83,7 +83,7 @@ void DeviceSession::give_up_idle(configuration::Kind kind) {
 bool DeviceSession::serve() {
   if (is_waiting()) return false;  // only the peer's close makes the socket ready then
   if (const auto sealing = std::exchange(sealing_, nullptr); sealing && !sealing->outcome) {
-    refusal_ = "its memory cannot be sealed: " + sealing->outcome.error().message;
+    refusal_ = "the daemon cannot seal its memory: " + sealing->outcome.error().message;
     return false;
   }
   if (has_more()) return answer(std::exchange(unfinished_, {}), true);

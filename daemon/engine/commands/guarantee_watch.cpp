@@ -38,24 +38,23 @@ void count(const QueuePair& qp, Guarantee what, Duration time) {
 
 void GuaranteeWatch::waits_for_pcb(const QueuePair& qp) {
   note(qp, Guarantee::kPcbs, pcbs_.group(qp.qos_class).pcbs, pcbs_.quota(),
-       "it waits for PCBs that it is guaranteed: it has lent them, and who borrowed them has not "
-       "given them back",
-       "it waits for PCBs that it is guaranteed: they were in use by others when they were "
-       "guaranteed to it");
+       "waits for guaranteed PCBs that are on loan; set tenant.lends = false to prevent this",
+       "waits for guaranteed PCBs that others held when the guarantee was set; they return when "
+       "the others' commands end");
 }
 
 void GuaranteeWatch::waits_for_credits(const QueuePair& qp) {
   const schedule::Tvl& tvl = tvls_[qp.sq.tvl];
   note(qp, Guarantee::kExecutionCredits, tvl.execution, tvls_.execution_pool(),
-       "it waits for execution credits that it is guaranteed: it has lent them, and who borrowed "
-       "them has not given them back",
-       "it waits for execution credits that it is guaranteed: they were in use by others when "
-       "they were guaranteed to it");
+       "waits for guaranteed execution credits that are on loan; set tenant.lends = false to "
+       "prevent this",
+       "waits for guaranteed execution credits that others held when the guarantee was set; they "
+       "return when the others' commands end");
   note(qp, Guarantee::kCompletionCredits, tvl.completion, tvls_.completion_pool(),
-       "it waits for completion credits that it is guaranteed: it has lent them, and who borrowed "
-       "them has not given them back",
-       "it waits for completion credits that it is guaranteed: they were in use by others when "
-       "they were guaranteed to it");
+       "waits for guaranteed completion credits that are on loan; set tenant.lends = false to "
+       "prevent this",
+       "waits for guaranteed completion credits that others held when the guarantee was set; they "
+       "return when the others' commands end");
 }
 
 /// Notes that the queue pair waits for what `quota` has of `pool`. It lacks its guarantee if it has
@@ -135,8 +134,8 @@ void GuaranteeWatch::divide_engine() {
     log_.add({.kind = DaemonEventKind::kGuaranteeNotKept,
               .tenant = tenant->id,
               .amount = milliseconds(clock_.now - interval_began_),
-              .cause = "it has had less than three quarters of its share of the engine's time: "
-                       "packets and control requests for others took theirs out of turn"});
+              .cause = "had less than three quarters of its share of the engine's time; packets "
+                       "and control requests of other tenants took the rest"});
   }
 }
 

@@ -81,16 +81,16 @@ Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start, U
                                                            const AccessBounds& bounds) {
   const UniqueFd area(::memfd_create("softhca-memory-proxy", MFD_CLOEXEC));
   if (!area || ::ftruncate(area.get(), sizeof(ProxyArea)) != 0)
-    return system_error("the process that reaches memory");
+    return system_error("memory access process");
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return system_error("the process that reaches memory");
+    return system_error("memory access process");
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   // Populated, and locked against swapping: the engine takes no page faults here.
   void* at = ::mmap(nullptr, sizeof(ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                     area.get(), 0);
-  if (at == MAP_FAILED) return system_error("the process that reaches memory");
+  if (at == MAP_FAILED) return system_error("memory access process");
   ::mlock2(at, sizeof(ProxyArea), MLOCK_ONFAULT);
   std::shared_ptr<MemoryProxy> proxy(
       new MemoryProxy(*static_cast<ProxyArea*>(at), std::move(ours), std::move(user), bounds));
@@ -118,17 +118,17 @@ MemoryProxy::~MemoryProxy() {
 Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
     const std::shared_ptr<MemoryProxy>& proxy, int socket) {
   const std::lock_guard lock(proxy->mutex_);
-  if (proxy->has_ended()) return Error{"the process that reaches memory has ended", EPIPE};
+  if (proxy->has_ended()) return Error{"the memory access process has ended", EPIPE};
   constexpr std::uint32_t kMany = 64;
   const ProxyArea& area = proxy->area_;
   if (proxy->is_late() ||
       area.messages.load(std::memory_order_relaxed) - area.taken.load(std::memory_order_relaxed) >
           kMany)
-    return Error{"an access to the tenant's memory does not come back", EBUSY};
+    return Error{"an earlier access to the tenant's memory has not returned yet", EBUSY};
   proxy->tell_removed();
   const std::uint32_t number = ++proxy->next_;
   if (!proxy->tell({.memory = number, .adds = 1}, socket))
-    return system_error("the process that reaches memory");
+    return system_error("memory access process");
   return std::shared_ptr<memory::ProcessMemory>(std::make_shared<Memory>(proxy, number));
 }
 

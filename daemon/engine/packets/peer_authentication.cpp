@@ -26,8 +26,8 @@ wire::DropReason PeerAuthentication::refuse(const wire::ParsedFrame& frame, wire
             .amount = refused_,
             .peer = frame.source,
             .cause = why == wire::DropReason::kUnauthenticated
-                         ? "plain, from a host that has to authenticate"
-                         : "with a tag that no key fits"});
+                         ? "without a tag, from a host that must send one"
+                         : "with a tag that matches no key"});
   return why;
 }
 

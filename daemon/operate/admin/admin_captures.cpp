@@ -68,30 +68,31 @@ Expected<engine::CaptureOptions> AdminCaptures::options_of(const Json& params) c
   const auto port = param<std::string>(params, "port", "");
   for (const auto& binding : adapter_.engine.ports)
     if (binding->name == port) options.port = binding->id;
-  if (!port.empty() && !options.port) return Error{"there is no port " + port, ENOENT};
+  if (!port.empty() && !options.port) return Error{"no such port: " + port, ENOENT};
   bool known = options.tenant.empty();
   for (const auto& tenant : adapter_.tenants) known = known || tenant->name == options.tenant;
-  if (!known) return Error{"there is no tenant " + options.tenant, ENOENT};
+  if (!known) return Error{"no such tenant: " + options.tenant, ENOENT};
   return options;
 }
 
 RpcResult AdminCaptures::start(const Json& params, const PeerIdentity& caller) {
   const auto snaplen = param<std::uint64_t>(params, "snaplen", kMostSnaplen);
   if (snaplen == 0 || snaplen > kMostSnaplen)
-    return invalid_params("snaplen is 1 to " + std::to_string(kMostSnaplen));
+    return invalid_params("snaplen must be 1 to " + std::to_string(kMostSnaplen));
   auto options = options_of(params);
   if (!options) return RpcError{RpcCode::kNoSuchThing, options.error().message, {}};
   options->snaplen = static_cast<std::uint32_t>(snaplen);
   const auto ring_bytes = param(params, "ring_bytes", kRingBytes);
   if (!std::has_single_bit(ring_bytes) || ring_bytes < kLeastRingBytes ||
       ring_bytes > kMostRingBytes)
-    return invalid_params("ring_bytes is a power of two, " + std::to_string(kLeastRingBytes) +
+    return invalid_params("ring_bytes must be a power of two, " + std::to_string(kLeastRingBytes) +
                           " to " + std::to_string(kMostRingBytes));
   if (entries_.size() >= kCaptures)
-    return RpcError{RpcCode::kRefused,
-                    std::to_string(kCaptures) +
-                        " captures are under way, and there may be no more; `captures` says whose",
-                    Json{{"resource", "captures"}, {"asked", 1}, {"free", 0}}};
+    return RpcError{
+        RpcCode::kRefused,
+        std::to_string(kCaptures) +
+            " captures are running, the most possible; `captures` lists them with their processes",
+        Json{{"resource", "captures"}, {"asked", 1}, {"free", 0}}};
   return begin(ring_bytes, std::move(*options), caller);
 }
 
@@ -135,7 +136,7 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
 
 void AdminCaptures::end(Entry& entry) {
   adapter_.worker.run(engine::RemoveCapture{*entry.capture});
-  note(entry, "capture_ended", "no longer captures");
+  note(entry, "capture_ended", "stopped capturing");
   entries_.erase(entry.self);
 }
 

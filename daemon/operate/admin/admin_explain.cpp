@@ -18,33 +18,33 @@ struct Remedy {
 };
 constexpr Remedy kRemedies[] = {
     {WaitCause::kEngine, "weight, rate.min_bytes_per_second",
-     "a turn of the engine: `weight` of its TVLs is its share beside other tenants, a minimum rate "
-     "goes before that; alone, it has all that one engine can do"},
+     "its commands wait for engine time. `weight` of its TVLs sets its share beside other tenants; "
+     "a minimum rate comes first. Without other tenants it has the whole engine"},
     {WaitCause::kNoVcb, "most_vcbs_per_process, vcbs",
-     "its processes ring doorbells, as they have too few VCBs for what they post"},
-    {WaitCause::kNoPcb, "pcbs", "all PCBs that it may have are in use"},
+     "its processes have too few VCBs for what they post, and ring doorbells instead"},
+    {WaitCause::kNoPcb, "pcbs", "it uses all PCBs that it may have"},
     {WaitCause::kKickList, "kick_list", "the kick lists of its TVLs are full"},
     {WaitCause::kExecutionCredit, "execution_credits",
-     "its TVLs have no execution credit for what waits in their kick lists"},
+     "its TVLs have no execution credit left for the commands in their kick lists"},
     {WaitCause::kCompletionCredit, "completion_credits",
-     "its TVLs have no completion credit for what waits in their kick lists"},
-    {WaitCause::kRate, "rate", "its rate holds it back"},
+     "its TVLs have no completion credit left for the commands in their kick lists"},
+    {WaitCause::kRate, "rate", "its rate limits it"},
     {WaitCause::kPeerRate, "inbound_rate, served_rate of the peer",
-     "its peers in this daemon are held to a rate of what they are sent, or of what is read from "
-     "them"},
+     "its peers in this daemon limit by a rate what they receive, or what is read from them"},
     {WaitCause::kMemory, "",
-     "memory that its programs, or those of its peers in this daemon, do not share with the daemon "
-     "is slow to reach: pages that are not there, an address space that changes all the time"},
+     "programs' memory that is not shared with the daemon is slow: page faults, or an address "
+     "space that changes often. The programs are its own, or its peers' in this daemon"},
     {WaitCause::kOrder, "",
-     "earlier commands of the same queue pair: a fence, reads at the program's max_rd_atomic, a "
+     "earlier commands of the same queue pair come first: a fence, reads at max_rd_atomic, or a "
      "drain"},
     {WaitCause::kReceiver, "", "the peer posts too few receives"},
     {WaitCause::kAcknowledgement, "",
-     "the peer's answer: the way there and back, a slow or silent peer, or loss (see `qps`)"},
+     "the peer has not acknowledged yet: round-trip time, a slow or silent peer, or loss (see "
+     "`qps`)"},
     {WaitCause::kCongestion, "[congestion], [reliability]",
-     "congestion on the way, as notifications or losses tell: its queue pairs slow down"},
+     "congestion on the path slows its queue pairs down, by notifications or losses"},
     {WaitCause::kNeighbour, "", "the next hop does not answer requests for its link address"},
-    {WaitCause::kPort, "", "the port takes no more packets: its link is full"},
+    {WaitCause::kPort, "", "the port takes no more packets: its link is saturated"},
 };
 static_assert(std::size(kRemedies) == static_cast<std::size_t>(WaitCause::kCount));
 

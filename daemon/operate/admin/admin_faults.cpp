@@ -26,7 +26,7 @@ RpcError to_rpc(const Error& error) {
 }
 
 std::string sum_of(const engine::Fault& fault) {
-  return "; it happened to " + std::to_string(fault.injected().value()) + " of " +
+  return "; it affected " + std::to_string(fault.injected().value()) + " of " +
          std::to_string(fault.met().value());
 }
 
@@ -66,14 +66,14 @@ Outcome AdminFaults::find_target(const Json& params, FaultTerms& terms) const {
     return Error{"a fault needs a target: tenant, port or qpn, or more than one of them", EINVAL};
   for (const auto& known : adapter_.tenants)
     if (known->name == tenant) terms.tenant = known->id;
-  if (!tenant.empty() && !terms.tenant) return Error{"there is no tenant " + tenant, ENOENT};
+  if (!tenant.empty() && !terms.tenant) return Error{"no such tenant: " + tenant, ENOENT};
   for (const auto& binding : adapter_.engine.ports)
     if (binding->name == port) terms.port = binding->id;
-  if (!port.empty() && !terms.port) return Error{"there is no port " + port, ENOENT};
+  if (!port.empty() && !terms.port) return Error{"no such port: " + port, ENOENT};
   if (needs_port(terms.kind) && adapter_.engine.ports.empty())
     return Error{std::string(name_of(terms.kind)) +
-                     " happens to packets at a port, and this daemon has none; what stays inside "
-                     "a daemon meets drop and rnr",
+                     " affects packets at a port, and this daemon has no port; inside a daemon use "
+                     "drop or rnr",
                  ENOENT};
   return find_queue_pair(terms);
 }
@@ -83,11 +83,10 @@ Outcome AdminFaults::find_queue_pair(const FaultTerms& terms) const {
   const auto found = adapter_.worker.run(engine::FindQp{*terms.qpn});
   const bool there = found && (!terms.tenant || found->tenant->id == *terms.tenant);
   const std::string name = "queue pair " + std::to_string(terms.qpn->value);
-  if (!there) return Error{"there is no " + name + (terms.tenant ? " of that tenant" : ""), ENOENT};
+  if (!there) return Error{"not found: " + name + (terms.tenant ? " of that tenant" : ""), ENOENT};
   if (found->is_local && (needs_port(terms.kind) || terms.port))
-    return Error{
-        "the peer of " + name + " is in the same daemon: it meets drop and rnr, and passes no port",
-        EINVAL};
+    return Error{"the peer of " + name + " is in the same daemon; use drop or rnr, without a port",
+                 EINVAL};
   return {};
 }
 
@@ -106,7 +105,7 @@ RpcResult AdminFaults::add(const Json& params, const PeerIdentity& caller) {
   if (entries_.size() >= Faults::kMost)
     return RpcError{RpcCode::kRefused,
                     std::to_string(Faults::kMost) +
-                        " faults are in force, and there may be no more; `faults` says which",
+                        " faults are in force, the most possible; `faults` lists them",
                     Json{{"resource", "faults"}, {"asked", 1}, {"free", 0}}};
   std::unique_ptr<Faults::Room> room;
   if (needs_room(terms->kind) && !has_room_) {
@@ -122,8 +121,8 @@ RpcResult AdminFaults::add(const Json& params, const PeerIdentity& caller) {
       std::chrono::ceil<std::chrono::seconds>(entry.fault.terms().until - now()).count();
   note(entry, caller, "fault_added",
        "is injected, " + chance_text(entry.fault.terms()) + ", for " + std::to_string(seconds) +
-           " s, as user " + std::to_string(caller.uid) + ", process " + std::to_string(caller.pid) +
-           " asked");
+           " s; user " + std::to_string(caller.uid) + ", process " + std::to_string(caller.pid) +
+           " requested it");
   return list().back();
 }
 
@@ -132,7 +131,7 @@ RpcResult AdminFaults::remove(const Json& params, const PeerIdentity& caller) {
   const bool all = param(params, "all", false);
   const auto numbers = param(params, "numbers", std::vector<std::uint64_t>());
   if (all != numbers.empty())
-    return invalid_params("either numbers of faults, or all, says which are to be removed");
+    return invalid_params("give either the numbers of the faults to remove, or all");
   const auto is_meant = [&](const Entry& entry) {
     return all || std::ranges::find(numbers, entry.fault.number()) != numbers.end();
   };
@@ -146,8 +145,8 @@ RpcResult AdminFaults::remove(const Json& params, const PeerIdentity& caller) {
     if (!is_meant(*place)) continue;
     removed.push_back(place->fault.number());
     note(*place, caller, "fault_removed",
-         "is no longer injected, as user " + std::to_string(caller.uid) + ", process " +
-             std::to_string(caller.pid) + " asked" + sum_of(place->fault));
+         "is removed; user " + std::to_string(caller.uid) + ", process " +
+             std::to_string(caller.pid) + " requested it" + sum_of(place->fault));
     end(place);
   }
   return Json{{"removed", std::move(removed)}};

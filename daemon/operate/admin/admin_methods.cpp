@@ -13,7 +13,7 @@ RpcError refusal(std::string_view what, std::string_view resource, std::uint64_t
 }
 
 RpcError no_such(std::string_view what, std::string_view name) {
-  return {RpcCode::kNoSuchThing, "there is no " + std::string(what) + " " + std::string(name), {}};
+  return {RpcCode::kNoSuchThing, "no such " + std::string(what) + ": " + std::string(name), {}};
 }
 
 RpcError invalid_params(std::string message) {

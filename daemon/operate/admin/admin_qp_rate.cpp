@@ -83,8 +83,8 @@ std::optional<RpcError> AdminView::check_rate(const Json& params) const {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() >= range.least &&
         value.get<std::uint64_t>() <= range.most)
       return;
-    wrong = invalid_params(name + " is " + std::to_string(range.least) + " to " +
-                           std::to_string(range.most) + ", or null: the default");
+    wrong = invalid_params(name + " must be " + std::to_string(range.least) + " to " +
+                           std::to_string(range.most) + ", or null for the default");
   };
   for_each_key([&](const RateTable& table, const RateKey& key, Allocation allocation) {
     check(name_of(table, key), allocation);
@@ -117,7 +117,7 @@ std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
                     "asked for " + std::to_string(asked) + " of rate.min_bytes_per_second, " +
                         std::to_string(free) + " of " + std::to_string(all) + " of " +
                         (level != nullptr ? "level " + level->name : "tenant " + qp.tenant->name) +
-                        " are in no queue pair's minimum",
+                        " are free; minimums of other queue pairs hold the rest",
                     {}};
   const auto sent = qp.sq.rates != nullptr ? qp.sq.rates->sent.limits() : RateLimits{};
   const RateLimits limits = changed(sent, kSent, params);

@@ -36,13 +36,13 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
   const auto qpn = params.at("qpn").get<std::uint32_t>();
   ReceiveQueues::ReceiveTerms terms;
   if (!read_term(params, "srq_limit", kMostSrqBuffers, Member::kByPolicy, terms.limit))
-    return invalid_params("srq_limit is 0 (none) to " + std::to_string(kMostSrqBuffers) +
-                          " buffers, or null: as by policy");
+    return invalid_params("srq_limit must be 0 (no limit) to " + std::to_string(kMostSrqBuffers) +
+                          " buffers, or null for the tenant's policy");
   if (!read_term(params, "importance", kMostImportant, Member::kByPath, terms.importance))
-    return invalid_params("importance is 0 to 7, or null: by rule, or that of its path");
+    return invalid_params("importance must be 0 to 7, or null for that of its rule or path");
   const bool of_receives = terms.limit || terms.importance;
   if (!of_receives && !names_rate(params))
-    return invalid_params("neither a rate nor srq_limit nor importance is given");
+    return invalid_params("nothing to set: give a rate, srq_limit or importance");
   if (auto wrong = check_rate(params)) return *wrong;
 
   const DeviceSession* owner = nullptr;
@@ -71,9 +71,10 @@ RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
   // queues.
   const auto [srq, entries, provisioned] = adapter_.worker.run(engine::FindSrqOfQp{qp});
   if (srq == nullptr)
-    return RpcError{RpcCode::kNoSuchThing,
-                    "queue pair " + std::to_string(qp.qpn.value) + " is on no shared receive queue",
-                    {}};
+    return RpcError{
+        RpcCode::kNoSuchThing,
+        "queue pair " + std::to_string(qp.qpn.value) + " does not use a shared receive queue",
+        {}};
   std::unique_ptr<receive::Provisioner> made;
   if (!provisioned) {
     engine::Tenant& tenant = *srq->session->tenant;

@@ -47,7 +47,7 @@ bool is_id(const Json& id) { return id.is_string() || id.is_number() || id.is_nu
 
 /// Returns the fault in the form of a request. Null: none.
 const char* fault_of(const Json& request) {
-  if (!request.is_object()) return "a request is an object";
+  if (!request.is_object()) return "a request must be an object";
   const auto version = request.find("jsonrpc");
   if (version == request.end() || *version != "2.0") return "jsonrpc must be \"2.0\"";
   const auto method = request.find("method");
@@ -63,8 +63,7 @@ const char* fault_of(const Json& request) {
 RpcResult call(const AdminMethods& methods, const Json& request, const PeerIdentity& caller) {
   const auto& name = request["method"].get_ref<const std::string&>();
   const AdminMethods::Handler* handler = methods.find(name);
-  if (handler == nullptr)
-    return RpcError{RpcCode::kMethodNotFound, "there is no method " + name, {}};
+  if (handler == nullptr) return RpcError{RpcCode::kMethodNotFound, "no such method: " + name, {}};
   static const Json kNone;
   const auto params = request.find("params");
   try {
@@ -92,7 +91,7 @@ std::string answer_one(const AdminMethods& methods, const Json& request, std::si
     if (descriptors != nullptr) *descriptors = result.take_descriptors();
     return text;
   }
-  return failure(*id, {RpcCode::kTooLarge, "the answer is too long; ask for less at once", {}});
+  return failure(*id, {RpcCode::kTooLarge, "the reply is too long; request less at once", {}});
 }
 
 std::string answer_batch(const AdminMethods& methods, const Json& batch, const RpcLimits& limits,
@@ -121,7 +120,7 @@ std::string answer(const AdminMethods& methods, std::string_view request, const 
   if (too_deep(request, limits.depth))
     return error_reply(RpcCode::kParseError, "arrays and objects are nested too deeply");
   const Json parsed = Json::parse(request, nullptr, false);
-  if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "this is not JSON");
+  if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "the request is not JSON");
   if (parsed.is_array()) return answer_batch(methods, parsed, limits, caller);
   return answer_one(methods, parsed, limits.reply, caller, descriptors);
 }

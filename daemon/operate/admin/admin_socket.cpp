@@ -118,9 +118,10 @@ bool AdminSocket::read(Client& client) {
   client.input.append(bytes.data(), static_cast<std::size_t>(got));
   client.searched = std::min(client.input.find('\n', client.searched), client.input.size());
   if (client.searched <= limits_.line) return true;
-  client.output = error_reply(RpcCode::kInvalidRequest,
-                              "a request has at most " + std::to_string(limits_.line) + " bytes") +
-                  "\n";
+  client.output =
+      error_reply(RpcCode::kInvalidRequest,
+                  "the request is too long: at most " + std::to_string(limits_.line) + " bytes") +
+      "\n";
   client.input.clear();
   client.searched = 0;
   client.ended = true;

@@ -137,12 +137,12 @@ RpcResult AdminView::tenants(const Json&) {
 void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
   methods.add("tenant.show", [this, name = tenant.name](const Json& params) -> RpcResult {
     if (param<std::string>(params, "name", name) != name)
-      return RpcError{RpcCode::kNotAllowed, "this socket shows tenant " + name + " alone", {}};
+      return RpcError{RpcCode::kNotAllowed, "this socket shows tenant " + name + " only", {}};
     return tenant_show(Json{{"name", name}});
   });
   methods.add("explain", [this, name = tenant.name](const Json& params) -> RpcResult {
     if (param<std::string>(params, "name", name) != name)
-      return RpcError{RpcCode::kNotAllowed, "this socket explains tenant " + name + " alone", {}};
+      return RpcError{RpcCode::kNotAllowed, "this socket explains tenant " + name + " only", {}};
     RpcResult explained =
         explain(Json{{"name", name}, {"level", param<std::string>(params, "level", "")}});
     // A tenant must not know how busy others are.

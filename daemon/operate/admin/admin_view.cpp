@@ -56,18 +56,19 @@ std::string text_of(const engine::DaemonEvent& event) {
     case DaemonEventKind::kSrqSoftLimit:
       return "holds " + amount + " receives of " + srq + " and draws more; its soft limit is " + of;
     case DaemonEventKind::kSrqHardLimit:
-      return "holds " + amount + " receives of " + srq + " and is refused more";
+      return "holds " + amount + " receives of " + srq +
+             " and gets no more: its hard limit is reached";
     case DaemonEventKind::kSrqConnectionDropped:
-      return "is dropped: holds " + amount + " receives of " + srq;
+      return "was dropped: it holds " + amount + " receives of " + srq;
     case DaemonEventKind::kSrqQuarantined:
-      return "is in quarantine: holds " + amount + " receives of " + srq;
+      return "entered quarantine: it holds " + amount + " receives of " + srq;
     case DaemonEventKind::kSrqQuarantineOver:
-      return "is out of quarantine: holds " + amount + " receives of " + srq;
+      return "left quarantine: it holds " + amount + " receives of " + srq;
     case DaemonEventKind::kSrqWatermark:
-      return srq + " has " + amount + " receives left and lacks " + of;
+      return srq + " has " + amount + " receives left and room for " + of;
     case DaemonEventKind::kSrqLimitReached:
-      return srq + " has " + amount + " receives left, fewer than its program wants, and lacks " +
-             of;
+      return srq + " has " + amount +
+             " receives left, fewer than its program's limit, and room for " + of;
     case DaemonEventKind::kSrqOffender:
       return "draws much from " + srq + ", holds " + amount + " receives" +
              (event.of != 0 ? " of at most " + of : "");
@@ -75,11 +76,11 @@ std::string text_of(const engine::DaemonEvent& event) {
       return "drew " + amount + " of the last " + of + " receives of " + srq;
     case DaemonEventKind::kSrqRunaway:
       return "drew " + amount + " of the last " + of + " receives of " + srq +
-             ", of which an eighth is left";
+             ", which has an eighth left";
     case DaemonEventKind::kGuaranteeNotKept:
-      return "for " + amount + " ms and on, " + event.cause;
+      return "for " + amount + " ms: " + event.cause;
     case DaemonEventKind::kForgedPackets:
-      return amount + " packets within a second, the last " + event.cause;
+      return amount + " packets in a second, the last " + event.cause;
     case DaemonEventKind::kQueuePairError:
     case DaemonEventKind::kHostileMemory:
       break;

@@ -57,7 +57,7 @@ class Reader {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() >= least &&
         value.get<std::uint64_t>() <= most)
       return value.get<std::uint64_t>();
-    fail(std::string(key) + " is a whole number, " + std::to_string(least) + " to " +
+    fail(std::string(key) + " must be a whole number, " + std::to_string(least) + " to " +
          std::to_string(most));
     return otherwise;
   }
@@ -66,11 +66,11 @@ class Reader {
     const Json& value = params_.at(key);
     if (value.is_number() && value.get<double>() >= least && value.get<double>() <= most)
       return value.get<double>();
-    fail(std::string(key) + " is a number, " + decimal(least) + " to " + decimal(most));
+    fail(std::string(key) + " must be a number, " + decimal(least) + " to " + decimal(most));
     return otherwise;
   }
   void forbid(const char* key, const char* why) {
-    if (has(key)) fail(std::string(key) + " is " + why);
+    if (has(key)) fail(std::string(key) + " is only " + why);
   }
   void fail(std::string why) {
     if (problem_.empty()) problem_ = std::move(why);
@@ -91,7 +91,7 @@ void read_kind(Reader& reader, const Json& params, FaultTerms& terms) {
   std::string known;
   for (std::size_t i = 0; i < engine::kFaultKinds; ++i)
     known += (i == 0 ? "" : ", ") + std::string(name_of(static_cast<FaultKind>(i)));
-  reader.fail("there is no fault " + name + "; there are " + known);
+  reader.fail("no such fault: " + name + "; known: " + known);
 }
 
 void read_direction(Reader& reader, const Json& params, FaultTerms& terms) {
@@ -103,18 +103,18 @@ void read_direction(Reader& reader, const Json& params, FaultTerms& terms) {
     terms.direction = direction;
     known = true;
   }
-  if (!known) reader.fail("direction is both, sent or received");
+  if (!known) reader.fail("direction must be both, sent or received");
   if (terms.kind == FaultKind::kRnr && terms.direction == FaultDirection::kSent)
-    reader.fail("rnr is about what the target receives");
+    reader.fail("rnr affects only what the target receives; leave out direction");
 }
 
 void read_chance(Reader& reader, FaultTerms& terms) {
   if (reader.has("probability") == reader.has("every"))
-    reader.fail("a fault needs probability or every, one of them");
+    reader.fail("give either probability or every");
   terms.every = reader.whole("every", 1, kMostCount, 0);
   terms.probability = reader.number("probability", 0, 1, 0);
   if (reader.has("probability") && terms.probability == 0)
-    reader.fail("with probability 0 nothing happens");
+    reader.fail("probability must be above 0");
   terms.count = reader.whole("count", 1, kMostCount, 0);
   terms.seed = reader.whole("seed", 0, UINT64_MAX, 1);
 }
@@ -145,7 +145,7 @@ std::optional<FaultKind> fault_kind(std::string_view name) {
 }
 
 Expected<FaultTerms> fault_terms(const Json& params, Time now) {
-  if (!params.is_object()) return Error{"the parameters of a fault are an object", EINVAL};
+  if (!params.is_object()) return Error{"the parameters of a fault must be an object", EINVAL};
   Reader reader(params);
   FaultTerms terms;
   read_kind(reader, params, terms);

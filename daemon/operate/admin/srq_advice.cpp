@@ -53,7 +53,7 @@ std::string size_advice(const SrqFigures& it) {
     return found + "its program posts no more than " + text_of(it.most_available) +
            " receives at once; let it post more before it makes the queue longer";
   return found + text_of(rounded(std::uint64_t{it.size} + it.most_waiting)) +
-         " would have been enough for one message more of each; or let the program post its "
+         " would have been enough for one more message of each; or let the program post its "
          "receives sooner";
 }
 
@@ -73,9 +73,8 @@ std::string in_quarantine(const SrqUser& user) {
 
 std::string without_limit(const SrqUser& user, const SrqFigures& it) {
   return name_of(user) + " drew " + share_of(user.draws, it.lately) +
-         " of what was drawn lately and has no limit: softhcactl qp set " +
-         text_of(user.qpn.value) + " srq_limit=" + text_of(std::max(it.size / 4, 1u)) +
-         " leaves the others three quarters";
+         " of the recent receives and has no limit: softhcactl qp set " + text_of(user.qpn.value) +
+         " srq_limit=" + text_of(std::max(it.size / 4, 1u)) + " leaves the others three quarters";
 }
 
 }  // namespace

@@ -260,7 +260,8 @@ MHD_Result Exporter::Endpoint::answer(void* endpoint, MHD_Connection* connection
   if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD)
     return reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is supported\n", "text/plain");
   if (std::string_view(url) != "/metrics")
-    return reply(connection, MHD_HTTP_NOT_FOUND, "the metrics are at /metrics\n", "text/plain");
+    return reply(connection, MHD_HTTP_NOT_FOUND, "no such path; the metrics are at /metrics\n",
+                 "text/plain");
   if (!at.lets_in(
           MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION)))
     return reply(connection, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed\n", "text/plain");
@@ -290,7 +291,7 @@ Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
   if (address.empty() && !unix_listener) return std::unique_ptr<Exporter>();
   const auto failed = [&](const std::string& why, int code) {
     return Error{"metrics endpoint " + address + ": " + why +
-                     ": choose another metrics.address, or \"\" for none",
+                     "; choose another metrics.address, or \"\" for none",
                  code};
   };
   if (const auto readable = check_credentials(credentials_file); !readable) return readable.error();

@@ -71,7 +71,7 @@ Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
     });
     id = free_tenant_id(rows, wanted_);
   }
-  if (!id) return Error{"tenant " + entry.name + ": all pools.tenants are taken", ENOSPC};
+  if (!id) return Error{"tenant " + entry.name + ": all pools.tenants are in use", ENOSPC};
   auto& added = added_.emplace_back(make_tenant(*id, wanted_, entry));
   added->control.accounts.set_whole(site_.adapter.totals);
   return added.get();

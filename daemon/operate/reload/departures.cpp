@@ -67,7 +67,7 @@ void Departures::end_overdue() {
     const std::uint64_t connections = server_.connections(what);
     if (connections == 0 || std::exchange(is_ended, true)) return;
     log_line(spdlog::level::warn, {.tenant = tenant},
-             name + (end ? ": it is ended, " : ": its time to drain is over, ") +
+             name + (end ? ": ended by request, " : ": daemon.drain_timeout_s has passed, ") +
                  std::to_string(connections) + " connections are closed");
     server_.end_sessions(what);
   };
@@ -107,9 +107,10 @@ void Departures::finish_levels() {
     if (!removed) return false;
     adapter_.vcbs.set_guarantee(level->control.vcbs, tenant->control.vcbs, 0);
     server_.listeners().forget(*level);
-    adapter_.journal.add({.kind = "level_removed",
-                          .tenant = tenant->name,
-                          .text = "level " + level->name + ": gone, it has drained"});
+    adapter_.journal.add(
+        {.kind = "level_removed",
+         .tenant = tenant->name,
+         .text = "level " + level->name + ": removed, its last program has ended"});
     return true;
   });
   for (const configuration::TenantConfig& entry : adapter_.config.tenants) {
@@ -122,8 +123,9 @@ void Departures::finish_levels() {
 
 /// Removes a tenant that has released all its resources.
 void Departures::remove(engine::Tenant& tenant) {
-  adapter_.journal.add(
-      {.kind = "tenant_removed", .tenant = tenant.name, .text = "gone, it has drained"});
+  adapter_.journal.add({.kind = "tenant_removed",
+                        .tenant = tenant.name,
+                        .text = "removed, its last program has ended"});
   adapter_.journal.forget(tenant.name);
   server_.forget_tenant(tenant);
   former_.forget(tenant);

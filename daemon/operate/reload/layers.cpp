@@ -38,7 +38,7 @@ Json to_json(const std::vector<SavedRequest>& saved, const std::vector<TenantOnD
 /// Returns the saved requests. May throw what reading a Json of the wrong shape throws.
 Expected<std::vector<SavedRequest>> requests_of(const Json& document) {
   if (document.at("version").get<unsigned>() != kVersion)
-    return Error{"it is of another version of the daemon", EINVAL};
+    return Error{"another version of the daemon wrote it", EINVAL};
   std::vector<SavedRequest> saved;
   for (const Json& entry : document.at("requests")) {
     auto changes = changes_of(entry, {});
@@ -89,7 +89,7 @@ Outcome Layers::read() {
   if (in.bad() || !in.eof()) return Error{"cannot be read", EIO};
   text.resize(static_cast<std::size_t>(in.gcount()));
   const Json document = Json::parse(text, nullptr, false);
-  if (document.is_discarded()) return Error{"is no JSON", EINVAL};
+  if (document.is_discarded()) return Error{"is not JSON", EINVAL};
   try {
     auto saved = requests_of(document);
     if (!saved) return saved.error();
@@ -140,7 +140,8 @@ void Layers::restore_tenants(std::vector<TenantOnDemand> tenants) {
     tenants.push_back(now);
     absent_.try_emplace(
         name, configuration::AllocationRefusal{
-                  .who = "tenant " + name, .message = "the revision rolled back to is without it"});
+                  .who = "tenant " + name,
+                  .message = "the revision in force after the rollback does not have it"});
   }
   tenants_ = std::move(tenants);
 }
@@ -162,14 +163,15 @@ std::vector<SavedRequest> Layers::with(const std::vector<AllocationChange>& chan
 Outcome Layers::prepare(const std::vector<SavedRequest>& saved,
                         const std::vector<TenantOnDemand>& tenants, bool overwrite) const {
   if (folder_.empty())
-    return Error{"there is nowhere to save it; give daemon.state_dir and restart", ENOENT};
+    return Error{"cannot save: daemon.state_dir is not set; set it and restart", ENOENT};
   if (!problem_.empty() && !overwrite)
-    return Error{"what was saved before would be lost: " + problem_ +
-                     "; mend the file and restart, or give it up: softhcactl saved drop --all",
+    return Error{"saving would overwrite the requests saved before: " + problem_ +
+                     "; mend the file and restart, or discard it: softhcactl saved drop --all",
                  EINVAL};
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return system_error(folder_);
   const std::string text = to_json(saved, tenants).dump(2) + "\n";
-  if (text.size() > kMostSavedBytes) return Error{"more is saved than there is room for", ENOSPC};
+  if (text.size() > kMostSavedBytes)
+    return Error{"the saved requests exceed 1 MiB; drop some: softhcactl saved drop", ENOSPC};
   return write_whole(path() + ".new", text);
 }
 

@@ -40,8 +40,8 @@ class LevelNames {
 
 RpcError too_many_names() {
   return {RpcCode::kRefused,
-          "the tenant has used too many names for levels lately; use one of those again, or wait "
-          "ten minutes; nothing was changed",
+          "the tenant has used too many new names for levels; reuse one of them, or wait ten "
+          "minutes; nothing was changed",
           Json{{"resource", "levels"}, {"asked", 1}, {"free", 0}}};
 }
 
@@ -51,19 +51,19 @@ RpcResult answer_of(const ReloadResult& result) {
 }
 
 void add_set(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant) {
-  methods.add(
-      "set", [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
-        const auto changes = changes_of(params, tenant.name);
-        if (!changes) return invalid_params(changes.error().message);
-        if (param(params, "dry_run", false))
-          return planned_or_refused(reloader.plan_own_change(tenant, *changes));
-        if (param(params, "save", false))
-          return RpcError{RpcCode::kNotAllowed,
-                          "a tenant cannot save; what it sets holds as long as it fits, until the "
-                          "daemon ends; nothing was changed",
-                          {}};
-        return answer_of(reloader.change_own(tenant, *changes, actor_of(caller)));
-      });
+  methods.add("set",
+              [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
+                const auto changes = changes_of(params, tenant.name);
+                if (!changes) return invalid_params(changes.error().message);
+                if (param(params, "dry_run", false))
+                  return planned_or_refused(reloader.plan_own_change(tenant, *changes));
+                if (param(params, "save", false))
+                  return RpcError{RpcCode::kNotAllowed,
+                                  "a tenant cannot save; what it sets holds while it fits, until "
+                                  "the daemon ends; nothing was changed",
+                                  {}};
+                return answer_of(reloader.change_own(tenant, *changes, actor_of(caller)));
+              });
 }
 
 /// Adds `level.make` or `level.change`.

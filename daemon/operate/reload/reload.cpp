@@ -113,14 +113,15 @@ void Reloader::report(const configuration::Overlaid& laid) {
   const auto say = [&](const std::string& text) {
     adapter_.journal.add({.kind = "left_out", .text = text});
   };
-  if (!layers_.problem().empty()) say("nothing that was saved is in force: " + layers_.problem());
+  if (!layers_.problem().empty()) say("no saved request is in force: " + layers_.problem());
   for (const auto& [number, why] : laid.left_out)
     say("saved request " + std::to_string(number) +
         " does not fit and is left out: " + why.message);
   for (const auto& [tenant, why] : laid.absent)
     say("tenant " + tenant + ", made on demand, is left out: " + why.message);
   for (const auto& [tenant, why] : laid.undivided)
-    say("what tenant " + tenant + " had changed of its own does not fit any more: " + why.message);
+    say("the changes that tenant " + tenant +
+        " made itself no longer fit and are left out: " + why.message);
 }
 
 ReloadResult Reloader::differences() const {

@@ -25,8 +25,7 @@ RpcError error_of(const ReloadRefusal& refused) {
       return {RpcCode::kBadConfig, "the configuration file has mistakes; nothing was changed",
               Json{{"problems", refused.lines}}};
     case Cause::kNotLive:
-      return {RpcCode::kNotLive,
-              "not all of it can change while the daemon runs; nothing was changed",
+      return {RpcCode::kNotLive, "some changes need a restart of the daemon; nothing was changed",
               Json{{"reasons", refused.lines}}};
     case Cause::kNotFree:
       break;
@@ -98,7 +97,7 @@ Expected<std::uint64_t> amount_of(configuration::Allocation allocation, const Js
     case ValueForm::kFactor:
       if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 1e6)
         return static_cast<std::uint64_t>(value.get<double>() * 1000 + 0.5);
-      return Error{name + ": amount must be a factor, as 1.5"};
+      return Error{name + ": amount must be a factor, such as 1.5"};
     case ValueForm::kWord:
       break;
   }
@@ -116,7 +115,7 @@ Expected<configuration::AllocationChange> change_of(const Json& entry, const std
   const auto name = entry.at("resource").get<std::string>();
   const auto allocation = configuration::allocation_of(name);
   if (!allocation)
-    return Error{"unknown resource \"" + name.substr(0, 64) + "\"; there are " + known_resources()};
+    return Error{"unknown resource \"" + name.substr(0, 64) + "\"; known: " + known_resources()};
   const auto amount = amount_of(*allocation, entry.at("amount"));
   if (!amount) return amount.error();
   configuration::AllocationChange change{
@@ -196,14 +195,15 @@ Expected<configuration::TenantRequest> tenant_request_of(const Json& params) {
     for (const Json& text : params.at("addresses")) {
       const auto gid = configuration::parse_address(text.get<std::string>());
       if (!gid || !gid->is_unicast())
-        return Error{"addresses: each is the address of a host, as \"10.0.0.1\" or \"fe80::1\""};
+        return Error{
+            "addresses: each must be the address of a host, such as \"10.0.0.1\" or \"fe80::1\""};
       request.addresses.push_back(*gid);
     }
   if (params.contains("owner")) request.owner = params.at("owner").get<std::string>();
   if (params.contains("group")) request.group = params.at("group").get<std::string>();
   if (!params.contains("mode")) return request;
   if (!params.at("mode").is_number_unsigned() || params.at("mode").get<std::uint64_t>() > 0777)
-    return Error{"mode: file permissions, 0 to 0777 (octal)"};
+    return Error{"mode must be file permissions, 0 to 0777 (octal)"};
   request.mode = params.at("mode").get<std::uint32_t>();
   return request;
 }
@@ -216,7 +216,7 @@ Expected<std::optional<std::uint8_t>> dscp_of(const Json& value) {
   if (value.is_null()) return std::optional<std::uint8_t>();
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostDscp)
     return std::optional(value.get<std::uint8_t>());
-  return Error{"dscp must be a whole number from 0 to 63, or null: the tenant's"};
+  return Error{"dscp must be a whole number from 0 to 63, or null for the tenant's"};
 }
 
 constexpr std::uint64_t kMostTrafficClass = 255;

@@ -81,8 +81,9 @@ ReloadResult Reloader::rename_own_level(const engine::Tenant& tenant, const std:
   };
   const std::string who = "tenant " + tenant.name;
   if (named(to) != tenant.levels.end())
-    return refused_as({AllocationRefusal::Cause::kBadAmount, who, "levels", 0, 0,
-                       who + ": programs of a level \"" + to + "\" that was removed still run"});
+    return refused_as(
+        {AllocationRefusal::Cause::kBadAmount, who, "levels", 0, 0,
+         who + ": programs of a removed level \"" + to + "\" still run; choose another name"});
   configuration::Config wanted = adapter_.config;
   for (TenantConfig& each : wanted.tenants)
     for (configuration::LevelConfig& level : each.levels)

@@ -26,10 +26,10 @@ std::optional<ReloadRefusal> prepare_to_save(const Layers& layers,
     for (const auto& [left, why] : laid.left_out) {
       if (layers.left_out().contains(left)) continue;
       const std::string which = left == number ? "it" : "saved request " + std::to_string(left);
-      return ReloadRefusal{ReloadRefusal::Cause::kNotFree,
-                           {which + " would not fit after a " + when +
-                            ", over the configuration file: " + why.message},
-                           why};
+      return ReloadRefusal{
+          ReloadRefusal::Cause::kNotFree,
+          {which + " would not fit the configuration file after a " + when + ": " + why.message},
+          why};
     }
     return std::nullopt;
   };
@@ -85,8 +85,7 @@ std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
         {configuration::AllocationRefusal::Cause::kNotAllowed, who, name_of(change.allocation), 0,
          0,
          who + ": level " + change.level +
-             " is one that it has made itself; set the tenant as a whole, or softhcactl "
-             "--as " +
+             " was made by the tenant itself; set the whole tenant, or use softhcactl --as " +
              change.tenant});
   }
   return std::nullopt;
@@ -109,9 +108,8 @@ ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
   std::vector<configuration::SavedRequest> saved = layers_.saved();
   for (const std::uint64_t number : numbers)
     if (std::ranges::find(saved, number, &configuration::SavedRequest::number) == saved.end()) {
-      result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
-                                     {"there is no saved request " + std::to_string(number)},
-                                     {}};
+      result.refusal = ReloadRefusal{
+          ReloadRefusal::Cause::kNotFree, {"no such saved request: " + std::to_string(number)}, {}};
       return result;
     }
   std::erase_if(saved, [&](const configuration::SavedRequest& request) {
@@ -142,8 +140,8 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
   if (revision == nullptr) {
     ReloadResult result;
     result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
-                                   {"there is no revision " + std::to_string(number) +
-                                    ", or it is not kept any more: softhcactl revisions"},
+                                   {"no such revision: " + std::to_string(number) +
+                                    "; softhcactl revisions lists those that are kept"},
                                    {}};
     return result;
   }

@@ -51,7 +51,7 @@ std::optional<ReloadRefusal> prepare_to_keep(const Layers& layers, const TenantO
       return ReloadRefusal{
           Cause::kNotFree,
           {(absent == name ? "it" : "tenant " + absent) +
-           " would not fit after a restart, over the configuration file: " + why.message},
+           " would not fit the configuration file after a restart: " + why.message},
           why};
   if (const auto written = layers.prepare(layers.saved(), tenants); !written)
     return ReloadRefusal{Cause::kSetup, {written.error().message}, {}};
@@ -69,7 +69,7 @@ ReloadResult Reloader::create_tenant(const configuration::TenantRequest& request
     if (had.name == request.name)
       return refused(
           {Cause::kNotFree,
-           {who + ": one of that name is being removed, " +
+           {who + ": a tenant of that name is being removed; " +
             std::to_string(server_.connections(*leaving.tenant)) +
             " connections of its programs are left"},
            {.cause = AllocationRefusal::Cause::kNotFree, .resource = "name", .asked = 1}});
@@ -113,10 +113,10 @@ ReloadResult Reloader::remove_tenant(const std::string& name, bool end, const Ac
   } else if (!draining(name)) {
     using AllocationCause = AllocationRefusal::Cause;
     if (find_tenant(adapter_.config, name) == nullptr)
-      return refused(not_possible(AllocationCause::kNoSuchThing, "there is no tenant " + name));
+      return refused(not_possible(AllocationCause::kNoSuchThing, "no such tenant: " + name));
     return refused(not_possible(
         AllocationCause::kNotAllowed,
-        "tenant " + name + " is of the configuration file; remove it there and reload"));
+        "tenant " + name + " is from the configuration file; remove it there and reload"));
   }
   if (end) departures_.end(name);
   departures_.end_overdue();  // as the next tick would do
@@ -167,7 +167,7 @@ std::optional<ReloadRefusal> check_on_demand(const Layers& layers,
     if (layers.absent().contains(name)) continue;
     const bool for_room = why.cause == AllocationRefusal::Cause::kNotFree;
     if (!refusal) refusal = {for_room ? Cause::kNotFree : Cause::kNotLive, {}, why};
-    refusal->lines.push_back("tenant " + name + ", made on demand, could not stay: " + why.message +
+    refusal->lines.push_back("tenant " + name + ", made on demand, would not fit: " + why.message +
                              "; remove it first: softhcactl tenant remove " + name);
   }
   return refusal;

@@ -85,12 +85,12 @@ std::uint32_t DeviceArgs::frame_room() const {
 
 Expected<DeviceArgs> parse_device(std::string_view text) {
   DeviceArgs args;
-  if (text.ends_with(',')) return bad(text, "a comma at the end");
+  if (text.ends_with(',')) return bad(text, "remove the comma at the end");
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view part = rest.substr(0, comma);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
-    if (part.empty()) return bad(text, "an empty part between commas");
+    if (part.empty()) return bad(text, "remove the empty part between commas");
     const std::size_t equals = part.find('=');
     if (args.name.empty() && args.options.empty() && equals == part.npos)
       args.name = part;

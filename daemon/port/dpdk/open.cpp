@@ -36,10 +36,10 @@ Error failure(const DeviceArgs& args, const std::string& what, int code) {
 
 std::string hint(const DeviceArgs& args) {
   if (args.is("net_af_packet"))
-    return "does not start (is the interface up, and does the daemon have CAP_NET_RAW and "
-           "CAP_NET_ADMIN?)";
-  if (args.is("net_memif")) return "does not start (does the socket's directory exist?)";
-  if (args.is_pci()) return "not found (is the card bound to vfio-pci?)";
+    return "does not start (check that the interface is up, and that the daemon has CAP_NET_RAW "
+           "and CAP_NET_ADMIN)";
+  if (args.is("net_memif")) return "does not start (check that the socket's directory exists)";
+  if (args.is_pci()) return "not found (check that the card is bound to vfio-pci)";
   return "does not start";
 }
 
@@ -96,7 +96,7 @@ Outcome probe(const DeviceArgs& args, Opening& opening) {
     if (rte_eth_dev_get_port_by_name(args.name.c_str(), &id) != 0)
       return failure(args, hint(args), 0);
   } else if (!args.is_pci()) {
-    return failure(args, "a port of that name is open already", EEXIST);
+    return failure(args, "another port uses this device", EEXIST);
   }
   opening.id = id;
   return {};

@@ -16,7 +16,7 @@ Expected<std::unique_ptr<Port>> PacketPort::open(const PacketPortOptions& option
   auto interface = read_interface(options.interface);
   if (!interface) return interface.error();
   if (interface->mac.is_zero())
-    return Error{"interface " + options.interface + " is no Ethernet interface", EINVAL};
+    return Error{"interface " + options.interface + " is not an Ethernet interface", EINVAL};
   auto fd = open_packet_socket(interface->index);
   if (!fd)
     return Error{"interface " + options.interface + ": " + fd.error().message, fd.error().code};

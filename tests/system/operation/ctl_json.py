@@ -107,7 +107,7 @@ def reply(result, number=1):
     return json.dumps({"jsonrpc": "2.0", "id": number, "result": result})
 
 
-for answers in ([], ["this is no JSON"], ["[]"], ["{}"], [reply({}, 7)], ['{"error": 3}'],
+for answers in ([], ["this is not JSON"], ["[]"], ["{}"], [reply({}, 7)], ['{"error": 3}'],
                 ['{"error": {"message": 3}}']):
     check(3, "--socket", serve(answers), "status")
 check(1, "--socket", serve(['{"error": {}}']), "status")

@@ -99,7 +99,7 @@ const Mistake kSyntaxAndTypes[] = {
      "5: tenant.addresses:", "must hold strings only"},
     {"ValueForTable", "daemon = 3\n" + kBareTenant, "1: daemon:", "must be a table"},
     {"TableForList", "[tenant]\nname = \"t\"\n", "1: tenant:", "[[tenant]]"},
-    {"EmptyListOfTables", "tenant = []\n", "1: tenant:", "no [[tenant]]"},
+    {"EmptyListOfTables", "tenant = []\n", "1: tenant:", "at least one [[tenant]]"},
     {"ValueInListOfTables", "tenant = [ 3 ]\n", "1: tenant:", "[[tenant]]"},
 };
 INSTANTIATE_TEST_SUITE_P(SyntaxAndTypes, ConfigMistake, testing::ValuesIn(kSyntaxAndTypes),
@@ -148,7 +148,7 @@ const Mistake kValues[] = {
     {"RemovedKeyOfBothServices", kBareTenant + "[shared_datagrams]\nwindow_ms = 1\n",
      "5: shared_datagrams.window_ms:", "was removed"},
     {"MaxQpWr", kBareTenant + "[device]\nmax_qp_wr = 65537\n", "5: device.max_qp_wr:", "to 65536"},
-    {"NoTenant", "[pools]\n", "1: tenant:", "no [[tenant]]"},
+    {"NoTenant", "[pools]\n", "1: tenant:", "at least one [[tenant]]"},
     {"PortAddressWithoutPrefix",
      kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1\"]\n",
      "7: port.addresses:", "write \"10.0.0.1/24\""},
@@ -167,7 +167,8 @@ const Mistake kValues[] = {
      "3: tenant.addresses:", "not the address of a host"},
     {"SocketMode", kBareTenant + "socket = { mode = 660 }\n", "4: tenant.socket.mode:", "0o660"},
     {"NoTvls", kBareTenant + "tvls = 0\n", "4: tenant.tvls:", "from 1 to"},
-    {"TvlsTwice", kBareTenant + "tvls = 2\n[[tenant.tvl]]\n", "4: tenant.tvls:", "one of them"},
+    {"TvlsTwice", kBareTenant + "tvls = 2\n[[tenant.tvl]]\n",
+     "4: tenant.tvls:", "only one of them"},
     {"TvlWeight", kBareTenant + "[[tenant.tvl]]\nweight = 0\n", "5: tenant.tvl.weight:", "from 1"},
     {"TemplateWithoutName", "[[template]]\n", "1: template.name:", "is missing"},
     {"TemplateTwice", kBareTenant + "[[template]]\nname = \"x\"\n[[template]]\nname = \"x\"\n",
@@ -192,7 +193,7 @@ const Mistake kPortMistakes[] = {
     {"Unnamed", "[[port]]\ninterface = \"eth1\"\n" + kBareTenant, "1: port.name:", "is missing"},
     {"NoDevice", "[[port]]\nname = \"p\"\n" + kBareTenant, "1: port.interface:", "device ="},
     {"InterfaceAndSocket", kPort + "socket = \"10.0.0.1\"\n" + kBareTenant,
-     "3: port.interface:", "give one of"},
+     "3: port.interface:", "give exactly one of"},
     {"SocketThatIsNoAddress", "[[port]]\nname = \"p\"\nsocket = \"10.0.0.1:4791\"\n" + kBareTenant,
      "3: port.socket:", ""},
     {"SocketWithAddresses",
@@ -207,7 +208,7 @@ const Mistake kPortMistakes[] = {
      "6: port.socket:", "10.0.0.1 is already given"},
     {"TwoDevices",
      "[[port]]\nname = \"p\"\ninterface = \"eth1\"\ndevice = \"net_tap0\"\n" + kBareTenant,
-     "3: port.interface:", "give one of"},
+     "3: port.interface:", "give exactly one of"},
     {"InterfaceName", "[[port]]\nname = \"p\"\ninterface = \"eth1,qdisc_bypass=0\"\n" + kBareTenant,
      "3: port.interface:", "ip link"},
     {"Address",
@@ -225,7 +226,7 @@ const Mistake kPortMistakes[] = {
      "6: port.capture:", "softhcactl capture"},
     {"NeighbourWithoutLinkAddress",
      "[[port]]\nname = \"p\"\ninterface = \"e\"\nneighbours = [\"10.0.0.2\"]\n" + kBareTenant,
-     "4: port.neighbours:", "is an address and a link address"},
+     "4: port.neighbours:", "must be an address and a link address"},
     {"NeighbourTwice",
      "[[port]]\nname = \"p\"\ninterface = \"e\"\nneighbours = [\"10.0.0.2=02:00:00:00:00:02\", "
      "\"10.0.0.2=02:00:00:00:00:03\"]\n" +
@@ -272,9 +273,9 @@ const Mistake kTogether[] = {
                                         "completion_credits = 9000\n",
      "4: tenant.completion_credits:", "guarantees 9000"},
     {"DedicatedPcbs", kBareTenant + "[pools]\npcbs = 8\ndedicated_pcbs = 9\n",
-     "6: pools.dedicated_pcbs:", "do not fit"},
+     "6: pools.dedicated_pcbs:", "is 9, more than pools.pcbs = 8"},
     {"GeneralServicesBuffers", kBareTenant + "[general_services]\nbuffers = 31\n",
-     "5: general_services.buffers:", "of all tenants (1) take 32"},
+     "5: general_services.buffers:", "is 31, but the daemon's own clients need 32 for 1 tenants"},
     {"SocketPath", "[daemon]\nruntime_dir = \"/" + std::string(99, 'd') + "\"\n" + kBareTenant,
      "4: tenant.name:", "shorten"},
 };
@@ -313,7 +314,7 @@ std::string errors_of_file(const std::string& text) {
 }
 
 TEST(ConfigFile, EmptyOrUnreadable) {
-  EXPECT_THAT(errors_of_file(""), HasSubstr("no [[tenant]]"));
+  EXPECT_THAT(errors_of_file(""), HasSubstr("at least one [[tenant]]"));
   const auto folder = load_config(testing::TempDir());
   ASSERT_FALSE(folder);
   EXPECT_THAT(folder.error().message, HasSubstr("cannot be read: Is a directory"));
@@ -333,13 +334,13 @@ TEST(ConfigFile, NamesWhatTheMachineLacks) {
   EXPECT_THAT(errors_of_file(kBareTenant + "socket = { owner = \"4294967295\" }\n"),
               HasSubstr(":4: tenant.socket.owner: no user '4294967295'"));
   EXPECT_THAT(errors_of_file(kBareTenant + "[daemon]\nengine_cpu = 4095\n"),
-              HasSubstr(":5: daemon.engine_cpu: is 4095, but the cores here are 0 to "));
+              HasSubstr(":5: daemon.engine_cpu: is 4095, but this host has the cores 0 to "));
   EXPECT_THAT(errors_of_file(kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"no-such-if\"\n"),
-              HasSubstr(":6: port.interface: there is no interface no-such-if"));
+              HasSubstr(":6: port.interface: this host has no interface no-such-if"));
   const std::string socket = kBareTenant + "[[port]]\nname = \"p\"\nsocket = ";
   EXPECT_EQ(errors_of_file(socket + "\"127.0.0.1\"\n"), "accepted");
   EXPECT_THAT(errors_of_file(socket + "\"192.0.2.1\"\n"),
-              HasSubstr(":6: port.socket: no interface here has the address 192.0.2.1"));
+              HasSubstr(":6: port.socket: no interface of this host has the address 192.0.2.1"));
   const std::string port = kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n";
   EXPECT_EQ(errors_of_file(port), "accepted");
 }

@@ -76,8 +76,8 @@ TEST(MinimumCheck, AFileIsRefusedWithItsLine) {
       << maximum;
   const std::string level = error_with("second = 400", "second = 601");
   EXPECT_TRUE(has(level,
-                  "level low: with it rate.min_bytes_per_second of the levels adds up to "
-                  "601, more than the tenant's 600"))
+                  "level low: with this level, rate.min_bytes_per_second of the levels adds up to "
+                  "601, but the tenant has 600"))
       << level;
 }
 
@@ -89,9 +89,10 @@ TEST(MinimumCheck, RequestsKeepToIt) {
                   "pools.min_bytes_per_second = 1000 are unallocated"))
       << pool;
   EXPECT_EQ(refusal(change("a", "high", Allocation::kRateMinBytes, 200)), "accepted");
+  EXPECT_TRUE(has(refusal(change("a", "high", Allocation::kRateMinBytes, 201)),
+                  "level high: with this level"));
   EXPECT_TRUE(
-      has(refusal(change("a", "high", Allocation::kRateMinBytes, 201)), "level high: with it"));
-  EXPECT_TRUE(has(refusal(change("a", "", Allocation::kRateMinBytes, 399)), "level low: with it"));
+      has(refusal(change("a", "", Allocation::kRateMinBytes, 399)), "level low: with this level"));
   EXPECT_TRUE(has(refusal(change("a", "", Allocation::kRateBytes, 599)), "is above"));
 }
 
@@ -109,8 +110,7 @@ TEST(MinimumCheck, OwnLevelsHaveTheirPart) {
   EXPECT_TRUE(with_level(0));
   const AllocationResult result = with_level(1);
   ASSERT_FALSE(result);
-  EXPECT_TRUE(has(result.refusal().message, "more than the tenant's 0"))
-      << result.refusal().message;
+  EXPECT_TRUE(has(result.refusal().message, "but the tenant has 0")) << result.refusal().message;
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(OnDemand, AddressesAreGivenWhereNobodyHasThem) {
   EXPECT_EQ(none.resource, "addresses");
   EXPECT_EQ(none.asked, 1u);
   EXPECT_EQ(none.free, 0u);
-  EXPECT_THAT(none.message, HasSubstr("0 of the 2 of template small are free"));
+  EXPECT_THAT(none.message, HasSubstr("template small has no free address (all 2 are in use)"));
 
   TenantRequest named = of_small("web");
   named.addresses = {address("fe80::7"), address("198.18.2.1")};
@@ -79,7 +79,8 @@ TEST(OnDemand, AddressesAreGivenWhereNobodyHasThem) {
   ASSERT_TRUE(with_own);
   EXPECT_EQ((*with_own).tenants[1].addresses, named.addresses);
   named.addresses = {address("198.18.1.2")};
-  EXPECT_THAT(refusal_of(config, named, taken).message, HasSubstr("still a removed tenant's"));
+  EXPECT_THAT(refusal_of(config, named, taken).message,
+              HasSubstr("still belongs to a removed tenant"));
   named.addresses = {address("198.18.0.1")};
   EXPECT_THAT(refusal_of(config, named).message, HasSubstr("already given to tenant base"));
   named.addresses.assign(2, address("198.18.2.1"));
@@ -87,7 +88,8 @@ TEST(OnDemand, AddressesAreGivenWhereNobodyHasThem) {
   named.addresses.clear();
   for (std::uint32_t i = 0; i <= kMostAddresses; ++i)
     named.addresses.push_back(Gid::from_ipv4(0xc6130000 + i));
-  EXPECT_THAT(refusal_of(config, named).message, HasSubstr("129 addresses are more than 128"));
+  EXPECT_THAT(refusal_of(config, named).message,
+              HasSubstr("129 addresses given, at most 128 are possible"));
 }
 
 TEST(OnDemand, NamesAreCheckedAsInTheFile) {

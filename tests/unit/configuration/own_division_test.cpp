@@ -133,9 +133,9 @@ TEST(OwnDivision, ATenantMakesLevelsOfWhatItHas) {
 
 TEST(OwnDivision, WhatIsNotTheTenantsIsRefused) {
   Divider tenant(whole());
-  EXPECT_THAT(text_of(tenant.edit(make("day"))), HasSubstr("give a level default = true"));
+  EXPECT_THAT(text_of(tenant.edit(make("day"))), HasSubstr("set default = true"));
   for (const char* name : {"", "a/b", "..", "-x", "a name"})
-    EXPECT_THAT(text_of(tenant.edit(default_one(make(name)))), HasSubstr("may hold 1 to 32"))
+    EXPECT_THAT(text_of(tenant.edit(default_one(make(name)))), HasSubstr("must be 1 to 32"))
         << name;
   EXPECT_EQ(tenant.edit(change("day"))->cause, Cause::kNoSuchThing);
   EXPECT_EQ(tenant.remove("day")->cause, Cause::kNoSuchThing);
@@ -169,7 +169,7 @@ TEST(OwnDivision, NoLevelWeighsMoreThanTheTenantWasGiven) {
   EXPECT_FALSE(tenant.edit(change("day", {amount("day", Allocation::kWeight, 1)})));
   AllocationChange one = amount("day", Allocation::kWeight, 3);
   one.tvl = 0;
-  EXPECT_THAT(text_of(tenant.edit(change("day", {one}))), HasSubstr("greatest weight"));
+  EXPECT_THAT(text_of(tenant.edit(change("day", {one}))), HasSubstr("of a TVL, at most "));
   EXPECT_EQ(tenant.edit(change("day", {amount("day", Allocation::kExecutionCredits, 11)}))->cause,
             Cause::kNotFree);
 }
@@ -216,9 +216,9 @@ TEST(OwnDivision, AServiceLevelOrTrafficClassIsOfOneLevel) {
   EXPECT_THAT(tenant.sea().levels[2].own_rules.service_levels, ElementsAre(3, 4));
   EXPECT_THAT(tenant.sea().levels[2].own_rules.traffic_classes, ElementsAre(32));
   EXPECT_THAT(text_of(tenant.edit(with_paths(make("night"), {4}, {}))),
-              HasSubstr("service level 4 is of level day already"));
+              HasSubstr("service level 4 belongs to level day already"));
   EXPECT_THAT(text_of(tenant.edit(with_paths(make("night"), {}, {35}))),
-              HasSubstr("traffic class 35 is of level day already"));
+              HasSubstr("traffic class 35 belongs to level day already"));
   EXPECT_EQ(tenant.edit(with_paths(make("night"), {1}, {}))->cause, Cause::kNotAllowed);
   EXPECT_EQ(tenant.edit(with_paths(make("night"), {}, {106}))->cause, Cause::kNotAllowed);
   EXPECT_EQ(tenant.edit(with_paths(make("night"), {16}, {}))->cause, Cause::kBadAmount);
@@ -286,7 +286,7 @@ TEST(OwnDivision, RemovedLevelsCountUntilTheirProgramsEnd) {
   ASSERT_FALSE(edit_levels(tenant.given(), two, std::vector{make("night")}));
   const auto made = with_division(tenant.in_force, tenant.given(), two, held);
   ASSERT_FALSE(made);
-  EXPECT_THAT(made.refusal().message, HasSubstr("whose programs still run count as 1"));
+  EXPECT_THAT(made.refusal().message, HasSubstr("programs of removed levels still hold 1"));
   held.parts[0].tenant = "sky";
   EXPECT_TRUE(with_division(tenant.in_force, tenant.given(), two, held));
 }

@@ -66,32 +66,33 @@ TEST_F(KeyFile, WithMistakesIsRefusedAndNothingOfItIsShown) {
     EXPECT_THAT(got, HasSubstr(error));
     EXPECT_THAT(got, testing::Not(HasSubstr("0203"))) << "a part of the key";
   };
-  expect("", "has no key");
-  expect("# nothing\n\n", "has no key");
-  expect(kOne + "\n" + kOne.substr(1) + "\n", "line 2: is no key");
-  expect(kOne + "0", "line 1: is no key");
-  expect("0x" + kOne.substr(2), "line 1: is no key");
-  expect(kOne + "\n" + kOne + "\n", "line 2: is a key that is there already");
-  expect(std::string(64, '0'), "line 1: is one byte over and over");
+  expect("", "holds no key");
+  expect("# nothing\n\n", "holds no key");
+  expect(kOne + "\n" + kOne.substr(1) + "\n", "line 2: not a key");
+  expect(kOne + "0", "line 1: not a key");
+  expect("0x" + kOne.substr(2), "line 1: not a key");
+  expect(kOne + "\n" + kOne + "\n", "line 2: the key is in an earlier line, too");
+  expect(std::string(64, '0'), "line 1: the key repeats one byte");
   std::string five;
   for (char c : {'0', '1', '2', '3', '4'}) five += std::string("a") + c + kOne.substr(2) + "\n";
-  expect(five, "line 5: is one too many; at most 4");
+  expect(five, "line 5: one key too many; a file may hold 4");
 }
 
 TEST_F(KeyFile, ThatOthersMayReadIsRefused) {
   for (const mode_t mode : {0640u, 0604u, 0660u, 0620u, 0602u, 0610u})
     EXPECT_THAT(error_of(read_key_file(write("k", kOne, mode))), HasSubstr("chmod 600")) << mode;
-  EXPECT_THAT(error_of(read_key_file(folder)), HasSubstr("is no file"));
+  EXPECT_THAT(error_of(read_key_file(folder)), HasSubstr("is not a regular file"));
   EXPECT_THAT(error_of(read_key_file(folder + "/none")), HasSubstr("No such file"));
   EXPECT_THAT(error_of(read_key_file(write("k", kOne + "\n#" + std::string(20000, 'x')))),
-              HasSubstr("is too long"));
+              HasSubstr("longer than 16384 bytes"));
   const std::string fifo = folder + "/fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_THAT(error_of(read_key_file(fifo)), HasSubstr("is no file")) << "and nobody waits for it";
+  EXPECT_THAT(error_of(read_key_file(fifo)), HasSubstr("is not a regular file"))
+      << "it is not waited for";
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   const std::string foreign = write("k", kOne);
   ASSERT_EQ(chown(foreign.c_str(), 4711, 4711), 0);
-  EXPECT_THAT(error_of(read_key_file(foreign)), HasSubstr("belongs to neither"));
+  EXPECT_THAT(error_of(read_key_file(foreign)), HasSubstr("neither root nor"));
 }
 
 TEST_F(KeyFile, IsReadWithTheConfiguration) {

@@ -45,18 +45,18 @@ const Edit kEdits[] = {
     {[](Config& c) { c.daemon.drain_timeout = std::chrono::seconds(7); },
      "daemon: drain_timeout_s 0 s -> 7 s", true},
     {[](Config& c) { c.daemon.engine_cpu = 1; },
-     "daemon: engine_cpu none -> 1 (the engine's thread is placed when it starts; restart the "
-     "daemon for it)",
+     "daemon: engine_cpu none -> 1 (the engine's thread gets its core only when it starts; restart "
+     "the daemon to change it)",
      false},
     {[](Config& c) { c.metrics.address = ""; }, "metrics: address \"127.0.0.1:9465\" -> \"\"",
      true},
     {[](Config& c) { c.pools.pcbs = 9000; },
-     "pools: pcbs 8192 -> 9000 (the tables are laid out when the daemon starts; restart the daemon "
-     "for it)",
+     "pools: pcbs 8192 -> 9000 (the daemon lays out its tables only when it starts; restart the "
+     "daemon to change it)",
      false},
     {[](Config& c) { c.pools.tenants = 9; },
-     "pools: tenants 64 -> 9 (the tables are laid out when the daemon starts; restart the daemon "
-     "for it)",
+     "pools: tenants 64 -> 9 (the daemon lays out its tables only when it starts; restart the "
+     "daemon to change it)",
      false},
     {[](Config& c) { c.pools.sessions = 9; }, "pools: sessions 1024 -> 9", true},
     {[](Config& c) { c.congestion.mode = CongestionMode::kOn; },
@@ -66,23 +66,25 @@ const Edit kEdits[] = {
     {[](Config& c) { c.congestion.datagrams = false; }, "congestion: datagrams true -> false",
      true},
     {[](Config& c) { c.device.name = "rdma0"; },
-     "device: name \"softhca0\" -> \"rdma0\" (running programs have been told of the device; "
-     "restart the daemon for it)",
+     "device: name \"softhca0\" -> \"rdma0\" (running programs have read the device's attributes; "
+     "restart the daemon to change it)",
      false},
     {[](Config& c) { c.ports[0].interface = "eth9"; },
-     "port up: interface \"eth0\" -> \"eth9\" (ports are opened when the daemon starts; restart "
-     "the daemon for it)",
+     "port up: interface \"eth0\" -> \"eth9\" (the daemon opens ports only when it starts; restart "
+     "the daemon to change it)",
      false},
     {[](Config& c) { c.ports[0].socket = *parse_address("10.0.0.1"); },
-     "port up: socket none -> 10.0.0.1 (ports are opened when the daemon starts; restart the "
-     "daemon for it)",
+     "port up: socket none -> 10.0.0.1 (the daemon opens ports only when it starts; restart the "
+     "daemon to change it)",
      false},
     {[](Config& c) { c.ports.clear(); },
-     "port up: removed (ports are opened when the daemon starts; restart the daemon for it)", false,
-     true},
+     "port up: removed (the daemon opens ports only when it starts; restart the daemon to change "
+     "it)",
+     false, true},
     {[](Config& c) { c.ports.emplace_back().name = "down"; },
-     "port down: added (ports are opened when the daemon starts; restart the daemon for it)", false,
-     true},
+     "port down: added (the daemon opens ports only when it starts; restart the daemon to change "
+     "it)",
+     false, true},
     {[](Config& c) { c.ports[0].addresses.push_back(*parse_interface_address("10.0.0.2/24")); },
      "port up: addresses [10.0.0.1/24] -> [10.0.0.1/24, 10.0.0.2/24]", true},
     {[](Config& c) { c.ports[0].gateway4 = *parse_address("10.0.0.9"); },

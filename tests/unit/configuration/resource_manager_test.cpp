@@ -78,15 +78,15 @@ TEST(ResourceManager, WhatIsHeldByRemovedTenantsIsNotFree) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal().free, 6u);
   EXPECT_EQ(result.refusal().message,
-            "tenant ocean: asked for 10 more vcbs, 6 of pools.vcbs = 50 are unallocated; removed "
-            "tenants and levels whose programs still run hold 4");
+            "tenant ocean: asked for 10 more vcbs, 6 of pools.vcbs = 50 are unallocated; programs "
+            "of removed tenants and levels still hold 4");
 }
 
 TEST(ResourceManager, RefusesWhatItDoesNotKnow) {
   const auto nobody = ask({{"sun", Allocation::kVcbs, 1, {}}});
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.refusal().cause, Cause::kNoSuchThing);
-  EXPECT_EQ(nobody.refusal().message, "there is no tenant \"sun\"");
+  EXPECT_EQ(nobody.refusal().message, "no such tenant: \"sun\"");
   const auto lane = ask({{"ocean", Allocation::kKickList, 1, 2}});
   ASSERT_FALSE(lane);
   EXPECT_EQ(lane.refusal().message, "tenant ocean has no TVL 2: it has 2, counted from 0");
@@ -115,8 +115,8 @@ TEST(ResourceManager, AHardCapKeepsACredit) {
   const auto result = with_changes(config, changes);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal().message,
-            "tenant weather: TVL 1 would have no execution_credits and may draw from none (shared "
-            "= false), so it could never send");
+            "tenant weather: TVL 1 would have no execution_credits and cannot share any (shared = "
+            "false), so it could never send");
 }
 
 TEST(ResourceManager, AShrinkingTotalIsTakenFromWhatLevelsShareThenFromTheDefaultLevel) {

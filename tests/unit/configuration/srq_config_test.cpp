@@ -80,12 +80,12 @@ TEST(SrqConfig, MistakesInRules) {
   const auto error = [](const std::string& rule) {
     return srq_error("[[tenant.srq_rule]]\n" + rule);
   };
-  EXPECT_THAT(error("queue = 3\n"), HasSubstr("says nothing"));
+  EXPECT_THAT(error("queue = 3\n"), HasSubstr("sets nothing"));
   EXPECT_THAT(error("limit = 65537\n"), HasSubstr("t.toml:5: tenant.srq_rule.limit:"));
   EXPECT_THAT(error("limit = 1\nimportance = 8\n"), HasSubstr("tenant.srq_rule.importance"));
   EXPECT_THAT(error("limit = 1\npeers = [\"10.0.0.0/33\"]\n"), HasSubstr("is not an address"));
   EXPECT_THAT(error("limit = 1\npeers = []\n"), HasSubstr("is empty"));
-  EXPECT_THAT(error("limit = 1\nlevel = \"high\"\n"), HasSubstr("no level of the tenant"));
+  EXPECT_THAT(error("limit = 1\nlevel = \"high\"\n"), HasSubstr("not a level of the tenant"));
   EXPECT_THAT(error("limit = 1\npeer = \"10.0.0.1\"\n"), HasSubstr("tenant.srq_rule.peer"));
   EXPECT_THAT(error("limit = 1\non_exceed = \"drop\"\n"), HasSubstr("\"quarantine\""));
   std::string many;
@@ -110,7 +110,7 @@ TEST(SrqConfig, Mistakes) {
   EXPECT_THAT(srq_error("srq = { limits = [1, 2, 3, 4, 5, 6, 7, -8] }\n"),
               HasSubstr("8 whole numbers"));
   EXPECT_THAT(srq_error("srq = { limit = 1, limits = [1, 2, 3, 4, 5, 6, 7, 8] }\n"),
-              HasSubstr("one of them"));
+              HasSubstr("only one of them"));
   EXPECT_THAT(srq_error("srq = { kind = \"firm\" }\n"), HasSubstr("\"soft\" or \"hard\""));
   EXPECT_THAT(srq_error("srq = { on_exceed = \"drop\" }\n"), HasSubstr("drop-connection"));
   EXPECT_THAT(srq_error("srq = { overcommit = 0.5 }\n"), HasSubstr("tenant.srq.overcommit"));

@@ -414,12 +414,12 @@ TEST_F(UdpPorts, GoOnWithTrainsWhateverIcmpTells) {
 TEST_F(UdpPorts, SayWhyTheyDoNotOpen) {
   on_loopback([] {
     EXPECT_THAT(why_not(Gid::from_ipv4(0xc0000201)),
-                HasSubstr("no interface here has the address"));
+                HasSubstr("no interface of this host has the address"));
     EXPECT_THAT(why_not(Gid::from_ipv4(0xc0000201)), HasSubstr("192.0.2.1"));
     EXPECT_THAT(why_not(ipv6(0x11, 1)), HasSubstr("fd11::1"));
     auto first = open(kA);
     EXPECT_THAT(why_not(kA), HasSubstr("UDP port 4791 of 127.0.0.2"));
-    EXPECT_THAT(why_not(kA), HasSubstr("another RoCE implementation holds it"));
+    EXPECT_THAT(why_not(kA), HasSubstr("another RoCE implementation uses it"));
     EXPECT_TRUE(open(kB)) << "each address has a port 4791 of its own";
     first.reset();
     EXPECT_TRUE(open(kA));

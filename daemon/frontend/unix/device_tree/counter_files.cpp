@@ -177,7 +177,7 @@ Outcome CounterFiles::show(Folder& folder, const std::vector<std::uint64_t>& fig
     std::swap(shown.files, staged.files);
     return {};
   }
-  if (!is_lacking(errno)) return system_error("cannot show " + staged.path);
+  if (!is_lacking(errno)) return system_error("cannot exchange " + staged.path);
   // This file system cannot exchange folders, so the files are written in the visible folder.
   staged = shown;
   return show(folder, figures, kind);

@@ -134,16 +134,16 @@ void Listeners::accept(Listener& listener) {
                                   "host's PID namespace");
   if (adapter_.blocking_calls.stuck(listener.tenant->name))
     return complain(listener, describe(*peer) +
-                                  ": a system call for the tenant takes too long: one of its "
-                                  "processes has passed a descriptor whose close waits, or "
-                                  "keeps memory busy that is to be sealed");
+                                  ": an earlier system call for this tenant has not returned: one "
+                                  "of its processes passed a descriptor that blocks in close(), or "
+                                  "keeps memory busy that the daemon must seal; end that process");
   // If all sessions are in use, the daemon tells a new process so when it greets. This bounds the
   // number of such processes.
   if (listener.connections >=
       listener.tenant->control.accounts.limit(configuration::Kind::kSessions) + kGreeting)
     return complain(listener, describe(*peer) + ": the tenant has " +
                                   std::to_string(listener.connections) +
-                                  " connections (tenant.sessions)");
+                                  " connections, which is its limit; raise tenant.sessions");
   accept_(listener, std::move(socket), *peer);
 }
 

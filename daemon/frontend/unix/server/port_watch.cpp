@@ -17,19 +17,19 @@ void PortWatch::tick() {
     Told& told = told_[i];
     if (now.trains_refused != 0 && !std::exchange(told.trains, true))
       spdlog::warn(
-          "port {}: the interface or the kernel takes no trains of packets (Linux 6.2 and later "
-          "do); packets are sent one by one",
+          "port {}: the interface or the kernel does not support trains of packets (Linux 6.2 and "
+          "later do); the port sends packets one by one",
           name);
     if (ports_[i]->port->kernel_headers() == nullptr) continue;
     if (now.path_too_narrow != 0 && !std::exchange(told.narrow, true))
       spdlog::warn(
-          "port {}: packets are longer than a link on their way carries, and are lost; give the "
-          "port the mtu of that link",
+          "port {}: packets are lost because a link on their path has a smaller MTU; set the "
+          "port's mtu to that of the link",
           name);
     if (now.rx_missed != 0 && !std::exchange(told.missed, true))
       spdlog::warn(
-          "port {}: packets came that the buffer of its socket had no room for, which the sysctl "
-          "net.core.rmem_max limits for users without privilege",
+          "port {}: packets are lost because the receive buffer of its socket is full; raise the "
+          "sysctl net.core.rmem_max, which limits it for unprivileged users",
           name);
   }
 }

@@ -31,8 +31,8 @@ Outcome make_runtime_dir(const std::string& name) {
   const bool ours = S_ISDIR(folder.st_mode) && folder.st_uid == ::geteuid();
   if (ours || (parent.st_mode & S_IWOTH) == 0) return {};
   return Error{name +
-                   " is no folder of the daemon's user, and anybody may have made it there: "
-                   "remove it or choose another runtime_dir",
+                   " is not a directory of the daemon's user, and all users may write to its "
+                   "parent; remove it or choose another daemon.runtime_dir",
                EPERM};
 }
 

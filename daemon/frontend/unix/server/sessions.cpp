@@ -21,7 +21,7 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
   const bool charged = static_cast<bool>(descriptors);
   if (!charged) {
     complain_(listener,
-              describe(peer) + ": the tenant's descriptors are all in use (tenant.descriptors)");
+              describe(peer) + ": the tenant uses all its descriptors; raise tenant.descriptors");
     if (std::exchange(listener.telling, true)) return;
   }
   UniqueFd pidfd = peer_pidfd(socket.get(), peer);
@@ -119,11 +119,11 @@ void Sessions::tell_late_memory() {
     };
     tell(tenant->control.late_accesses_told, tenant->counters.memory.late_accesses.value(),
          "memory_late",
-         "an access to memory of its programs did not come back in time; until it does, what they "
-         "have not shared is out of reach");
+         "an access to its programs' memory timed out; until it returns, all accesses to memory "
+         "that they do not share fail");
     tell(tenant->control.slow_memory_told, tenant->counters.memory.held.value(), "memory_slow",
-         "memory of its programs is slow to reach; so that others do not wait for it, its messages "
-         "do");
+         "its programs' memory is slow (page faults); its messages are delayed so that other "
+         "tenants are not");
   }
 }
 

@@ -62,13 +62,14 @@ class EventReportTest : public ::testing::Test {
 TEST_F(EventReportTest, SaysWhoAndWhat) {
   report.report(failure("web", 17), kStart);
   report.report({.kind = "reload", .text = "1 change made"}, kStart);
-  report.report({.kind = "tenant_removed", .tenant = "web", .text = "gone, it has drained"},
-                kStart);
+  report.report(
+      {.kind = "tenant_removed", .tenant = "web", .text = "removed, its last program has ended"},
+      kStart);
   EXPECT_EQ(
       lines(),
       (std::vector<std::string>{
           "warning: tenant web: queue pair 17: failed: bad response (peer 10.0.0.2, queue pair 18)",
-          "info: reload: 1 change made", "info: tenant web: gone, it has drained"}));
+          "info: reload: 1 change made", "info: tenant web: removed, its last program has ended"}));
   report.report({.kind = "session_opened", .tenant = "web", .text = "process 1 connected"}, kStart);
   EXPECT_TRUE(lines().empty()) << "of no interest but for debugging";
 }
@@ -94,7 +95,7 @@ TEST_F(EventReportTest, SaysWhatCameBeforeAFailure) {
                 "warning: tenant web: queue pair 17: failed: bad response (peer 10.0.0.2, queue "
                 "pair 18)",
                 "  2.000 s before until 0.500 s before: RNR NAK received: the peer has no receive; "
-                "to wait 640 us, PSN 77 (3 times)",
+                "retry after 640 us, PSN 77 (3 times)",
                 "  0.000 s before: failed: bad response"}));
 }
 
@@ -103,7 +104,7 @@ TEST_F(EventReportTest, ATenantDoesNotFillTheLog) {
   report.report(failure("quiet", 1), kStart);
   auto all = lines();
   ASSERT_EQ(all.size(), EventLimit::kMost + 2u);
-  EXPECT_NE(all[EventLimit::kMost].find("loud: more events follow"), std::string::npos);
+  EXPECT_NE(all[EventLimit::kMost].find("loud: the log has 16 events"), std::string::npos);
   EXPECT_NE(all.back().find("quiet"), std::string::npos);
   report.report(failure("loud", 1), kStart + EventLimit::kWindow - Duration(1));
   EXPECT_TRUE(lines().empty());

@@ -102,7 +102,7 @@ TEST_F(SessionTest, AProcessThatForbidsSealsIsLetGo) {
   ASSERT_EQ(::fcntl(client.descriptor(0), F_ADD_SEALS, F_SEAL_SEAL), 0);
   const abi::HandleBody body{};
   EXPECT_FALSE(client.send(Operation::kAllocPd, std::as_bytes(std::span(&body, 1))));
-  EXPECT_NE(client.take_refusal().find("cannot be sealed"), std::string::npos);
+  EXPECT_NE(client.take_refusal().find("cannot seal its memory"), std::string::npos);
 }
 
 TEST_F(SessionTest, MemoryThatTheProcessHasSealedItselfIsNotWaitedFor) {
@@ -153,7 +153,7 @@ TEST_F(SessionTest, ARequestWaitsUntilItsMemoryIsSealed) {
   second.end();
   const auto& accounts = daemon.adapter.tenants[0]->control.accounts;
   EXPECT_EQ(accounts.in_use(configuration::Kind::kDescriptors), 2 * DeviceSession::kDescriptors)
-      << "what is to be sealed is open";
+      << "memory that waits for its seal is open";
   held.set_value();
   client.make(Operation::kAllocPd);
   while (daemon.adapter.blocking_calls.waiting() != 0) std::this_thread::yield();
@@ -323,8 +323,9 @@ TEST_F(SessionTest, TheOperatorIsToldWhyAProcessIsRefused) {
   EXPECT_EQ(client.take_refusal(), other_version) << "also where its HELLO has another length";
   const abi::HelloWithLevel named{{abi::kSessionMagic, abi::kAbiVersion, 0}, "no\n\x1b"};
   EXPECT_EQ(client.ask(Operation::kHello, named), EINVAL);
-  EXPECT_EQ(client.take_refusal(),
-            "it asks for level \"no??\", the tenant has: none; correct --level or SOFTHCA_LEVEL");
+  EXPECT_EQ(
+      client.take_refusal(),
+      "it asks for level \"no??\", but the tenant has none; correct --level or SOFTHCA_LEVEL");
 }
 
 TEST_F(SessionTest, ObjectsInUseStay) {

@@ -126,7 +126,8 @@ TEST_F(Authentication, AHostWithKeysHasToUseOne) {
   EXPECT_EQ(check(address_of(2), 1), DropReason::kNone);
   EXPECT_EQ(check(address_of(2), 2), DropReason::kNone);
   EXPECT_EQ(check(address_of(2), 3), DropReason::kWrongKey);
-  EXPECT_EQ(check(address_of(2), 1, true), DropReason::kWrongKey) << "damaged or forged: who knows";
+  EXPECT_EQ(check(address_of(2), 1, true), DropReason::kWrongKey)
+      << "damaged or forged: not distinguishable";
   EXPECT_EQ(check(address_of(2), {}), DropReason::kUnauthenticated);
   EXPECT_EQ(check(address_of(2), {}, true), DropReason::kWrongKey);
   const Peer& r = *authentication.table()->peers()[0];
@@ -192,7 +193,7 @@ TEST_F(Authentication, ManyRefusedPacketsAreAnEvent) {
   EXPECT_EQ(log[0].kind, DaemonEventKind::kForgedPackets);
   EXPECT_EQ(log[0].peer, address_of(2));
   EXPECT_EQ(log[0].amount, PeerAuthentication::kAlarming);
-  EXPECT_STREQ(log[0].cause, "with a tag that no key fits");
+  EXPECT_STREQ(log[0].cause, "with a tag that matches no key");
   forge(1000);
   clock.now += milliseconds(5000);
   forge(1000);
@@ -200,7 +201,7 @@ TEST_F(Authentication, ManyRefusedPacketsAreAnEvent) {
   clock.now += milliseconds(5000);
   for (unsigned i = 0; i < PeerAuthentication::kAlarming; ++i) check(address_of(2), {});
   ASSERT_EQ(log.count(), 2u);
-  EXPECT_STREQ(log[1].cause, "plain, from a host that has to authenticate");
+  EXPECT_STREQ(log[1].cause, "without a tag, from a host that must send one");
 }
 
 }  // namespace

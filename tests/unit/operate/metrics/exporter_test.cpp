@@ -178,9 +178,9 @@ class ExporterTest : public ::testing::Test {
 
 TEST_F(ExporterTest, TellsWhoKnowsTheTokenOnly) {
   const std::string file = testing::TempDir() + "softhca-token-" + std::to_string(::getpid());
-  EXPECT_FALSE(Exporter::start(address(), file, source)) << "there is no such file";
+  EXPECT_FALSE(Exporter::start(address(), file, source)) << "the file does not exist";
   std::ofstream(file) << "\n";
-  EXPECT_FALSE(Exporter::start(address(), file, source)) << "anybody knows nothing";
+  EXPECT_FALSE(Exporter::start(address(), file, source)) << "an empty token would be known to all";
   std::ofstream(file) << "se cret\nmore\n";
   const auto exporter = Exporter::start(address(), file, source);
   ASSERT_TRUE(exporter) << exporter.error().message;
@@ -438,9 +438,9 @@ TEST_F(ExporterTest, AddressesThatCannotBe) {
   ASSERT_TRUE(first);
   const auto second = Exporter::start(address(), "", source);
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().message, "metrics endpoint " + address() +
-                                        ": Address already in use: choose another "
-                                        "metrics.address, or \"\" for none");
+  EXPECT_EQ(second.error().message,
+            "metrics endpoint " + address() +
+                ": Address already in use; choose another metrics.address, or \"\" for none");
   const auto elsewhere = Exporter::start("[2001:db8::1]:" + std::to_string(port), "", source);
   EXPECT_FALSE(elsewhere);
 }
