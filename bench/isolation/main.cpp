@@ -85,7 +85,8 @@ int run(int argc, char** argv) {
          "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
          "pairs come and go; rnr: sends without receives; stalled: full send queues of them; "
          "rare: a short write now and then; overrun: completion queues overflow; neighbours: "
-         "datagrams to nobody; process-memory: writes in an address space that is always locked; "
+         "datagrams to addresses without a host; process-memory: writes in an address space that "
+         "is always locked; "
          "reached-memory: short writes in memory that is not shared")
       ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "stalled", "rare", "overrun",
                              "neighbours", "process-memory", "reached-memory"}));

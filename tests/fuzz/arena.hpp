@@ -53,7 +53,7 @@ class Arena {
   }
   void check() const {
     for (std::size_t i = 0; i < kBytes; ++i)
-      require(open_[i] || memory_[i] == pattern(i), "memory changed that nobody might write");
+      require(open_[i] || memory_[i] == pattern(i), "memory changed that no request may write");
   }
 
  private:

@@ -63,7 +63,7 @@ class Run final : public Environment, public User {
     ++sent_;
     const auto header = wire::decode_mad_header(mad);
     require(header && header->management_class == wire::ManagementClass::kCommunication,
-            "what is sent is a message");
+            "only messages are sent");
   }
   std::uint32_t random() override { return next_random_ += 0x01000193; }
 
@@ -260,7 +260,8 @@ class Run final : public Environment, public User {
     std::uint32_t half_open = 0;
     manager_.for_each([&](const ConnectionView& view) {
       with_user += view.has_user;
-      require(view.has_user == (owned_.count(view.id.value) == 1), "whose it is");
+      require(view.has_user == (owned_.count(view.id.value) == 1),
+              "the user owns the connections that have a user");
       const bool waits = view.state == State::kReqReceived || view.state == State::kMraReqSent ||
                          view.state == State::kRepSent || view.state == State::kMraRepReceived ||
                          view.state == State::kSidrReqReceived;

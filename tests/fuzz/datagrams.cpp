@@ -99,7 +99,7 @@ class Run {
                     .buffers = number(input_.below(12)),
                     .reserved = 0};
     made.program.emplace(world().daemon, world().clients, made.tenant, made.request);
-    require(made.program->opened >= 0, "who asks for a channel is answered");
+    require(made.program->opened >= 0, "a request for a channel is answered");
     if (made.program->opened == 0) one.emplace(std::move(made));
   }
 

@@ -134,7 +134,7 @@ class Run {
     require(frame.size() <= wire::kMaxResolutionFrame, "frames are short");
     const auto arp = wire::parse_arp(frame);
     const auto neighbour = wire::parse_neighbour(frame);
-    require(arp || neighbour, "what is sent is well-formed");
+    require(arp || neighbour, "sent frames are well-formed");
     require((arp ? arp->vlan : neighbour->vlan) == vlan_, "and of our network");
   }
 

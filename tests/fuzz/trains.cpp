@@ -261,7 +261,7 @@ std::vector<Packet> read_cut(MessageBuffers& buffers, std::uint32_t mtu) {
   for (std::size_t count = 1; count != 0 || !waiting.empty();) {
     count = splitter.receive(frames);
     for (const Frame& frame : std::span(frames).first(count)) {
-      require(frame.segment == 0, "what is cut is single packets");
+      require(frame.segment == 0, "trains are cut into single packets");
       require(frame.length <= mtu + kEthernetOverhead, "a packet fits the link");
       wire::ParsedFrame parsed;
       out.push_back(packet_of(wire::parse_frame(frame.bytes(), parsed), parsed));

@@ -37,7 +37,7 @@ class Arguments {
     const bool negative = value->starts_with('-');
     const std::uint64_t n = negative ? static_cast<std::uint64_t>(std::stoll(*value, &used, 0))
                                      : std::stoull(*value, &used, 0);
-    EXPECT_EQ(used, value->size()) << name << " is no number: " << *value;
+    EXPECT_EQ(used, value->size()) << name << " is not a number: " << *value;
     return n;
   }
   std::uint64_t number(const std::string& name, std::uint64_t otherwise) {

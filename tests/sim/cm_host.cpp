@@ -100,7 +100,7 @@ void CmHost::on_event(const cm::Event& event) {
   const auto at = programs_.find(event.id.value);
   require(at != programs_.end(), "an event for what no program has", event.id.value);
   Program& p = at->second;
-  require(p.cookie == event.cookie, "another program's cookie");
+  require(p.cookie == event.cookie, "another program's id");
   const auto in = [&](std::initializer_list<Phase> phases) {
     require(std::ranges::find(phases, p.phase) != phases.end(), "event in a wrong phase",
             100 * static_cast<unsigned>(event.kind) + static_cast<unsigned>(p.phase));

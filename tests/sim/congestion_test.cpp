@@ -322,7 +322,7 @@ TEST_F(Congestion, WithoutItTheQueueIsAsLongAsTheWindows) {
   CongestionParameters parameters;
   parameters.mode = CongestionMode::kNotify;
   const Outcome out = measure(parameters);
-  EXPECT_EQ(out.marked, 0u) << "who does not react must not say that it is ECN-capable";
+  EXPECT_EQ(out.marked, 0u) << "a sender that does not react must not say that it is ECN-capable";
   EXPECT_GE(out.queue, 1.0 * kMarkAll);
 }
 

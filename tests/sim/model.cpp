@@ -188,7 +188,7 @@ Verdict Model::invalidate_key(Rkey key) {
   for (const Operation& op : of_peer_.operations)
     if (op.request.kind == RequestKind::kSendInvalidate && op.request.rkey == key)
       return Verdict::kOk;
-  throw Failure("invalidated a key nobody named");
+  throw Failure("invalidated a key that no request named");
 }
 
 std::optional<std::uint32_t> Model::receive_credits() {

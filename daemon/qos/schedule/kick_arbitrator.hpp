@@ -13,8 +13,8 @@
 // end of the round. Only a round later may it begin a new turn in front. So it never has more than
 // its weight in a round, as new flows in fair queuing (RFC 8290, section 4.2).
 //
-// A TVL whose class or tenant is behind a minimum rate goes before the round. That costs it nothing
-// of its turns.
+// A TVL goes before the round while its class or tenant is behind a minimum rate. That costs it
+// none of its turns.
 #pragma once
 
 #include <array>

@@ -169,7 +169,7 @@ int be_refused(const char* device, int connection) {
   Offer offer{};
   const int fd = pass(connection, offer, -1);
   errno = 0;
-  expect(ibv_import_device(fd) == nullptr && errno == EACCES, "the device of somebody else");
+  expect(ibv_import_device(fd) == nullptr && errno == EACCES, "the device of another user");
   ibv_context* context = open_device(device);
   errno = 0;
   expect(ibv_import_pd(context, offer.pd) == nullptr && errno == EINVAL, "a domain of its own");

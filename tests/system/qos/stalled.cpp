@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
   usleep(200000);  // they are refused, and refused again
   exchange(fd, 2);
   if (sends) send_chain(device, other, kChain);
-  expect_all(other, kChain, "it waits for those whose receivers are not ready");
+  expect_all(other, kChain, "it waits for queue pairs with receivers that are not ready");
   if (!sends) expect_content(device, kChain);
   exchange(fd, 3);
   expect_that_all_go_on(device, ends, sends);

@@ -36,7 +36,7 @@ void expect_no_domain(ibv_context* context, int fd, int flags, int error, const 
 /// Makes the domain and a target, tells its number, and ends when told to.
 int make_target(const char* device, int fd, int tell, int listen) {
   ibv_context* context = open_device(device);
-  expect_no_domain(context, fd, 0, EAGAIN, "a domain that nobody made");
+  expect_no_domain(context, fd, 0, EAGAIN, "a domain that does not exist");
   ibv_xrcd* domain = open_domain(context, fd, O_CREAT | O_EXCL);
   expect(domain != nullptr, "making the domain");
   ibv_qp_init_attr_ex init{};

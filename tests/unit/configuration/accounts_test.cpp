@@ -167,7 +167,7 @@ TEST(IdleHolder, WithMostGivesUpWhatSomebodyLacks) {
   accounts.set_limit(Kind::kMappings, 100);
   accounts.set_limit(Kind::kSharedBytes, 1);
   Holder few(accounts, 10, 2), many(accounts, 10, 8);
-  EXPECT_FALSE(accounts.take(Kind::kSharedBytes, 2)) << "of this nobody has any";
+  EXPECT_FALSE(accounts.take(Kind::kSharedBytes, 2)) << "no holder has any of this";
   {
     const Charge taken = accounts.take(Kind::kMappings, 15);
     EXPECT_TRUE(taken);

@@ -276,7 +276,7 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   constexpr std::uint64_t kCost = 100000;
   pair.step();
   engine.cpu().charge(*b.session, kCost);
-  EXPECT_TRUE(engine.cpu().may_take_in(b.session->qos_class)) << "nobody else wants anything";
+  EXPECT_TRUE(engine.cpu().may_take_in(b.session->qos_class)) << "no other tenant wants anything";
 
   Buffer& from = a.make_buffer(1 << 20);
   Buffer& to = b.make_buffer(1 << 20);

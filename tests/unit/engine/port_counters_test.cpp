@@ -149,7 +149,7 @@ TEST(PortCounters, ErrorsOfAPortAreOfAllWhoHaveAnAddressThere) {
   Tenant& neighbour = adapter.add_tenant("c", address(3), PortId(0));
   Tenant& elsewhere = adapter.add_tenant("d", address(4));
   send_by_hand(pair, false);
-  EXPECT_EQ(port_of(*pair.b).receive_errors, 0u) << "for nobody, but no error";
+  EXPECT_EQ(port_of(*pair.b).receive_errors, 0u) << "without a receiver, but no error";
   send_by_hand(pair, true);
   for (const Tenant* tenant : {&pair.b->tenant, &neighbour}) {
     EXPECT_EQ(port_of(*pair.b, *tenant).receive_errors, 1u);

@@ -36,7 +36,7 @@ TEST_F(Import, DeviceFileTellsItsTokenToWhoHasIt) {
   ASSERT_TRUE(read_device_file(context_->cmd_fd, content));
   EXPECT_EQ(content.number, null.st_rdev);
   EXPECT_EQ(std::memcmp(&content.token, &FakeDaemon::kToken, sizeof content.token), 0);
-  EXPECT_LT(::write(context_->cmd_fd, "x", 1), 0) << "nobody changes it for the others";
+  EXPECT_LT(::write(context_->cmd_fd, "x", 1), 0) << "no process changes it for the others";
   EXPECT_NE(::ftruncate(context_->cmd_fd, 0), 0);
   EXPECT_NE(::fcntl(context_->cmd_fd, F_GETFD) & FD_CLOEXEC, 0);
 }

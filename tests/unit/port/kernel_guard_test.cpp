@@ -101,9 +101,10 @@ TEST_F(KernelGuard, ReadsAnInterface) {
   in_namespace([] {
     ASSERT_TRUE(
         shell("ip link add va type veth peer name vb && ip link set va address "
-              "02:00:00:00:00:0a mtu 4200 up && ip link set vb up && "
-              "ip addr add 192.0.2.1/24 dev va && "
-              "ip addr add 2001:db8::1/64 dev va nodad && ip addr add 198.51.100.1/25 dev vb"));
+              "02:00:00:00:00:0a mtu 4200 up && ip link set vb up"));
+    ASSERT_TRUE(
+        shell("ip addr add 192.0.2.1/24 dev va && ip addr add 2001:db8::1/64 dev va nodad && "
+              "ip addr add 198.51.100.1/25 dev vb"));
     ASSERT_TRUE(wait_until_running("va", true));
     auto state = read_interface("va");
     ASSERT_TRUE(state) << state.error().message;

@@ -429,7 +429,7 @@ TEST(RefusedTrains, GoPacketByPacket) {
   EXPECT_EQ(queue.counters().refused.value(), 1u);
   EXPECT_EQ(queue.counters().trains.value(), 0u);
   EXPECT_EQ(queue.counters().frames.value(), 3u);
-  EXPECT_EQ(queue.limits().packets, 1u) << "nobody makes more of them";
+  EXPECT_EQ(queue.limits().packets, 1u) << "the caller makes no trains from now on";
   expect_frames(TestTrain(1, 100, 100));
   EXPECT_EQ(queue.counters().refused.value(), 1u);
 }

@@ -148,7 +148,7 @@ TEST_F(ScatterListTest, BounceIsLargerThanItsBuffer) {
   Region* r = *keys_.insert(std::move(*Region::make(std::move(spec))));
   ASSERT_EQ(copy(*r, 0, *r, 100001, 199999), Verdict::kOk);
   EXPECT_EQ(contents(*r, 0, 199999 - 100001), pattern(100001, 199999 - 100001))
-      << "bytes whose source had not been overwritten";
+      << "bytes from a source that was not overwritten";
 }
 
 TEST_F(ScatterListTest, OverlapInSharedMemoryIsAMemmove) {

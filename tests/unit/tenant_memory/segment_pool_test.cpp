@@ -358,7 +358,7 @@ TEST(SegmentPool, OneSegmentWithoutRingsIsKept) {
   EXPECT_EQ(pool.idle_count(), 1u);
   EXPECT_TRUE(accounts[0].expired() && accounts[1].expired());
   EXPECT_FALSE(accounts[2].expired());
-  EXPECT_FALSE(take(pool, 64).new_segment) << "what is kept is used";
+  EXPECT_FALSE(take(pool, 64).new_segment) << "a kept segment is used";
   EXPECT_EQ(pool.idle_count(), 0u);
   pool.give_up_idle();
   EXPECT_EQ(pool.idle_count(), 0u);

@@ -106,7 +106,7 @@ void Link::take_received(const ibv_wc& wc) {
     return;
   }
   if (wc.status != IBV_WC_SUCCESS) throw Fault("a receive failed", described(wc));
-  if (messages_.empty()) throw Fault("a message that nobody has sent", described(wc));
+  if (messages_.empty()) throw Fault("a message that was not sent", described(wc));
   const std::size_t index = messages_.front();
   messages_.pop_front();
   const Command& command = commands_[index];

@@ -73,7 +73,7 @@ void Watch::take(const ibv_async_event& event) {
   bool& due = found->second.due[event.event_type];
   if (std::exchange(due, false)) return;
   // Packets that come before the last transition may be reported so, but need not be.
-  if (event.event_type != IBV_EVENT_COMM_EST) complain("an event that nobody expects: " + name);
+  if (event.event_type != IBV_EVENT_COMM_EST) complain("an unexpected event: " + name);
 }
 
 }  // namespace softhca::stress

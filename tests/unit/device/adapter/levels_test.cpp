@@ -101,7 +101,7 @@ TEST_F(ChooseLevel, TheOperatorsCgroupsGoBeforeTheTenants) {
     return LevelQuery{.uid = 1, .groups = {}, .cgroup = cgroup, .name = name};
   };
   EXPECT_EQ(chosen(in("/batch.slice/urgent")), "open");
-  EXPECT_EQ(chosen(in("/elsewhere", "open")), "open") << "own rules keep nobody out";
+  EXPECT_EQ(chosen(in("/elsewhere", "open")), "open") << "own rules keep no program out";
   config.levels[2].cgroups = {"/batch.slice"};
   EXPECT_EQ(chosen(in("/batch.slice/urgent")), "group");
 }

@@ -74,7 +74,7 @@ TEST_F(XrcTest, DomainOfAFileIsMadeAndSharedAsAsked) {
   EXPECT_EQ(open(second, 5, 0, handle), 0);
   EXPECT_EQ(open(second, 6, 0, handle), EAGAIN);
   EXPECT_EQ(open(stranger, 5, 0, handle), EAGAIN) << "of another tenant";
-  EXPECT_EQ(open(client, 5, 8, handle), EINVAL) << "a flag that nobody knows";
+  EXPECT_EQ(open(client, 5, 8, handle), EINVAL) << "an unknown flag";
   // The domain ends when the last process closes it.
   EXPECT_EQ(end(client, Operation::kCloseXrcDomain, 0), 0);
   EXPECT_EQ(end(client, Operation::kCloseXrcDomain, 0), EINVAL);

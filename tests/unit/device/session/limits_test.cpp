@@ -402,7 +402,7 @@ TEST_F(LimitsTest, SegmentsWithoutRingsGiveTheirMappingsBack) {
     ASSERT_EQ(client.ask(Operation::kDestroyCq, abi::HandleBody{handle, 0}), 0);
   EXPECT_EQ(mine.in_use(Kind::kMappings), before + 1) << "one is kept for rings to come";
   mine.set_limit(Kind::kMappings, before + 1);
-  EXPECT_EQ(Client(daemon).greet(), 0) << "until somebody lacks it";
+  EXPECT_EQ(Client(daemon).greet(), 0) << "until a process lacks it";
   EXPECT_EQ(mine.in_use(Kind::kMappings), before);
   ASSERT_EQ(client.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 10, abi::kNoHandle}, &cq), 0);
   EXPECT_EQ(cq.new_segment, 1u);

@@ -59,7 +59,7 @@ class Addressing : public ::testing::Test {
 /// still runs.
 TEST_F(Addressing, WhoHasAnAddressBeatsWhoHadIt) {
   addresses.set(wired, {{gid(2), std::nullopt}}, {{gid(1), kPort}});
-  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "nobody else has it";
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "no other tenant has it";
   addresses.set(inside, {{gid(3), std::nullopt}, {gid(1), kPort}}, {});
   EXPECT_EQ(addresses.owner(gid(1), kPort), &inside);
   EXPECT_EQ(addresses.owner(gid(1), std::nullopt), &inside);
@@ -70,7 +70,7 @@ TEST_F(Addressing, WhoHasAnAddressBeatsWhoHadIt) {
 
 TEST_F(Addressing, WhoStaysBeatsWhoIsLeaving) {
   addresses.set(inside, {{gid(1), kPort}}, {});
-  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "who came first";
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "the first to have it";
   addresses.let_yield(wired, true);
   EXPECT_EQ(addresses.owner(gid(1), kPort), &inside);
   EXPECT_EQ(addresses.owner(gid(2), std::nullopt), &wired);

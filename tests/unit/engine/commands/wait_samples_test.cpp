@@ -194,7 +194,7 @@ TEST_F(Samples, OnesThatLastMakeRoom) {
   samples.kicked(qp.qp, later);
   pass(1);
   samples.completed(qp.qp, later);
-  EXPECT_EQ(count(WaitCause::kAcknowledgement), 0u) << "there was no room";
+  EXPECT_EQ(count(WaitCause::kAcknowledgement), 0u) << "the table was full";
   clock.now += std::chrono::seconds(11);
   samples.seen(qp.qp, kFirst, 1, WaitCause::kReceiver);
   samples.kicked(qp.qp, later);

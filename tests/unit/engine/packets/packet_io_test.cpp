@@ -198,7 +198,7 @@ TEST_F(Packets, CountAsLostWhenANeighbourDoesNotAnswer) {
   EXPECT_EQ(tenant.counters.wire.unresolved.value(), 1u);
   EXPECT_EQ(binding().drops.unresolved.value(), 1u);
   clock.now += std::chrono::seconds(2);
-  EXPECT_EQ(send(), SendResult::kNoBuffer) << "after a pause patience starts anew";
+  EXPECT_EQ(send(), SendResult::kNoBuffer) << "after a pause the retry budget is full again";
 }
 
 TEST_F(Packets, WaitForNobodyOnASharedQueuePair) {
@@ -417,7 +417,7 @@ TEST_F(Packets, MarkedDatagramsOfStrangersMakeNoNeighbours) {
   }
   packets.finish_batch();
   EXPECT_EQ(binding().neighbours->size(), 0u);
-  EXPECT_TRUE(far.receive().empty()) << "nobody is asked";
+  EXPECT_TRUE(far.receive().empty()) << "no host is asked";
   EXPECT_EQ(tenant.counters.congestion.marked_packets.value(), 250u);
 }
 

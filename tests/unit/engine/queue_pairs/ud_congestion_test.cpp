@@ -161,7 +161,7 @@ TEST_F(DatagramControlTest, SwitchedOffItForgets) {
   EXPECT_EQ(slowed(), 0u);
   EXPECT_EQ(send(30, from), 30);
   EXPECT_TRUE(questions().empty());
-  EXPECT_FALSE(ask(1, kFar)) << "nor is anybody answered";
+  EXPECT_FALSE(ask(1, kFar)) << "nor is a probe answered";
 }
 
 TEST_F(DatagramControlTest, AnotherAddressCannotAnswer) {
@@ -196,7 +196,7 @@ TEST_F(DatagramControlTest, ANotificationSlowsAPathOfAPeerThatAnswersDown) {
   EXPECT_FALSE(datagram_control.notified(from.qp, notification));
   datagram_control.configure({.datagrams = false}, {});
   send(1, from);
-  EXPECT_FALSE(route.cc_enabled) << "nobody would react";
+  EXPECT_FALSE(route.cc_enabled) << "no sender would react";
 }
 
 // --- the other side

@@ -223,7 +223,7 @@ TEST_F(EventParts, AProgramWithMuchUnderWayIsToldOfManyAtOnce) {
   EXPECT_EQ(told(), 0u);
   end_competition();
   step();
-  EXPECT_EQ(told(), 1u) << "nobody competes any more";
+  EXPECT_EQ(told(), 1u) << "no tenant competes any more";
   push(cq, kMany);
   step();
   EXPECT_EQ(told(), 1u) << "nobody competes";

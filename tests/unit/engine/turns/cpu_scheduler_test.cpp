@@ -97,7 +97,7 @@ TEST_F(Turns, WhoHasHadMoreTakesInNothingMore) {
   EXPECT_FALSE(cpu.may_take_in(QosClassId(0)));
   EXPECT_TRUE(cpu.may_take_in(QosClassId(1)));
   cpu.remove(other);
-  EXPECT_TRUE(cpu.may_take_in(QosClassId(0))) << "nobody else wants anything";
+  EXPECT_TRUE(cpu.may_take_in(QosClassId(0))) << "no other tenant wants anything";
 }
 
 /// Peers cannot put off a tenant for ever.
@@ -135,7 +135,7 @@ TEST_F(Turns, BudgetsFollowWhoCompetes) {
   for (int i = 0; i < 1000; ++i) cpu.note_competition(busy.qos_class, cpu.order(), true);
   clock.now += milliseconds(40);
   cpu.choose_budget();
-  EXPECT_EQ(&cpu.budget(), &kContended) << "expected of who competed often";
+  EXPECT_EQ(&cpu.budget(), &kContended) << "expected of a tenant that competed often";
   clock.now += milliseconds(11);
   cpu.choose_budget();
   EXPECT_EQ(&cpu.budget(), &kAlone);

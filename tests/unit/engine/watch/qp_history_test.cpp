@@ -134,7 +134,8 @@ TEST_F(History, EachQueuePairHasAPlaceAndGivesItBack) {
       history.add(qps[i], QpEventKind::kProbe, {.psn = Psn(i)});
     EXPECT_EQ(history.in_use(), kQueuePairs);
     for (std::uint32_t i = 0; i < kQueuePairs; ++i) {
-      EXPECT_EQ(history.past(qps[i]).count, 2u) << "nothing of who had the place before";
+      EXPECT_EQ(history.past(qps[i]).count, 2u)
+          << "nothing of the queue pair that had the place before";
       EXPECT_EQ(latest(qps[i]).psn, i);
     }
     for (QueuePair& each : qps) history.forget(each);

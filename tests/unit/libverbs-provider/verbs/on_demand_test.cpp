@@ -198,7 +198,7 @@ TEST_F(OnDemand, BadAdviceIsRefused) {
   constexpr auto kPrefetch = IBV_ADVISE_MR_ADVICE_PREFETCH;
   constexpr auto kWrite = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
   EXPECT_EQ(advise(mr, static_cast<ibv_advise_mr_advice>(3), 0, 1), EOPNOTSUPP);
-  EXPECT_EQ(advise(mr, kPrefetch, 0, 1, 2), EINVAL) << "a flag that nobody knows";
+  EXPECT_EQ(advise(mr, kPrefetch, 0, 1, 2), EINVAL) << "an unknown flag";
   EXPECT_EQ(ibv_advise_mr(pd_, kPrefetch, 0, nullptr, 0), EINVAL);
   EXPECT_EQ(advise(mr, kPrefetch, 4 * kPage - 1, 2), EFAULT);
   EXPECT_EQ(advise(mr, kPrefetch, ~std::uint64_t{0}, 2), EFAULT);

@@ -71,10 +71,10 @@ TEST(SrqAdvice, ARunawayWithoutALimit) {
   SrqFigures it = figures();
   it.lately = 1000;
   it.users = {{.qpn = Qpn(7), .draws = 900}, {.qpn = Qpn(8)}};
-  EXPECT_EQ(advice_on(it).size(), 1u) << "nobody is short of receives";
+  EXPECT_EQ(advice_on(it).size(), 1u) << "no queue pair is short of receives";
   it.peak = 4000;
   it.queue_pairs = 1;
-  EXPECT_EQ(advice_on(it).size(), 1u) << "nobody else is there";
+  EXPECT_EQ(advice_on(it).size(), 1u) << "it is the only queue pair";
   it.queue_pairs = 2;
   EXPECT_THAT(advice_on(it)[1], testing::AllOf(HasSubstr("queue pair 7 drew 90 %"),
                                                HasSubstr("qp set 7 srq_limit=1024")));

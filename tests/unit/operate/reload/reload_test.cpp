@@ -580,7 +580,7 @@ TEST_F(ReloadTest, CountsReloadsByResult) {
     return counters.by_result[static_cast<std::size_t>(outcome)].value();
   };
   EXPECT_EQ(counters.last_successful.value(), 1u) << "what was read at the start is in force";
-  EXPECT_EQ(count(configuration::ReloadOutcome::kSuccess), 0u) << "that was no reload";
+  EXPECT_EQ(count(configuration::ReloadOutcome::kSuccess), 0u) << "a start is not a reload";
   const std::uint64_t in_force_since = counters.last_success_ms.value();
   EXPECT_GT(in_force_since, 0u);
   // The built-in configuration has other pools.

@@ -167,7 +167,7 @@ TEST(PcbPool, DedicatedPcbsBecomeOrdinaryOnesAndBack) {
   PcbPool pool({.pcbs = 10, .dedicated = 4, .max_groups = 2});
   const QosClassId a = add(pool, 0, 6);
   const QosClassId b = add(pool, 1, 2);
-  EXPECT_EQ(pool.set_dedicated(7).error().code, ENOSPC) << "more than nobody is guaranteed";
+  EXPECT_EQ(pool.set_dedicated(7).error().code, ENOSPC) << "more than the unallocated ones";
   EXPECT_EQ(pool.set_dedicated(1).error().code, ENOSPC) << "one for each";
   const auto before = pool.snapshot();
   ASSERT_TRUE(pool.set_dedicated(6));

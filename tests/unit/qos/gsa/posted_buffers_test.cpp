@@ -68,7 +68,7 @@ TEST_F(PostedCount, ThereAreNeverMoreThanTheOperatorSays) {
   EXPECT_FALSE(posted.post_for_datagram());
   parameters.buffers = 50;
   posted.give_back();
-  EXPECT_EQ(posted.posted(), 0u) << "what is given back is not posted again";
+  EXPECT_EQ(posted.posted(), 0u) << "returned buffers are not posted again";
 }
 
 }  // namespace

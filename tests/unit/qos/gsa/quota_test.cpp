@@ -28,7 +28,7 @@ TEST(Quota, OutOfMemoryAClientReceivesAsManyAsWerePostedForIt) {
   EXPECT_EQ(flood_of_many(fixture, 2, 16), 16u) << "the flood cost the other none";
   EXPECT_EQ(fixture.discarded(2, Discard::kOverQuota), 0u);
   fixture.give_back(1, 3);
-  EXPECT_EQ(flood_of_many(fixture, 2, 3), 0u) << "what is given back is the first one's";
+  EXPECT_EQ(flood_of_many(fixture, 2, 3), 0u) << "returned buffers belong to the first client";
   EXPECT_EQ(flood_of_many(fixture, 1, 4), 3u);
 }
 
@@ -59,7 +59,7 @@ TEST(Quota, OneThatJoinsIsGrantedBuffersAsTheyAreGivenBackAndNobodyElseLoses) {
   EXPECT_EQ(flood_of_many(fixture, 2, 8), 8u) << "promised before, and kept";
   EXPECT_EQ(fixture.in_use(), 64u);
   fixture.give_back(1);
-  EXPECT_EQ(flood_of_many(fixture, 3, 100), 16u + 4u) << "and half of the 8 that are nobody's";
+  EXPECT_EQ(flood_of_many(fixture, 3, 100), 16u + 4u) << "and half of the 8 that no client owns";
   EXPECT_EQ(flood_of_many(fixture, 1, 8), 8u);
   EXPECT_EQ(fixture.in_use(), 60u);
 }

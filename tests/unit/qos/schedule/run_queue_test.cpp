@@ -248,9 +248,9 @@ TEST_F(RunQueueTest, WhatIsNotServiceCountsAsWell) {
 TEST_F(RunQueueTest, WhoIsAheadBeginsNothingNew) {
   EXPECT_TRUE(queue.may_begin(kClassA, 0));
   queue.charge(kClassA, 5000);
-  EXPECT_TRUE(queue.may_begin(kClassA, 0)) << "nobody else wants anything";
+  EXPECT_TRUE(queue.may_begin(kClassA, 0)) << "no other class wants anything";
   push(1, kClassB);
-  EXPECT_TRUE(queue.may_begin(kClassA, 0)) << "it was nobody's time";
+  EXPECT_TRUE(queue.may_begin(kClassA, 0)) << "no other class wanted that time";
   queue.charge(kClassA, FairShare::kSlack + 5000);
   EXPECT_FALSE(queue.may_begin(kClassA, 4999));
   EXPECT_TRUE(queue.may_begin(kClassA, 5000));

@@ -47,7 +47,7 @@ TEST_F(Machine, OneWithoutAUserIsNotTheUsers) {
   const wire::CmMra mra;
   const Event event{.mra = &mra};
   EXPECT_TRUE(machine.run(c, Input::kMra, now, {.service_timeout = 8, .message = &event}));
-  EXPECT_EQ(world.take_events(), "") << "nobody is told";
+  EXPECT_EQ(world.take_events(), "") << "no user is notified";
 }
 
 TEST_F(Machine, AnEventTellsTheStateBeforeAndTheTime) {

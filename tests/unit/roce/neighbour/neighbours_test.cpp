@@ -165,7 +165,7 @@ TEST_F(NeighboursTest, TwoHostsFindEachOther) {
     EXPECT_THAT(host.table.resolve(target, now), Optional(kPeerMac));
   }
   EXPECT_EQ(peer.table.counters().answers.value(), 2u);
-  EXPECT_EQ(peer.table.size(), 0u) << "those who ask are not remembered";
+  EXPECT_EQ(peer.table.size(), 0u) << "hosts that ask are not remembered";
 }
 
 TEST_F(NeighboursTest, GroupsMapWithoutAsking) {

@@ -37,7 +37,7 @@ TEST(Admission, LevelsHaveTheirOwnAndShareTheRest) {
   EXPECT_EQ(room(admission, "low"), 6u);
   EXPECT_EQ(room(admission, ""), 4u);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(admission.take("low"));
-  EXPECT_EQ(room(admission, "high"), 3u) << "what is its own is there whatever others do";
+  EXPECT_EQ(room(admission, "high"), 3u) << "its own part stays free whatever others do";
   EXPECT_EQ(room(admission, ""), 1u);
   EXPECT_TRUE(admission.take(""));
   EXPECT_FALSE(admission.take("low"));
@@ -126,7 +126,7 @@ TEST(Admission, APeerHasAsManyHalfOpenAsItLeavesToOthers) {
   EXPECT_EQ(most_of(one, ""), 4u);
   EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kLater);
   EXPECT_EQ(most_of(two, ""), 2u);
-  EXPECT_EQ(most_of(one, "high"), 1u) << "each level by itself; a single one is anybody's";
+  EXPECT_EQ(most_of(one, "high"), 1u) << "each level by itself; any peer may have a single one";
   admission.close_half("high", one);
   EXPECT_EQ(admission.take_half_open("high", one, now), Verdict::kNotCarried);
   EXPECT_EQ(admission.view()[1].refused, 1u) << "of high";

@@ -71,7 +71,7 @@ TEST_F(Connections, EstablishAndDisconnect) {
   ASSERT_EQ(server.disconnect(passive), 0);
   world.run();
   client.expect(EventType::kDisconnected);
-  EXPECT_EQ(client.disconnect(id), 0) << "again is no error";
+  EXPECT_EQ(client.disconnect(id), 0) << "a second disconnect succeeds";
   world.advance(1min);
   client.expect(EventType::kTimewaitExit);
   server.expect(EventType::kTimewaitExit);

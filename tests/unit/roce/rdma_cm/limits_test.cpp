@@ -289,7 +289,7 @@ TEST_F(Options, AGivenPathIsARouteResolved) {
   client.expect(EventType::kAddrResolved);
   EXPECT_EQ(set({}), EINVAL);
   EXPECT_EQ(set({path(own, peer, 1)}), EINVAL) << "not for both directions";
-  EXPECT_EQ(set({path(peer, peer)}), EINVAL) << "from somebody else's address";
+  EXPECT_EQ(set({path(peer, peer)}), EINVAL) << "from another host's address";
   EXPECT_EQ(set({path(own, gid("10.0.0.3"))}), EINVAL);
   EXPECT_EQ(
       client.set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, std::as_bytes(std::span("short"))),

@@ -297,7 +297,7 @@ TEST_F(Connections, OperatorsSeeThem) {
   EXPECT_EQ(seen[0].qpn, Qpn(0x200 + ends.passive));
   EXPECT_EQ(seen[0].process, 9);
   EXPECT_EQ(seen[0].remote.address, gid("10.0.0.1"));
-  EXPECT_EQ(seen[1].process, 0) << "nobody has taken it";
+  EXPECT_EQ(seen[1].process, 0) << "no process has taken it";
   std::vector<ListenerInfo> listeners;
   far.service->for_each_listener([&](const ListenerInfo& info) { listeners.push_back(info); });
   ASSERT_EQ(listeners.size(), 1u);

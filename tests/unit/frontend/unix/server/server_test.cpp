@@ -382,7 +382,7 @@ TEST_F(RuntimeDirectory, IsNotAnotherUsers) {
   EXPECT_EQ(open(), EPERM);
   EXPECT_TRUE(std::filesystem::is_empty(path));
   ::chmod(folder.path().c_str(), 0755);
-  EXPECT_EQ(open(), 0) << "somebody who may has made it for the daemon";
+  EXPECT_EQ(open(), 0) << "a user with the right to do so made it for the daemon";
 }
 
 TEST(DescriptorLimit, IsRaisedToTheHardOne) {
