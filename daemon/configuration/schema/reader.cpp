@@ -6,61 +6,10 @@
 #include <optional>
 
 #include "abi/quantity.hpp"
+#include "daemon/configuration/schema/removed_keys.hpp"
 
 namespace softhca::configuration {
 namespace {
-
-// Keys of earlier versions. Their defaults are fixed now, or a command replaces them.
-constexpr std::string_view kRemoved[] = {
-    "congestion.min_time_between_cnps",
-    "congestion.initial_alpha_value",
-    "congestion.dce_tcp_g",
-    "congestion.dce_tcp_rtt",
-    "congestion.rate_reduce_monitor_period",
-    "congestion.rpg_gd",
-    "congestion.rpg_min_dec_fac",
-    "congestion.clamp_tgt_rate",
-    "congestion.clamp_tgt_rate_after_time_inc",
-    "congestion.rpg_byte_reset",
-    "congestion.rpg_threshold",
-    "congestion.rpg_ai_rate",
-    "congestion.rpg_hai_rate",
-    "reliability.initial_flight",
-    "reliability.flight_steps",
-    "reliability.borne_losses",
-    "reliability.queued_packets",
-    "device.vendor_id",
-    "device.part_id",
-    "device.hardware_version",
-    "device.firmware",
-    "device.max_sge",
-    "device.max_inline",
-    "device.max_srq_wr",
-    "device.max_rd_atomic",
-    "device.completion_vectors",
-    "general_services.source_part",
-    "general_services.source_rate",
-    "general_services.source_burst",
-    "general_services.new_sources_part",
-    "general_services.new_sources_rate",
-    "general_services.new_sources_burst",
-    "general_services.probation_ms",
-    "general_services.forget_after_ms",
-    "general_services.window_ms",
-    "general_services.raise_after",
-    "general_services.lower_after",
-    "general_services.raise_most",
-    "general_services.send_burst",
-    "tenant.tvl_bytes_per_second",
-    "tenant.tvl_burst_bytes",
-    "tenant.tvl_messages_per_second",
-    "tenant.tvl_burst_messages",
-    "tenant.tvl_min_bytes_per_second",
-};
-constexpr std::pair<std::string_view, const char*> kReplaced[] = {
-    {"port.fault", "was removed: inject faults by `softhcactl fault add`; delete the line"},
-    {"port.capture", "was removed: capture packets by `softhcactl capture`; delete the line"},
-};
 
 std::string plain(double value) {
   std::string text = std::to_string(value);
@@ -208,19 +157,8 @@ std::vector<const Value*> Reader::strings(std::string_view key) {
 void Reader::finish() {
   for (const auto& [key, value] : table_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    // Some tables have the keys of another.
-    std::string table = path_;
-    if (path_ == "shared_datagrams") table = "general_services";
-    if (key.starts_with("tvl_")) table = "tenant";
-    if (std::ranges::find(kRemoved, table + '.' + key) != std::end(kRemoved)) {
-      problems_.add(value.line, path_of(key),
-                    "was removed: its former default is fixed now; delete the line");
-      continue;
-    }
-    const auto replaced = std::ranges::find(kReplaced, table + '.' + key,
-                                            [](const auto& each) { return each.first; });
-    if (replaced != std::end(kReplaced)) {
-      problems_.add(value.line, path_of(key), replaced->second);
+    if (const auto removal = removal_of(path_, key)) {
+      problems_.add(value.line, path_of(key), *removal);
       continue;
     }
     std::string known;

@@ -142,7 +142,7 @@ const Mistake kValues[] = {
      "5: metrics.address:", "not link-local"},
     {"DeviceName", kBareTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
     {"RemovedKey", kBareTenant + "[device]\nvendor_id = 1\n",
-     "5: device.vendor_id:", "was removed"},
+     "5: device.vendor_id:", "was removed: its former default is fixed now; delete the line"},
     {"RemovedKeyOfATvl", kBareTenant + "[[tenant.tvl]]\ntvl_burst_bytes = 1\n",
      "5: tenant.tvl.tvl_burst_bytes:", "was removed"},
     {"RemovedKeyOfBothServices", kBareTenant + "[shared_datagrams]\nwindow_ms = 1\n",
