@@ -62,12 +62,12 @@ _softhcactl() {
       ;;
     set)
       words="$(_softhcactl_tenants) --dry-run --save"
-      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= most_vcbs_per_process= dedicated_execution_credits= dedicated_completion_credits= execution_credits= completion_credits='
+      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='
       words+=' kick_list= weight= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages='
       words+=' served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages='
       words+=' rate.burst_messages= rate.min_bytes_per_second= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
-      words+=' connections.identifiers= connections.listeners= connections.backlog= connections.most='
+      words+=' connections.identifiers= connections.listeners= connections.most='
       words+=' connections.half_open= connections.connects_per_second= connections.pcbs_each='
       words+=' connections.completion_credits_each='
       words+=' srq.overcommit= srq.watermark= sessions= queue_pairs= completion_queues='

@@ -194,7 +194,6 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
 
 engine::WorkerOptions worker_options(const configuration::DaemonConfig& config) {
   return {.adaptive = config.idle == configuration::IdlePolicy::kAdaptive,
-          .park_after = config.park_after,
           .cpu = config.engine_cpu};
 }
 

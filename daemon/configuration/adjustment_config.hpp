@@ -10,7 +10,6 @@ namespace softhca::configuration {
 struct AdjustmentConfig {
   bool automatic = false;
   std::chrono::seconds idle{10};  ///< lent after this time without use
-  double keep = 0.1;              ///< part of a guarantee that is kept besides what was in use
 
   bool operator==(const AdjustmentConfig&) const = default;
 };

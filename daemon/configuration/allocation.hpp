@@ -22,9 +22,6 @@ enum class Allocation : std::uint8_t {
   kTvls,
   kShared,
   kVcbsPerProcess,
-  kMostVcbsPerProcess,
-  kDedicatedExecutionCredits,
-  kDedicatedCompletionCredits,
   // Settings of a TVL:
   kExecutionCredits,
   kCompletionCredits,
@@ -56,7 +53,6 @@ enum class Allocation : std::uint8_t {
   // "connections.identifiers", ...
   kConnectionsIdentifiers,
   kConnectionsListeners,
-  kConnectionsBacklog,
   kConnectionsMost,
   kConnectionsHalfOpen,
   kConnectionsPerSecond,

@@ -5,6 +5,7 @@
 // what load_config() returns can be put into effect.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,7 +14,6 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/net.hpp"
-#include "daemon/base/time.hpp"
 #include "daemon/configuration/address.hpp"
 #include "daemon/configuration/adjustment_config.hpp"
 #include "daemon/configuration/amounts.hpp"
@@ -40,8 +40,7 @@ struct DaemonConfig {
   std::string state_dir;           ///< for values of `set --save`; empty: they are not saved
   std::string log_level = "info";  ///< trace, debug, info, warning, error, critical or off
   IdlePolicy idle = IdlePolicy::kAdaptive;
-  std::optional<std::uint32_t> engine_cpu;               ///< core to which the engine is pinned
-  Duration park_after = std::chrono::microseconds(200);  ///< idle time before a process is parked
+  std::optional<std::uint32_t> engine_cpu;  ///< core to which the engine is pinned
   /// How long the programs of a tenant that a reload removed may continue; 0: until they end.
   std::chrono::seconds drain_timeout{0};
 
@@ -99,6 +98,8 @@ struct DeviceConfig {
   static constexpr std::uint32_t kPartId = 0x5ca1;
   static constexpr std::uint32_t kHardwareVersion = 1;
   static constexpr std::string_view kFirmware = "0.1.0";  ///< at most 31 bytes
+  static constexpr std::uint32_t kMaxQpWr = 16384;        ///< work requests of a queue
+  static constexpr std::uint32_t kMaxCqe = 1u << 20;
   static constexpr std::uint32_t kMaxSge = 16;
   static constexpr std::uint32_t kMaxInline = 256;  ///< bytes
   static constexpr std::uint32_t kMaxSrqWr = 16384;
@@ -106,8 +107,6 @@ struct DeviceConfig {
   static constexpr std::uint32_t kCompletionVectors = 1;
 
   std::string name = "softhca0";
-  std::uint32_t max_qp_wr = 16384;
-  std::uint32_t max_cqe = 1u << 20;
 
   bool operator==(const DeviceConfig&) const = default;
 };
@@ -230,6 +229,11 @@ struct ProgramsConfig {
 /// A tenant and its allocation (mechanism A1). Amounts are guarantees. With `shared` the tenant may
 /// also use amounts that no tenant is guaranteed; without it the amounts are a hard cap.
 struct TenantConfig {
+  /// Credits of commands in dedicated PCBs, in addition to those of TVLs. Levels share them by
+  /// their PCBs, and each has at least one.
+  static constexpr std::uint32_t kDedicatedExecutionCredits = 32;
+  static constexpr std::uint32_t kDedicatedCompletionCredits = 128;
+
   std::string name;
   std::vector<Gid> addresses;  ///< its GID table, in this order; never empty
   SocketConfig socket;
@@ -237,12 +241,8 @@ struct TenantConfig {
   /// control.sock. It exists if the tenant has levels or may create some.
   SocketConfig control{.owner = "", .group = "", .mode = 0600};
   std::uint32_t vcbs = 0;
-  std::uint32_t vcbs_per_process = 16;
-  std::uint32_t most_vcbs_per_process = 64;
+  std::uint32_t vcbs_per_process = 16;  ///< at first
   std::uint32_t pcbs = 0;
-  /// Credits of commands in dedicated PCBs, in addition to those of TVLs; levels share them.
-  std::uint32_t dedicated_execution_credits = 32;
-  std::uint32_t dedicated_completion_credits = 128;
   bool shared = true;
   std::optional<std::uint8_t> dscp;      ///< of its packets; if not given, the program's
   std::optional<std::uint8_t> priority;  ///< 802.1Q
@@ -306,11 +306,10 @@ inline constexpr std::size_t kMostTemplateAddresses = 4096;  ///< of a template
 inline constexpr std::uint32_t kMostTvls = 64;               ///< of a tenant
 inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;      ///< the bits in abi/session.hpp
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
-inline constexpr std::uint32_t kMaxDedicatedCredits = 65536;  ///< of a tenant
-inline constexpr std::uint32_t kMostOwnLevels = 32;           ///< of a tenant
-inline constexpr std::uint32_t kMostOutOfOrder = 32768;       ///< packets, of a queue pair
-inline constexpr std::uint32_t kMostInFlight = 256;           ///< packets, of a queue pair
-inline constexpr std::size_t kMostRulesOfLevel = 16;          ///< of each kind
+inline constexpr std::uint32_t kMostOwnLevels = 32;      ///< of a tenant
+inline constexpr std::uint32_t kMostOutOfOrder = 32768;  ///< packets, of a queue pair
+inline constexpr std::uint32_t kMostInFlight = 256;      ///< packets, of a queue pair
+inline constexpr std::size_t kMostRulesOfLevel = 16;     ///< of each kind
 inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables
 
 /// Returns the configuration that is used without a file. It has the tenants `a` (198.18.0.1) and

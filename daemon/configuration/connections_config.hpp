@@ -12,9 +12,10 @@ namespace softhca::configuration {
 struct ConnectionsConfig {
   std::uint32_t identifiers = 65536;  ///< including requests that wait in a backlog
   std::uint32_t listeners = 1024;
-  std::uint32_t backlog = 1024;           ///< of one listener
-  std::uint32_t most = 65536;             ///< including those being set up and those in TIME-WAIT
-  std::uint32_t half_open = 1024;         ///< of these: requested by a peer, not yet established
+  std::uint32_t most = 65536;  ///< including those being set up and those in TIME-WAIT
+  /// Connections that a peer requested and that are not established; also the most requests that
+  /// wait for one listener.
+  std::uint32_t half_open = 1024;
   std::uint32_t connects_per_second = 0;  ///< both roles; 0: no limit
   // What each connection takes of the guarantees (admission). 0: nothing.
   std::uint32_t pcbs_each = 0;

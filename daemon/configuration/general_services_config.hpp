@@ -4,6 +4,7 @@
 // and how many of them each client may use (mechanisms E1 to E6).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -28,9 +29,12 @@ struct FixedServicesParameters {
   std::uint32_t forget_after_ms = 30'000;  ///< after this time its place may be reused
   std::uint32_t window_ms = 1'000;         ///< interval over which a client's traffic is measured
   std::uint32_t raise_after = 3;           ///< windows of the last 8 with too small a share
-  std::uint32_t lower_after = 8;   ///< windows in a row in which half of it would have sufficed
-  std::uint32_t raise_most = 4;    ///< most times the client's request
-  std::uint32_t send_burst = 200;  ///< burst of send_rate
+  std::uint32_t lower_after = 8;  ///< windows in a row in which half of it would have sufficed
+  std::uint32_t raise_most = 4;   ///< most times the client's request
+  // Limits for the programs of one tenant together, besides tenant_buffers():
+  std::uint32_t tenant_clients = 16;  ///< registered at once
+  std::uint32_t send_rate = 2'000;    ///< datagrams sent and numbers changed per second; 0: any
+  std::uint32_t send_burst = 200;     ///< burst of send_rate
 
   bool operator==(const FixedServicesParameters&) const = default;
 };
@@ -41,13 +45,15 @@ struct GeneralServicesConfig {
   std::optional<std::uint32_t> low_threshold;   ///< fewest posted buffers; none: by clients
   std::optional<std::uint32_t> high_threshold;  ///< most posted buffers; none: by clients
   double engine_share = 0.1;  ///< part of the engine's time for datagrams to the queue pair
-  // Limits for the programs of one tenant together:
-  std::uint32_t tenant_clients = 16;   ///< registered at once
-  std::uint32_t tenant_buffers = 256;  ///< sum that these may request
-  std::uint32_t send_rate = 2'000;  ///< datagrams sent and numbers changed per second; 0: no limit
   FixedServicesParameters fixed;
 
   bool operator==(const GeneralServicesConfig&) const = default;
 };
+
+/// Returns the most buffers that the programs of one tenant may request together: a quarter of all,
+/// and enough for one client that requests no number.
+constexpr std::uint32_t tenant_buffers(const GeneralServicesConfig& config) {
+  return std::max(config.buffers / 4, config.buffers_per_client);
+}
 
 }  // namespace softhca::configuration

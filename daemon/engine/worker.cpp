@@ -110,17 +110,13 @@ void Worker::wake() {
   [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
 }
 
-void Worker::set_idle(bool adaptive, Duration park_after) {
+void Worker::set_idle(bool adaptive) {
   struct SetIdle {
     WorkerOptions& options;
     bool adaptive;
-    Duration park_after;
-    void run(Engine&) const {
-      options.adaptive = adaptive;
-      options.park_after = park_after;
-    }
+    void run(Engine&) const { options.adaptive = adaptive; }
   };
-  run(SetIdle{options_, adaptive, park_after});
+  run(SetIdle{options_, adaptive});
 }
 
 void Worker::await_step() {

@@ -38,8 +38,8 @@ long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout)
 
 struct WorkerOptions {
   bool adaptive = true;  ///< false: always polls, never parks or sleeps
-  Duration park_after = std::chrono::microseconds(200);
-  std::optional<std::uint32_t> cpu;  ///< core to pin to
+  Duration park_after = std::chrono::microseconds(200);  ///< idle time before a process is parked
+  std::optional<std::uint32_t> cpu;                      ///< core to pin to
   std::function<long(int, std::span<epoll_event>, Duration)> wait = wait_for_events;
 };
 
@@ -79,7 +79,7 @@ class Worker {
   void await_event(int channel_fd) const { notifier_.await(channel_fd); }
 
   /// Sets how the engine idles from now on.
-  void set_idle(bool adaptive, Duration park_after);
+  void set_idle(bool adaptive);
   /// Waits until the engine has ended a poll step. It returns only while the engine's thread runs.
   void await_step();
 

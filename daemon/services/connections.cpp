@@ -64,7 +64,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     const configuration::ConnectionsConfig& to = config.connections;
     service_.set_limits({.identifiers = to.identifiers,
                          .listeners = to.listeners,
-                         .backlog = to.backlog,
+                         .backlog = to.half_open,
                          .connects_per_second = to.connects_per_second},
                         {.connections = to.most, .half_open = to.half_open});
     limits_ = to;
@@ -86,7 +86,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
         .limits = {{Refusal::kIdentifiers, "identifiers", limits_.identifiers,
                     c.identifiers.value()},
                    {Refusal::kListeners, "listeners", limits_.listeners, c.listeners.value()},
-                   {Refusal::kBacklog, "backlog", limits_.backlog, {}},
+                   {Refusal::kBacklog, "backlog", limits_.half_open, {}},
                    {Refusal::kConnections, "most", limits_.most, c.connections.value()},
                    {Refusal::kHalfOpen, "half_open", limits_.half_open, c.half_open.value()},
                    {Refusal::kConnectRate, "connects_per_second", limits_.connects_per_second, {}}},
@@ -248,6 +248,10 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
                              "completion_credits_each); raise its PCBs or credits"
                            : "its guarantees carry only its " + std::to_string(admitted) +
                                  " connections; raise its PCBs or credits";
+    if (refusal == rdma_cm::Refusal::kBacklog)
+      return "a listener has as many waiting requests as its program allowed, or as "
+             "connections.half_open = " +
+             std::to_string(limits_.half_open);
     if (refusal == rdma_cm::Refusal::kHalfOpen)
       return "limit reached, connections.half_open = " + std::to_string(limits_.half_open);
     if (refusal == rdma_cm::Refusal::kPeers)

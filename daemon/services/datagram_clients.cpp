@@ -103,12 +103,12 @@ DatagramClients::Answer DatagramClients::enter(Registration& made, GeneralServic
 
 DatagramClients::Answer DatagramClients::check_number(const Queue& queue,
                                                       const engine::Tenant& tenant) const {
-  const std::uint32_t most = settings(queue).tenant_clients;
+  const std::uint32_t most = settings(queue).fixed.tenant_clients;
   const auto has = std::ranges::count_if(
       queue.clients, [&](const Registration* other) { return &other->tenant_ == &tenant; });
   if (has >= most)
-    return {EDQUOT, "tenant has " + std::to_string(has) + " clients, tenant_clients allows " +
-                        std::to_string(most) + "; raise it or end some"};
+    return {EDQUOT, "tenant has " + std::to_string(has) + " clients, the most that one may have (" +
+                        std::to_string(most) + "); end some"};
   if (queue.clients.size() >= configuration::kMostPrograms)
     return {ENOSPC, "all tenants together have " + std::to_string(configuration::kMostPrograms) +
                         " clients, the most possible"};
@@ -128,10 +128,10 @@ DatagramClients::Answer DatagramClients::check_room(const Registration& but,
     of_all += other->asked();
     if (&other->tenant_ == &but.tenant_) of_tenant += other->asked();
   }
-  if (of_tenant > limits.tenant_buffers)
+  if (const std::uint32_t most = configuration::tenant_buffers(limits); of_tenant > most)
     return {ENOBUFS, "tenant would need " + std::to_string(of_tenant) +
-                         " buffers, tenant_buffers allows " +
-                         std::to_string(limits.tenant_buffers) + "; raise it or ask for fewer"};
+                         " buffers, a quarter of `buffers` allows " + std::to_string(most) +
+                         "; raise `buffers` or ask for fewer"};
   const std::uint32_t most = limits.buffers / (&queue == &general_services_ ? 2 : 1);
   if (of_all > most)
     return {ENOMEM, "all programs together would need " + std::to_string(of_all) +
@@ -142,7 +142,8 @@ DatagramClients::Answer DatagramClients::check_room(const Registration& but,
 
 int DatagramClients::charge(Queue& queue, const engine::Tenant& tenant) {
   const Time at = now();
-  const Rate rate{settings(queue).send_rate, settings(queue).fixed.send_burst};
+  const configuration::FixedServicesParameters& fixed = settings(queue).fixed;
+  const Rate rate{fixed.send_rate, fixed.send_burst};
   TokenBucket& bucket = queue.usage[tenant.id].requests;
   if (!(bucket.rate() == rate)) bucket.set(rate, at);
   if (bucket.ready_at() > at) return EBUSY;

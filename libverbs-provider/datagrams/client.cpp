@@ -226,17 +226,17 @@ const char* softhca_client_error(int error) {
     case EADDRINUSE:
       return "another client has this class or number";
     case EDQUOT:
-      return "the tenant has reached its limit of clients (tenant_clients)";
+      return "the tenant has reached its limit of clients";
     case ENOSPC:
       return "all tenants together have reached the limit of clients";
     case ENOBUFS:
-      return "the tenant would exceed its limit of buffers (tenant_buffers)";
+      return "the tenant would exceed its limit of buffers (a quarter of `buffers`)";
     case ENOMEM:
       return "too few buffers are free (buffers)";
     case EMFILE:
       return "the tenant has reached its limit of descriptors (descriptors)";
     case EBUSY:
-      return "the tenant's programs exceed their rate of requests (send_rate)";
+      return "the tenant's programs exceed their rate of requests";
     case EADDRNOTAVAIL:
       return "not an address of the tenant";
     case ENETUNREACH:

@@ -31,9 +31,8 @@ configuration::Config config() {
        {&config.general_services, &config.shared_datagrams}) {
     services->buffers = 64;
     services->buffers_per_client = 4;
-    services->tenant_clients = 3;
-    services->tenant_buffers = 24;
-    services->send_rate = 0;
+    services->fixed.tenant_clients = 3;
+    services->fixed.send_rate = 0;
     services->fixed.window_ms = 10;
     services->fixed.probation_ms = 0;
     services->fixed.raise_after = 1;

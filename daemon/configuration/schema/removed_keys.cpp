@@ -13,6 +13,7 @@ constexpr const char* kFixed = "its former default is fixed now";
 /// The key with its table, and what holds now.
 using Removed = std::pair<std::string_view, const char*>;
 constexpr Removed kRemoved[] = {
+    {"daemon.park_after_us", "a process is parked after 200 us without work"},
     {"congestion.min_time_between_cnps", kFixed},
     {"congestion.initial_alpha_value", kFixed},
     {"congestion.dce_tcp_g", kFixed},
@@ -26,14 +27,19 @@ constexpr Removed kRemoved[] = {
     {"congestion.rpg_threshold", kFixed},
     {"congestion.rpg_ai_rate", kFixed},
     {"congestion.rpg_hai_rate", kFixed},
+    {"congestion.rate_to_set_on_first_cnp", "the first CNP sets half of rpg_max_rate"},
+    {"congestion.rpg_min_rate", "a CNP lowers no rate below 1 Mbit/s"},
     {"reliability.initial_flight", kFixed},
     {"reliability.flight_steps", kFixed},
     {"reliability.borne_losses", kFixed},
     {"reliability.queued_packets", kFixed},
+    {"adjustment.keep", "a tenth of a guarantee is never lent"},
     {"device.vendor_id", kFixed},
     {"device.part_id", kFixed},
     {"device.hardware_version", kFixed},
     {"device.firmware", kFixed},
+    {"device.max_qp_wr", "a queue takes at most 16384 work requests"},
+    {"device.max_cqe", "a completion queue has at most 1048576 entries"},
     {"device.max_sge", kFixed},
     {"device.max_inline", kFixed},
     {"device.max_srq_wr", kFixed},
@@ -52,8 +58,16 @@ constexpr Removed kRemoved[] = {
     {"general_services.lower_after", kFixed},
     {"general_services.raise_most", kFixed},
     {"general_services.send_burst", kFixed},
+    {"general_services.tenant_clients", "a tenant has at most 16 clients"},
+    {"general_services.tenant_buffers", "a tenant's clients may request a quarter of `buffers`"},
+    {"general_services.send_rate", "a tenant's clients may make 2000 requests a second"},
+    {"connections.backlog", "half_open is also the limit of each listener"},
     {"port.fault", "inject faults by `softhcactl fault add`"},
     {"port.capture", "capture packets by `softhcactl capture`"},
+    {"tenant.most_vcbs_per_process", "a program that needs them gets up to 64 VCBs"},
+    {"tenant.dedicated_execution_credits", "a tenant has 32 for its dedicated PCBs"},
+    {"tenant.dedicated_completion_credits", "a tenant has 128 for its dedicated PCBs"},
+    {"tenant.srq.runaways", "runaways are reported where no watermark is set"},
     {"tenant.tvl_bytes_per_second", kFixed},
     {"tenant.tvl_burst_bytes", kFixed},
     {"tenant.tvl_messages_per_second", kFixed},
@@ -67,6 +81,7 @@ constexpr std::pair<std::string_view, std::string_view> kSameKeys[] = {
     {"template.", "tenant."},
     {"tenant.tvl.", "tenant."},
     {"tenant.level.", "tenant."},
+    {"tenant.connections.", "connections."},
 };
 
 }  // namespace

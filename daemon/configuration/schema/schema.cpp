@@ -91,8 +91,6 @@ std::string to_text(const Key& key, const void* section) {
       return quoted(std::string(key.words[key.at.amount(value)]));
     case Type::kText:
       return quoted(*static_cast<const std::string*>(value));
-    case Type::kMicroseconds:
-      return amount() + " us";
     case Type::kSeconds:
       return amount() + " s";
     case Type::kAddress:

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,6 @@
 #include <vector>
 
 #include "daemon/base/net.hpp"
-#include "daemon/base/time.hpp"
 #include "daemon/configuration/address.hpp"
 #include "daemon/configuration/allocation.hpp"
 #include "daemon/configuration/amounts.hpp"
@@ -45,7 +45,6 @@ enum class Type : std::uint8_t {
   kFactor,   ///< a number with a fraction
   kWord,     ///< one of Key::words: an enumeration, in their order
   kText,
-  kMicroseconds,
   kSeconds,
   kAddress,          ///< of a host, IPv4 or IPv6
   kAddresses,        ///< a list of addresses of hosts
@@ -85,8 +84,6 @@ constexpr Type type_of() {
     return Type::kWord;
   else if constexpr (std::is_same_v<T, std::string>)
     return Type::kText;
-  else if constexpr (std::is_same_v<T, Duration>)
-    return Type::kMicroseconds;
   else if constexpr (std::is_same_v<T, std::chrono::seconds>)
     return Type::kSeconds;
   else if constexpr (std::is_same_v<T, Gid>)
@@ -126,10 +123,7 @@ struct Given<std::optional<T>> {
 template <class T>
 std::uint64_t amount_at(const void* value) {
   const T& given = *static_cast<const T*>(value);
-  if constexpr (std::is_same_v<T, Duration>)
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(given).count());
-  else if constexpr (std::is_same_v<T, std::chrono::seconds>)
+  if constexpr (std::is_same_v<T, std::chrono::seconds>)
     return static_cast<std::uint64_t>(given.count());
   else if constexpr (std::is_same_v<T, double>)
     return static_cast<std::uint64_t>(std::llround(given * 1000));
@@ -142,9 +136,7 @@ std::uint64_t amount_at(const void* value) {
 template <class T>
 void set_amount_at(void* value, std::uint64_t amount) {
   T& target = *static_cast<T*>(value);
-  if constexpr (std::is_same_v<T, Duration>)
-    target = std::chrono::microseconds(amount);
-  else if constexpr (std::is_same_v<T, std::chrono::seconds>)
+  if constexpr (std::is_same_v<T, std::chrono::seconds>)
     target = std::chrono::seconds(amount);
   else if constexpr (std::is_same_v<T, double>)
     target = static_cast<double>(amount) / 1000;

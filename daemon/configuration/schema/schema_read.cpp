@@ -190,7 +190,6 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
     case Type::kBoolean:
       return read_boolean(reader, key, section);
     case Type::kInteger:
-    case Type::kMicroseconds:
     case Type::kSeconds:
     case Type::kEveryImportance:
       return read_integer(reader, key, range, section);

@@ -31,7 +31,6 @@ std::string written(const Key& key, const void* section) {
   const void* value = key.at.look(section);
   std::string text;
   switch (key.at.type) {
-    case Type::kMicroseconds:
     case Type::kSeconds:
       return std::to_string(key.at.amount(value));
     case Type::kAddresses:
@@ -79,7 +78,6 @@ std::string range_text(const Key& key) {
 std::string values_of(const Key& key) {
   switch (key.at.type) {
     case Type::kInteger:
-    case Type::kMicroseconds:
     case Type::kSeconds:
     case Type::kNumbers:
     case Type::kTvls:

@@ -45,14 +45,9 @@ constexpr Key kDaemonKeys[] = {
     {.name = "idle",
      .at = at<&DaemonConfig::idle>,
      .words = kIdlePolicies,
-     .doc = "\"poll\": the engine never sleeps. \"adaptive\": a process that has been idle for "
-            "park_after_us is parked (it wakes the engine at its next post), and the engine sleeps "
-            "when all are parked."},
-    {.name = "park_after_us",
-     .at = at<&DaemonConfig::park_after>,
-     .range = {1, 10'000'000},
-     .unit = "µs",
-     .doc = "idle time before a process is parked"},
+     .doc = "\"poll\": the engine never sleeps. \"adaptive\": a process that has been idle for 200 "
+            "µs is parked (it wakes the engine at its next post), and the engine sleeps when all "
+            "are parked."},
     {.name = "drain_timeout_s",
      .at = at<&DaemonConfig::drain_timeout>,
      .range = {0, 7 * 86'400},
@@ -131,16 +126,6 @@ constexpr Schema kMetrics{.keys = kMetricsKeys, .check = check_metrics};
 
 constexpr Key kDeviceKeys[] = {
     {.name = "name", .at = at<&DeviceConfig::name>, .text = kSafeName, .refusal = kDevice},
-    {.name = "max_qp_wr",
-     .at = at<&DeviceConfig::max_qp_wr>,
-     .range = {1, 65536},
-     .refusal = kDevice,
-     .doc = "most work requests of a queue"},
-    {.name = "max_cqe",
-     .at = at<&DeviceConfig::max_cqe>,
-     .range = {1, 1u << 22},
-     .refusal = kDevice,
-     .doc = "most entries of a queue; a ring takes 32 bytes an entry of queue_bytes when created"},
 };
 constexpr Schema kDeviceTable{.comment = "The device as tenants see it (ibv_devinfo).",
                               .keys = kDeviceKeys};

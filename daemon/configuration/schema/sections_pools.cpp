@@ -183,16 +183,12 @@ constexpr Key kAdjustmentKeys[] = {
      .range = {4, 86'400},
      .unit = "s",
      .doc = "time without use before it is lent, 4 to 86400"},
-    {.name = "keep",
-     .at = at<&AdjustmentConfig::keep>,
-     .factors = {0, 1},
-     .doc = "this part of a guarantee, 0 to 1, is not lent"},
 };
 constexpr Schema kAdjustment{
     .comment =
         "Automatic adjustment: PCBs and credits that a tenant is guaranteed and has not used for "
         "idle_s seconds are lent to the shared amounts. The tenant keeps the most it had in use in "
-        "that time, and `keep` of the guarantee besides. Guarantees of a tenant or QoS level "
+        "that time, and a tenth of the guarantee besides. Guarantees of a tenant or QoS level "
         "without programs are lent at once. A tenant that asks for them gets the free ones at "
         "once, and the first that borrowers give back. A borrower with commands that wait for "
         "their peer keeps what these hold until they end.",

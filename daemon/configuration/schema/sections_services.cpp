@@ -9,7 +9,6 @@ namespace {
 
 using G = GeneralServicesConfig;
 
-constexpr std::uint64_t kMostDatagrams = 100'000'000;  ///< datagrams a second
 constexpr Factors kPart{0.01, 1};
 
 constexpr Key kServicesKeys[] = {
@@ -42,19 +41,6 @@ constexpr Key kServicesKeys[] = {
      .at = at<&G::engine_share>,
      .factors = kPart,
      .doc = "largest part of the engine's time while tenants need it"},
-    {.name = "tenant_clients",
-     .at = at<&G::tenant_clients>,
-     .range = {0, kMostPrograms},
-     .lead = "Programs may be clients, too (docs/datagrams.md). Limits for all programs of one "
-             "tenant together: clients, requested buffers, and requests per second (0: no limit). "
-             "Requests include datagrams to send."},
-    {.name = "tenant_buffers",
-     .at = at<&G::tenant_buffers>,
-     .range = {0, kMaxGeneralServicesBuffers}},
-    {.name = "send_rate",
-     .at = at<&G::send_rate>,
-     .range = {0, kMostDatagrams},
-     .unit = "requests/s"},
 };
 
 void check_services(Reader& reader, void* section) {
@@ -86,11 +72,6 @@ constexpr Key kConnectionsKeys[] = {
      .at = at<&C::listeners>,
      .range = {0, 65536},
      .set = Allocation::kConnectionsListeners},
-    {.name = "backlog",
-     .at = at<&C::backlog>,
-     .range = {1, 65536},
-     .set = Allocation::kConnectionsBacklog,
-     .doc = "most waiting requests of one listener"},
     {.name = "most",
      .at = at<&C::most>,
      .range = {0, kMostOfAny},
@@ -100,7 +81,7 @@ constexpr Key kConnectionsKeys[] = {
      .at = at<&C::half_open>,
      .range = {0, kMostOfAny},
      .set = Allocation::kConnectionsHalfOpen,
-     .doc = "of these: requested by a peer and not established"},
+     .doc = "of these: requested by a peer, not established; also of one listener"},
     {.name = "connects_per_second",
      .at = at<&C::connects_per_second>,
      .range = {0, 1'000'000},

@@ -86,26 +86,8 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::vcbs_per_process>,
      .range = {0, kMaxVcbsPerProcess},
      .set = Allocation::kVcbsPerProcess,
-     .doc = "at most 64; 0: doorbells only"},
-    {.name = "most_vcbs_per_process",
-     .at = at<&T::most_vcbs_per_process>,
-     .range = {0, kMaxVcbsPerProcess},
-     .set = Allocation::kMostVcbsPerProcess,
-     .doc = "limit for a program that often finds too few free VCBs; at most 64"},
+     .doc = "at first, up to 64 as needed; 0: doorbells only"},
     {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
-    {.name = "dedicated_execution_credits",
-     .at = at<&T::dedicated_execution_credits>,
-     .range = {1, kMaxDedicatedCredits},
-     .set = Allocation::kDedicatedExecutionCredits,
-     .doc = "for commands in dedicated PCBs, in addition to the credits of its TVLs. Its levels "
-            "share them by their PCBs, and each has at least 1. With shared = false it is 1.",
-     .lead = "Commands that find no PCB take dedicated ones ([pools]), on a TVL of their own with "
-             "these credits."},
-    {.name = "dedicated_completion_credits",
-     .at = at<&T::dedicated_completion_credits>,
-     .range = {1, kMaxDedicatedCredits},
-     .set = Allocation::kDedicatedCompletionCredits,
-     .doc = "likewise; also the length limit of that TVL's kick list"},
     {.name = "lends",
      .at = at<&T::lends>,
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
@@ -244,11 +226,11 @@ constexpr Key kTenantKeys[] = {
          "the traffic class), instead of limit. When only as many buffers as watermark are left, "
          "the queue pairs that draw most are named. With \"drop-connection\" the least important "
          "of them fails. With \"quarantine\" that one, or the one that holds more than all others, "
-         "goes into quarantine. runaways = true reports the queue pair that drew most of a queue "
-         "when an eighth is left, if no watermark is set; this needs no accounts.",
+         "goes into quarantine. Without a watermark, the queue pair that drew most of a queue is "
+         "reported when an eighth of it is left.",
      .shown = Shown::kOff,
      .sample = "{ limit = 0, kind = \"hard\", on_exceed = \"drop-message\", statistical = false, "
-               "overcommit = 1.0, watermark = 0, runaways = true }"},
+               "overcommit = 1.0, watermark = 0 }"},
     {.name = "connections",
      .at = at<&T::connections>,
      .table = schema_of<ConnectionsConfig>,
@@ -505,10 +487,6 @@ constexpr Key kSrqKeys[] = {
      .set = Allocation::kSrqWatermark,
      .unit = "buffers",
      .doc = "buffers left when the alarm is raised; 0: never"},
-    {.name = "runaways",
-     .at = at<&SrqPolicy::runaways>,
-     .doc = "without a watermark: report the queue pair that drew most when an eighth of a queue "
-            "is left"},
 };
 
 void check_srq(Reader& reader, void* section) {

@@ -50,7 +50,7 @@ bool Adjuster::is_needed() const {
 void Adjuster::tick() {
   if (!is_needed() && told_.empty()) return;
   const configuration::AdjustmentConfig& config = adapter_.config.adjustment;
-  engine::AdjustLending adjust{.lends = {}, .policy = {.idle = config.idle, .keep = config.keep}};
+  engine::AdjustLending adjust{.lends = {}, .policy = {.idle = config.idle}};
   for (const auto& tenant : adapter_.tenants)
     adjust.lends.emplace_back(tenant.get(), config.automatic && (tenant->control.leaving ||
                                                                  adapter_.settings(*tenant).lends));

@@ -63,7 +63,7 @@ bool CompletionQueues::drop_closed_channels() {
 int CompletionQueues::create(const RequestBody& body, Reply& reply) {
   abi::CreateCqRequest request;
   if (!body.read(request)) return EINVAL;
-  if (request.entries == 0 || request.entries > context_.device().max_cqe) return EINVAL;
+  if (request.entries == 0 || request.entries > context_.device().kMaxCqe) return EINVAL;
   Channel* channel = nullptr;
   if (request.channel != abi::kNoHandle) {
     channel = channels_.find(request.channel);
@@ -96,7 +96,7 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeCqRequest request;
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
-  if (cq == nullptr || request.entries == 0 || request.entries > context_.device().max_cqe)
+  if (cq == nullptr || request.entries == 0 || request.entries > context_.device().kMaxCqe)
     return EINVAL;
 
   const std::uint32_t entries = std::bit_ceil(request.entries);

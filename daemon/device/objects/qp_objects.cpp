@@ -84,7 +84,7 @@ int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
                 : cqs_.find(request.receive_cq) == nullptr)
     return EINVAL;
   if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
-  if (request.max_send_wr > device.max_qp_wr || request.max_receive_wr > device.max_qp_wr ||
+  if (request.max_send_wr > device.kMaxQpWr || request.max_receive_wr > device.kMaxQpWr ||
       request.max_send_sge > device.kMaxSge || request.max_receive_sge > device.kMaxSge ||
       request.max_inline > device.kMaxInline)
     return EINVAL;

@@ -139,10 +139,10 @@ int DeviceSession::query_device(const RequestBody& body, Reply& reply) {
   out.vendor_part_id = device.kPartId;
   out.hw_version = device.kHardwareVersion;
   out.max_qp = limit(configuration::Kind::kQueuePairs);
-  out.max_qp_wr = device.max_qp_wr;
+  out.max_qp_wr = device.kMaxQpWr;
   out.max_sge = out.max_srq_sge = device.kMaxSge;
   out.max_cq = limit(configuration::Kind::kCompletionQueues);
-  out.max_cqe = device.max_cqe - 1;
+  out.max_cqe = device.kMaxCqe - 1;
   out.max_mr = limit(configuration::Kind::kMemoryRegions);
   out.max_mw = limit(configuration::Kind::kMemoryWindows);
   out.capabilities = abi::kCanResizeSrq;

@@ -14,7 +14,7 @@ namespace softhca::control {
 VcbBounds vcb_bounds(const configuration::TenantConfig& tenant) {
   const std::uint32_t base = std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession);
   if (base == 0) return {0, 0};  // doorbells only
-  return {base, std::clamp(tenant.most_vcbs_per_process, base, abi::kMaxVcbsPerSession)};
+  return {base, abi::kMaxVcbsPerSession};
 }
 
 void VcbGrant::open(engine::Level* level, std::uint32_t wanted) {

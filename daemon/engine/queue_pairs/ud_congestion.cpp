@@ -55,7 +55,7 @@ void UdCongestion::configure(const CongestionParameters& congestion,
                              const FlightParameters& flight) {
   rules_ = {.flight = flight,
             .step = 2 * congestion.fixed.rpg_ai_rate * kMegabit,
-            .least_rate = congestion.rpg_min_rate * kMegabit,
+            .least_rate = congestion.fixed.rpg_min_rate * kMegabit,
             .most_rate = congestion.rpg_max_rate * kMegabit};
   if (std::exchange(on_, congestion.datagrams) == congestion.datagrams) return;
   asked_until_ = Time{};

@@ -14,9 +14,7 @@ namespace softhca::engine {
 void ReceiveQueues::set_watermark(SharedReceiveQueue& srq) {
   const SrqPolicy& policy = srq.session->tenant->receive_policy;
   if (policy.watermark != 0) return srq.level.set_watermark(policy.watermark, false);
-  if (policy.runaways)
-    return srq.level.set_watermark(srq.ring.entries() / receive::kRunawayPart, true);
-  srq.level.clear_watermark();
+  srq.level.set_watermark(srq.ring.entries() / receive::kRunawayPart, true);
 }
 
 /// Restarts the level check. The limit that the program armed stays armed.

@@ -327,8 +327,8 @@ Outcome Allotments::set_dedicated(const Tenant& tenant, const configuration::Ten
                                   const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   const bool share = may_share(to, level);
-  const std::uint32_t execution = part_of(to.dedicated_execution_credits, to, level);
-  const std::uint32_t completion = part_of(to.dedicated_completion_credits, to, level);
+  const std::uint32_t execution = part_of(to.kDedicatedExecutionCredits, to, level);
+  const std::uint32_t completion = part_of(to.kDedicatedCompletionCredits, to, level);
   const schedule::TvlTerms wanted{.tenant = tenant.id,
                                   .qos_class = qos_class,
                                   .purpose = TvlPurpose::kDedicated,

@@ -20,7 +20,7 @@ constexpr Remedy kRemedies[] = {
     {WaitCause::kEngine, "weight, rate.min_bytes_per_second",
      "its commands wait for engine time. `weight` of its TVLs sets its share beside other tenants; "
      "a minimum rate comes first. Without other tenants it has the whole engine"},
-    {WaitCause::kNoVcb, "most_vcbs_per_process, vcbs",
+    {WaitCause::kNoVcb, "vcbs",
      "its processes have too few VCBs for what they post, and ring doorbells instead"},
     {WaitCause::kNoPcb, "pcbs", "it uses all PCBs that it may have"},
     {WaitCause::kKickList, "kick_list", "the kick lists of its TVLs are full"},

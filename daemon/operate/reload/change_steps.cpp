@@ -257,8 +257,7 @@ Outcome ReloadChange::change_engine() {
   site_.guards.merge(guards_);
   for (const engine::PortChange& port : put.ports)
     for (const Gid& address : port.removed) site_.guards.erase(address);
-  adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive,
-                          wanted_.daemon.park_after);
+  adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive);
   change_members();
   return {};
 }

@@ -66,7 +66,6 @@ class QueueLevel {
     low_ = after_rise;
     look_soon();
   }
-  void clear_watermark() { watermark_ = kNone; }
 
   std::uint32_t entries() const { return entries_; }
   /// Returns the most receives seen; exact to a 64th of the entries, like least().

@@ -38,8 +38,9 @@ inline constexpr std::uint8_t kImportances = 8;
 /// Most entries of a shared receive queue.
 inline constexpr std::uint32_t kMostSrqBuffers = 65536;
 
-/// Policy for the shared receive queues of a tenant. The defaults set no limit and only report
-/// runaways.
+/// Policy for the shared receive queues of a tenant. The defaults set no limit. Without a watermark
+/// the engine reports runaways: a queue pair that took most of the buffers of a queue of which an
+/// eighth is left.
 struct SrqPolicy {
   /// Buffers that a queue pair may hold at once, by its importance: the static table (D5). 0: no
   /// limit.
@@ -49,8 +50,6 @@ struct SrqPolicy {
   bool statistical = false;     ///< limits follow the use of the queue (D5)
   double overcommit = 1.0;      ///< sum of limits / buffers of the queue
   std::uint32_t watermark = 0;  ///< buffers left that raise the alarm (D4); 0: never
-  /// Report a queue pair that took most of the buffers of a queue of which an eighth is left.
-  bool runaways = true;
 
   bool operator==(const SrqPolicy&) const = default;
 

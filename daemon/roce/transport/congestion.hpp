@@ -29,6 +29,8 @@ struct FixedCongestionParameters {
   std::uint32_t dce_tcp_rtt = 55;
 
   // Decrease.
+  std::uint32_t rate_to_set_on_first_cnp = 0;    ///< 0: rpg_max_rate, decreased once
+  std::uint32_t rpg_min_rate = 1;                ///< the rate never goes below this
   std::uint32_t rate_reduce_monitor_period = 4;  ///< at most one decrease in this time
   std::uint32_t rpg_gd = 11;  ///< a decrease takes alpha (in 1/1024) / 2^rpg_gd of the rate
   std::uint32_t rpg_min_dec_fac = 50;  ///< percent of the rate that a decrease leaves at least
@@ -53,9 +55,7 @@ struct CongestionParameters {
   CongestionMode mode = CongestionMode::kNotify;
   bool datagrams = true;  ///< slow down senders that lose many datagrams, in any mode
   std::uint8_t cnp_dscp = 48;
-  std::uint8_t cnp_802p_prio = 6;              ///< on ports with a VLAN
-  std::uint32_t rate_to_set_on_first_cnp = 0;  ///< 0: rpg_max_rate, decreased once
-  std::uint32_t rpg_min_rate = 1;
+  std::uint8_t cnp_802p_prio = 6;      ///< on ports with a VLAN
   std::uint32_t rpg_time_reset = 300;  ///< time between increases by time
   /// The limit of a queue pair ends once it may send this fast. (In mlx5, 0 means the speed of the
   /// port; a software adapter has no fixed one.)

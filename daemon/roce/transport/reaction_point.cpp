@@ -25,7 +25,7 @@ void ReactionPoint::notify(const CongestionParameters& p, Time now) {
   advance(p, now);
   if (!limited()) {
     begin(p, now);
-    if (p.rate_to_set_on_first_cnp == 0) reduce(p, now);
+    if (p.fixed.rate_to_set_on_first_cnp == 0) reduce(p, now);
     return;
   }
   notified_ = true;
@@ -37,7 +37,7 @@ void ReactionPoint::notify(const CongestionParameters& p, Time now) {
 
 void ReactionPoint::begin(const CongestionParameters& p, Time now) {
   const std::uint32_t first =
-      p.rate_to_set_on_first_cnp != 0 ? p.rate_to_set_on_first_cnp : p.rpg_max_rate;
+      p.fixed.rate_to_set_on_first_cnp != 0 ? p.fixed.rate_to_set_on_first_cnp : p.rpg_max_rate;
   rate_ = target_ = first * kMegabit;
   alpha_ = p.fixed.initial_alpha_value / kAlphaUnit;
   alpha_updated_ = reduced_at_ = stage_began_ = next_ = now;
@@ -74,7 +74,7 @@ void ReactionPoint::reduce(const CongestionParameters& p, Time at) {
   if (p.fixed.clamp_tgt_rate || has_risen) target_ = rate_;
   const double remains = std::max(1 - alpha_ * kAlphaUnit / std::ldexp(1, int(p.fixed.rpg_gd)),
                                   p.fixed.rpg_min_dec_fac / 100.0);
-  rate_ = std::max(rate_ * remains, p.rpg_min_rate * kMegabit);
+  rate_ = std::max(rate_ * remains, p.fixed.rpg_min_rate * kMegabit);
   time_stage_ = byte_stage_ = stage_bytes_ = 0;
   stage_began_ = reduced_at_ = at;
   reduction_due_ = false;

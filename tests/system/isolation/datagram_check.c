@@ -87,7 +87,7 @@ static void refused_registrations(unsigned clients_left) {
   while (n < 64 && error == 0)
     if ((error = softhca_client_open_number(NULL, 1000 + n, 1, &clients[n])) == 0) ++n;
   expect_error(error, EDQUOT, "too many clients");
-  expect(n == clients_left, "as many clients as tenant_clients", (int)n);
+  expect(n == clients_left, "as many clients as a tenant may have", (int)n);
   while (n-- > 0) softhca_client_close(clients[n]);
 }
 

@@ -30,34 +30,29 @@ TEST(AdjustmentConfig, IsOffUnlessAskedFor) {
 }
 
 TEST(AdjustmentConfig, EveryKey) {
-  const auto config = parse_adjustment("[adjustment]\nautomatic = true\nidle_s = 60\nkeep = 0.25\n",
-                                       "lends = false\n");
+  const auto config =
+      parse_adjustment("[adjustment]\nautomatic = true\nidle_s = 60\n", "lends = false\n");
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->adjustment.automatic);
   EXPECT_EQ(config->adjustment.idle, std::chrono::seconds(60));
-  EXPECT_EQ(config->adjustment.keep, 0.25);
   EXPECT_FALSE(config->tenants[0].lends);
 }
 
 TEST(AdjustmentConfig, RefusesWhatMakesNoSense) {
   EXPECT_THAT(adjustment_error("idle_s = 3"), HasSubstr("adjustment.idle_s"));
   EXPECT_THAT(adjustment_error("idle_s = 86401"), HasSubstr("adjustment.idle_s"));
-  EXPECT_THAT(adjustment_error("keep = 1.5"), HasSubstr("adjustment.keep"));
-  EXPECT_THAT(adjustment_error("keep = -0.5"), HasSubstr("adjustment.keep"));
   EXPECT_THAT(adjustment_error("automatic = 1"), HasSubstr("adjustment.automatic"));
   EXPECT_THAT(adjustment_error("lend = true"), HasSubstr("lend"));
 }
 
 TEST(AdjustmentConfig, ChangesLive) {
-  const ReloadPlan plan =
-      plan_reload(*parse_adjustment(""),
-                  *parse_adjustment("[adjustment]\nautomatic = true\nidle_s = 60\nkeep = 0.25\n",
-                                    "lends = false\n"));
+  const ReloadPlan plan = plan_reload(
+      *parse_adjustment(""),
+      *parse_adjustment("[adjustment]\nautomatic = true\nidle_s = 60\n", "lends = false\n"));
   EXPECT_TRUE(plan.is_live());
-  EXPECT_THAT(
-      plan.texts(),
-      testing::ElementsAre("adjustment: automatic false -> true", "adjustment: idle_s 10 s -> 60 s",
-                           "adjustment: keep 0.1 -> 0.25", "tenant t: lends true -> false"));
+  EXPECT_THAT(plan.texts(), testing::ElementsAre("adjustment: automatic false -> true",
+                                                 "adjustment: idle_s 10 s -> 60 s",
+                                                 "tenant t: lends true -> false"));
 }
 
 }  // namespace

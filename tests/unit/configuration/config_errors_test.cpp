@@ -8,6 +8,7 @@
 #include <string>
 
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/schema/removed_keys.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -130,8 +131,6 @@ const Mistake kValues[] = {
      "5: doorbells.prune:", "\"most-overflow\""},
     {"Idle", kBareTenant + "[daemon]\nidle = \"lazy\"\n", "5: daemon.idle:", "\"poll\""},
     {"EngineCpu", kBareTenant + "[daemon]\nengine_cpu = 5000\n", "5: daemon.engine_cpu:", "4095"},
-    {"ParkAfter", kBareTenant + "[daemon]\npark_after_us = 0\n",
-     "5: daemon.park_after_us:", "from 1"},
     {"MetricsAddress", kBareTenant + "[metrics]\naddress = \"9465\"\n",
      "5: metrics.address:", "127.0.0.1:9465"},
     {"MetricsPort", kBareTenant + "[metrics]\naddress = \"127.0.0.1:0\"\n",
@@ -143,11 +142,22 @@ const Mistake kValues[] = {
     {"DeviceName", kBareTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
     {"RemovedKey", kBareTenant + "[device]\nvendor_id = 1\n",
      "5: device.vendor_id:", "was removed: its former default is fixed now; delete the line"},
+    {"RemovedKeyOfTheDaemon", kBareTenant + "[daemon]\npark_after_us = 9\n",
+     "5: daemon.park_after_us:", "parked after 200 us"},
+    {"RemovedKeyOfATenant", kBareTenant + "most_vcbs_per_process = 9\n",
+     "4: tenant.most_vcbs_per_process:", "up to 64 VCBs"},
+    {"RemovedKeyOfATemplate", "[[template]]\nname = \"x\"\ndedicated_execution_credits = 9\n",
+     "3: template.dedicated_execution_credits:", "has 32"},
+    {"RemovedKeyOfAnInlineTable", kBareTenant + "srq = { runaways = false }\n",
+     "4: tenant.srq.runaways:", "was removed"},
+    {"RemovedKeyOfAllConnections", kBareTenant + "[connections]\nbacklog = 9\n",
+     "5: connections.backlog:", "half_open"},
+    {"RemovedKeyOfATenantsConnections", kBareTenant + "connections = { backlog = 9 }\n",
+     "4: tenant.connections.backlog:", "half_open"},
     {"RemovedKeyOfATvl", kBareTenant + "[[tenant.tvl]]\ntvl_burst_bytes = 1\n",
      "5: tenant.tvl.tvl_burst_bytes:", "was removed"},
     {"RemovedKeyOfBothServices", kBareTenant + "[shared_datagrams]\nwindow_ms = 1\n",
      "5: shared_datagrams.window_ms:", "was removed"},
-    {"MaxQpWr", kBareTenant + "[device]\nmax_qp_wr = 65537\n", "5: device.max_qp_wr:", "to 65536"},
     {"NoTenant", "[pools]\n", "1: tenant:", "at least one [[tenant]]"},
     {"PortAddressWithoutPrefix",
      kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1\"]\n",
@@ -296,6 +306,14 @@ TEST(ConfigMistakes, AreAllReportedInTheOrderOfLines) {
     last = at;
   }
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 5) << errors;
+}
+
+/// As saved changes name keys: with the inner table before it.
+TEST(RemovedKeys, SettingOfATenant_KnownByItsDottedName) {
+  EXPECT_TRUE(removal_of("tenant", "connections.backlog"));
+  EXPECT_TRUE(removal_of("tenant", "most_vcbs_per_process"));
+  EXPECT_FALSE(removal_of("tenant", "vcbs_per_process"));
+  EXPECT_FALSE(removal_of("tenant", "srq.limit"));
 }
 
 TEST(ConfigErrors, KnownKeysAreNamedOnce) {

@@ -217,7 +217,7 @@ TEST(Config, ATenantOfTheDefaultsMayHave64000QueuePairs) {
 TEST(Config, ACompletionQueueOfTheDefaultsServesAllPeersOfLibfabric) {
   constexpr std::uint32_t kPeers = 256;
   constexpr std::uint32_t kRequestsOfAPeer = 2 * 384;
-  EXPECT_LT(kPeers * kRequestsOfAPeer, DeviceConfig{}.max_cqe);
+  EXPECT_LT(kPeers * kRequestsOfAPeer, DeviceConfig::kMaxCqe);
 }
 
 TEST(Config, TvlsTakeWhatTheyDoNotSayFromTheTenantAndThePools) {
@@ -233,13 +233,12 @@ TEST(Config, TvlsTakeWhatTheyDoNotSayFromTheTenantAndThePools) {
 TEST(Config, DaemonKeys) {
   const Config config = parsed(
       "[daemon]\nruntime_dir = \"/x\"\nlog_level = \"debug\"\nidle = \"poll\"\nengine_cpu = 0\n"
-      "park_after_us = 5\n[metrics]\naddress = \"\"\n" +
+      "[metrics]\naddress = \"\"\n" +
       std::string(kTenant));
   EXPECT_EQ(config.daemon.runtime_dir, "/x");
   EXPECT_EQ(config.daemon.log_level, "debug");
   EXPECT_EQ(config.daemon.idle, IdlePolicy::kPoll);
   EXPECT_EQ(config.daemon.engine_cpu, 0u);
-  EXPECT_EQ(config.daemon.park_after, std::chrono::microseconds(5));
   EXPECT_EQ(config.metrics.address, "");
 }
 

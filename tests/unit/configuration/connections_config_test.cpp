@@ -34,12 +34,12 @@ TEST(ConnectionsConfig, NothingGiven) {
 }
 
 TEST(ConnectionsConfig, ATenantsOwnComesBeforeTheDefaultOfAll) {
-  const auto config = parse_connections("[connections]\nlisteners = 7\nbacklog = 8\n",
-                                        "connections = { backlog = 9, pcbs_each = 2 }\n");
+  const auto config = parse_connections("[connections]\nlisteners = 7\nhalf_open = 8\n",
+                                        "connections = { half_open = 9, pcbs_each = 2 }\n");
   ASSERT_TRUE(config) << config.error().message;
   ConnectionsConfig expected;
   expected.listeners = 7;
-  expected.backlog = 9;
+  expected.half_open = 9;
   expected.pcbs_each = 2;
   EXPECT_EQ(config->tenants[0].connections, expected);
 }
@@ -47,8 +47,8 @@ TEST(ConnectionsConfig, ATenantsOwnComesBeforeTheDefaultOfAll) {
 TEST(ConnectionsConfig, Mistakes) {
   EXPECT_THAT(connections_error("", "connections = { identifiers = 65537 }\n"),
               HasSubstr("t.toml:4: tenant.connections.identifiers:"));
-  EXPECT_THAT(connections_error("[connections]\nbacklog = 0\n", ""),
-              HasSubstr("t.toml:2: connections.backlog:"));
+  EXPECT_THAT(connections_error("[connections]\nlisteners = 65537\n", ""),
+              HasSubstr("t.toml:2: connections.listeners:"));
   EXPECT_THAT(connections_error("[connections]\nlimit = 1\n", ""), HasSubstr("connections.limit"));
   EXPECT_THAT(connections_error("connections = 1\n", ""), HasSubstr("t.toml:1: connections"));
 }

@@ -56,12 +56,18 @@ TEST(GeneralServicesConfig, SharedDatagramsHaveTheSameKeysInATableOfTheirOwn) {
   EXPECT_THAT(plan.texts()[0], testing::StartsWith("shared_datagrams: buffers"));
 }
 
+TEST(GeneralServicesConfig, TenantBuffers_QuarterOfAllOrOneClient) {
+  EXPECT_EQ(tenant_buffers({}), 256u);
+  EXPECT_EQ(tenant_buffers({.buffers = 16384}), 4096u);
+  EXPECT_EQ(tenant_buffers({.buffers = 32, .buffers_per_client = 16}), 16u);
+}
+
 TEST(GeneralServicesConfig, Bounds) {
   for (const char* text :
        {"buffers = 0", "buffers = 16385", "buffers = 15", "buffers_per_client = 0",
         "buffers_per_client = 1025", "low_threshold = 16385", "high_threshold = -1",
-        "engine_share = 0", "engine_share = 1.1", "engine_share = \"all\"", "tenant_clients = 257",
-        "tenant_buffers = 16385", "send_rate = -1", "buffer = 1"})
+        "engine_share = 0", "engine_share = 1.1", "engine_share = \"all\"", "tenant_clients = 16",
+        "buffer = 1"})
     EXPECT_THAT(services_error(text), HasSubstr("t.toml:2: general_services.")) << text;
   EXPECT_THAT(services_error("low_threshold = 9\nhigh_threshold = 8"),
               HasSubstr("3: general_services.high_threshold:"));

@@ -136,7 +136,6 @@ std::optional<std::uint64_t> another_amount(const Key& key, const S& section) {
     case Type::kFactor:
       return amount == range.most ? range.least : range.most;
     case Type::kInteger:
-    case Type::kMicroseconds:
     case Type::kSeconds:
       return amount > range.least ? amount - 1 : amount + 1;
     default:

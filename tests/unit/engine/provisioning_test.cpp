@@ -355,7 +355,6 @@ TEST_P(Provisioning, TheProgramsLimitRanksAccountsToo) {
 
 /// On by default, without accounts.
 TEST_P(Provisioning, ARunawayIsReported) {
-  ASSERT_TRUE(SrqPolicy{}.runaways);
   send(1, 3);
   pair.run_for(kWhile);
   send(0, 11);

@@ -173,7 +173,7 @@ TEST_F(DatagramClientTest, LimitsOfATenantAreItsOwnAndSayWhichTheyAre) {
   const auto events = daemon.adapter.journal.after(0, 100).entries;
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events[0].kind, "gsa_client_refused");
-  EXPECT_THAT(events[0].text, testing::HasSubstr("tenant_clients"));
+  EXPECT_THAT(events[0].text, testing::HasSubstr("16 clients, the most"));
 }
 
 /// By default, of one tenant, on queue pair 2: 16 clients, 256 buffers, datagrams of 256 bytes.
@@ -278,7 +278,7 @@ class SlowTenant : public DatagramClientTest {
  protected:
   SlowTenant()
       : DatagramClientTest(config_with([](configuration::Config& config) {
-          config.general_services.send_rate = 1;
+          config.general_services.fixed.send_rate = 1;
           config.general_services.fixed.send_burst = 10;
         })) {}
 };
@@ -304,7 +304,7 @@ class QuickWatch : public DatagramClientTest {
           config.general_services.fixed.window_ms = 10;
           config.general_services.fixed.probation_ms = 0;
           config.general_services.fixed.raise_after = 1;
-          config.general_services.send_rate = 0;
+          config.general_services.fixed.send_rate = 0;
         })) {}
 };
 

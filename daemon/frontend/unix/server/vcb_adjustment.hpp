@@ -10,8 +10,8 @@
 
 namespace softhca::control {
 
-/// Gives more VCBs to programs that lack them, up to `most_vcbs_per_process`. Takes back VCBs that
-/// a program does not need, or that others lack. Call it about once a second. Makes at most two
+/// Gives more VCBs to programs that lack them, up to kMaxVcbsPerSession. Takes back VCBs that a
+/// program does not need, or that others lack. Call it about once a second. Makes at most two
 /// requests to the engine.
 void adjust_vcbs(Adapter& adapter, std::span<const VcbHolder> holders);
 

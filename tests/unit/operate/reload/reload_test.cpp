@@ -125,9 +125,9 @@ class ReloadTest : public ::testing::Test {
       ++dedicated;
       const engine::Level* level = tenant.find_level(qos_class);
       EXPECT_EQ(tvl.execution.guaranteed.value(),
-                dedicated_part(entry.dedicated_execution_credits, entry, level));
+                dedicated_part(TenantConfig::kDedicatedExecutionCredits, entry, level));
       EXPECT_EQ(tvl.completion.guaranteed.value(),
-                dedicated_part(entry.dedicated_completion_credits, entry, level));
+                dedicated_part(TenantConfig::kDedicatedCompletionCredits, entry, level));
     }
     for (const configuration::TvlConfig& tvl : engine::tvls_of(entry, tenant.find_level(qos_class)))
       wanted.push_back(tvl.weight);
@@ -174,8 +174,6 @@ class ReloadTest : public ::testing::Test {
       tvl.execution_credits = 1 + random() % 100;
     }
     tenant.shared = random() % 4 != 0;
-    tenant.dedicated_execution_credits = 1 + random() % 64;
-    tenant.dedicated_completion_credits = 1 + random() % 256;
   }
 
   Folder folder;
@@ -545,20 +543,6 @@ TEST_F(ReloadTest, DedicatedPcbsThatAreInUseComeBack) {
   daemon.worker.run(engine::Task{[&](engine::Engine&) {
     for (const PcbId pcb : taken) pcbs.free(pcb);
   }});
-  expect_in_force();
-}
-
-TEST_F(ReloadTest, DedicatedCreditsAreSetByRequest) {
-  using configuration::Allocation;
-  const std::vector<configuration::AllocationChange> both = {
-      {"a", Allocation::kDedicatedExecutionCredits, 7, {}},
-      {"b", Allocation::kDedicatedCompletionCredits, 1, {}}};
-  EXPECT_TRUE(reloader.change(both));
-  expect_in_force();
-  EXPECT_EQ(daemon.adapter.config.tenants[0].dedicated_execution_credits, 7u);
-  const std::vector<configuration::AllocationChange> none = {
-      {"b", Allocation::kDedicatedCompletionCredits, 0, {}}};
-  EXPECT_FALSE(reloader.change(none));
   expect_in_force();
 }
 

@@ -67,7 +67,7 @@ TEST_F(ReactionPointTest, FirstNotificationCutsTheRateInHalf) {
 }
 
 TEST_F(ReactionPointTest, FirstNotificationSetsTheRateThatIsGivenForIt) {
-  p.rate_to_set_on_first_cnp = 1000;
+  p.fixed.rate_to_set_on_first_cnp = 1000;
   notify();
   EXPECT_DOUBLE_EQ(rate(), 1000);
   EXPECT_DOUBLE_EQ(target(), 1000);
@@ -137,7 +137,7 @@ TEST_F(ReactionPointTest, DecreasesNoFurtherThanToTheLeastFactorAndRate) {
   p.fixed.rpg_min_dec_fac = 90;
   notify();
   EXPECT_DOUBLE_EQ(rate(), 36000);
-  p.rpg_min_rate = 35000;
+  p.fixed.rpg_min_rate = 35000;
   p.fixed.rpg_min_dec_fac = 1;
   pass(microseconds(50));
   notify();
@@ -146,7 +146,7 @@ TEST_F(ReactionPointTest, DecreasesNoFurtherThanToTheLeastFactorAndRate) {
 
 // Equation 3: half the way to the target, F times.
 TEST_F(ReactionPointTest, FastRecoveryHalvesTheDistance) {
-  p.rate_to_set_on_first_cnp = 20000;
+  p.fixed.rate_to_set_on_first_cnp = 20000;
   notify();
   pass(microseconds(50));
   notify();
@@ -162,7 +162,7 @@ TEST_F(ReactionPointTest, FastRecoveryHalvesTheDistance) {
 
 // Equation 4: the target rises by R_AI.
 TEST_F(ReactionPointTest, AdditiveIncreaseByTimeAlone) {
-  p.rate_to_set_on_first_cnp = 20000;
+  p.fixed.rate_to_set_on_first_cnp = 20000;
   notify();
   for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) step();
   double expected = rate();
@@ -175,7 +175,7 @@ TEST_F(ReactionPointTest, AdditiveIncreaseByTimeAlone) {
 }
 
 TEST_F(ReactionPointTest, BytesSentAreStepsToo) {
-  p.rate_to_set_on_first_cnp = 20000;
+  p.fixed.rate_to_set_on_first_cnp = 20000;
   p.rpg_time_reset = 1'000'000;
   notify();
   for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) send(10'000'000);
@@ -188,7 +188,7 @@ TEST_F(ReactionPointTest, BytesSentAreStepsToo) {
 
 // Both kinds of steps beyond F: by R_HAI, more each time.
 TEST_F(ReactionPointTest, HyperIncreaseWhenBothKindsOfStepsGoOn) {
-  p.rate_to_set_on_first_cnp = 10000;
+  p.fixed.rate_to_set_on_first_cnp = 10000;
   notify();
   for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) send(10'000'000);
   for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) step();
@@ -204,7 +204,7 @@ TEST_F(ReactionPointTest, HyperIncreaseWhenBothKindsOfStepsGoOn) {
 }
 
 TEST_F(ReactionPointTest, DecreaseStartsTheStepsAnew) {
-  p.rate_to_set_on_first_cnp = 20000;
+  p.fixed.rate_to_set_on_first_cnp = 20000;
   notify();
   for (int i = 0; i < 10; ++i) step();
   notify();
@@ -246,7 +246,7 @@ TEST_F(ReactionPointTest, RecoversAndIsNotLimitedAnyMore) {
 TEST_F(ReactionPointTest, LongSilenceIsMadeUpForInPortions) {
   p.rpg_time_reset = 1;
   p.fixed.rpg_ai_rate = 1;
-  p.rate_to_set_on_first_cnp = 10000;
+  p.fixed.rate_to_set_on_first_cnp = 10000;
   notify();
   pass(seconds(3600));
   EXPECT_NEAR(target(), 10000 + 256 - 5, 0.01);
@@ -255,7 +255,7 @@ TEST_F(ReactionPointTest, LongSilenceIsMadeUpForInPortions) {
 }
 
 TEST_F(ReactionPointTest, PacketsLeaveAtTheRate) {
-  p.rate_to_set_on_first_cnp = 800;  // 100 bytes a microsecond
+  p.fixed.rate_to_set_on_first_cnp = 800;  // 100 bytes a microsecond
   p.rpg_time_reset = 10'000'000;
   notify();
   std::uint64_t sent = 0;
@@ -270,7 +270,7 @@ TEST_F(ReactionPointTest, PacketsLeaveAtTheRate) {
 }
 
 TEST_F(ReactionPointTest, ASenderThatCameLateCatchesUpALittle) {
-  p.rate_to_set_on_first_cnp = 800;
+  p.fixed.rate_to_set_on_first_cnp = 800;
   p.rpg_time_reset = 10'000'000;
   notify();
   pass(seconds(1));
@@ -281,7 +281,7 @@ TEST_F(ReactionPointTest, ASenderThatCameLateCatchesUpALittle) {
 }
 
 TEST_F(ReactionPointTest, KnowsTheLastPacketBeforeAWait) {
-  p.rate_to_set_on_first_cnp = 800;
+  p.fixed.rate_to_set_on_first_cnp = 800;
   p.rpg_time_reset = 10'000'000;
   notify();
   EXPECT_TRUE(point.may_send(now));

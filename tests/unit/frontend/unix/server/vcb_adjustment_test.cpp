@@ -12,28 +12,24 @@
 namespace softhca::control {
 namespace {
 
-/// Programs of tenant 0, each with 4 VCBs to begin with, 16 at most; the pool has 64.
+/// Programs of tenant 0, each with 4 VCBs to begin with; the pool has 128.
 class VcbAdjustmentTest : public ::testing::Test {
  protected:
   static configuration::Config few_vcbs() {
     configuration::Config config = small_config();
-    config.pools.vcbs = 64;
+    config.pools.vcbs = 128;
     for (configuration::TenantConfig& tenant : config.tenants) {
       tenant.vcbs = 0;
       tenant.vcbs_per_process = 4;
-      tenant.most_vcbs_per_process = 16;
     }
     return config;
   }
   ~VcbAdjustmentTest() {
     for (Client* client : {&first, &second, &other}) client->end();
-    EXPECT_EQ(daemon.adapter.vcbs.free(), 64u);
+    EXPECT_EQ(daemon.adapter.vcbs.free(), 128u);
   }
-  void set_vcbs(std::uint32_t base, std::uint32_t most) {
-    daemon.reconfigure([&](auto& tenant) {
-      tenant.vcbs_per_process = base;
-      tenant.most_vcbs_per_process = most;
-    });
+  void set_vcbs(std::uint32_t base) {
+    daemon.reconfigure([&](auto& tenant) { tenant.vcbs_per_process = base; });
   }
   engine::TenantControl& figures() { return daemon.adapter.tenants[0]->control; }
   /// A second passes, in which `client` misses VCBs.
@@ -67,24 +63,30 @@ TEST_F(VcbAdjustmentTest, AProgramThatMissesVcbsGetsMore) {
   miss(first);
   EXPECT_EQ(count(first), 16u);
   miss(first);
-  EXPECT_EQ(count(first), 16u) << "no more than most_vcbs_per_process";
-  EXPECT_EQ(figures().vcbs_added.value(), 12u);
+  EXPECT_EQ(count(first), 32u);
+  miss(first);
+  EXPECT_EQ(count(first), 64u);
+  miss(first);
+  EXPECT_EQ(count(first), 64u) << "no more than a session has places";
+  EXPECT_EQ(figures().vcbs_added.value(), 60u);
   for (unsigned look = 1; look < VcbGrant::kQuietLooks; ++look) adjust();
-  EXPECT_EQ(count(first), 16u);
+  EXPECT_EQ(count(first), 64u);
   adjust();
-  EXPECT_EQ(count(first), 10u) << "half of the rest goes back when they are not missed";
-  EXPECT_EQ(figures().vcbs_taken_back.value(), 6u);
+  EXPECT_EQ(count(first), 34u) << "half of the rest goes back when they are not missed";
+  EXPECT_EQ(figures().vcbs_taken_back.value(), 30u);
 }
 
 TEST_F(VcbAdjustmentTest, SettingsReachProgramsThatRun) {
   ASSERT_EQ(first.start(), 0);
-  set_vcbs(10, 16);
+  set_vcbs(10);
   adjust();
   EXPECT_EQ(count(first), 10u);
-  set_vcbs(3, 3);
+  set_vcbs(3);
   adjust();
-  EXPECT_EQ(count(first), 3u);
-  set_vcbs(0, 3);
+  EXPECT_EQ(count(first), 10u) << "the rest goes back only when it is not missed for a while";
+  for (unsigned look = 2; look < VcbGrant::kQuietLooks; ++look) adjust();
+  EXPECT_EQ(count(first), 6u);
+  set_vcbs(0);
   adjust();
   EXPECT_EQ(count(first), 0u);
   miss(first);
@@ -109,7 +111,7 @@ TEST_F(VcbAdjustmentTest, WhoLacksItsOwnGetsWhatOthersHaveBeyondTheirs) {
 
 TEST_F(VcbAdjustmentTest, WhatIsSharedGoesBackWhenAnotherTenantLacksVcbs) {
   engine::TenantControl& theirs = daemon.adapter.tenants[1]->control;
-  ASSERT_TRUE(daemon.adapter.vcbs.set_guarantee(theirs.vcbs, 46));
+  ASSERT_TRUE(daemon.adapter.vcbs.set_guarantee(theirs.vcbs, 110));
   ASSERT_EQ(first.start(), 0);
   miss(first), miss(first);
   EXPECT_EQ(count(first), 16u) << "of the 18 that are shared";
