@@ -14,6 +14,7 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/configuration/schema/removed_keys.hpp"
 #include "daemon/operate/reload/reload_json.hpp"
 
 namespace softhca::control {
@@ -35,13 +36,26 @@ Json to_json(const std::vector<SavedRequest>& saved, const std::vector<TenantOnD
   return {{"version", kVersion}, {"requests", std::move(requests)}, {"tenants", std::move(made)}};
 }
 
+/// Returns a saved request without the changes of keys that only earlier versions had. May throw
+/// what reading a Json of the wrong shape throws.
+Json without_removed_keys(Json request) {
+  Json changes = Json::array();
+  for (const Json& change : request.at("changes"))
+    if (!configuration::removal_of("tenant", change.at("resource").get<std::string>()))
+      changes.push_back(change);
+  request["changes"] = std::move(changes);
+  return request;
+}
+
 /// Returns the saved requests. May throw what reading a Json of the wrong shape throws.
 Expected<std::vector<SavedRequest>> requests_of(const Json& document) {
   if (document.at("version").get<unsigned>() != kVersion)
     return Error{"another version of the daemon wrote it", EINVAL};
   std::vector<SavedRequest> saved;
   for (const Json& entry : document.at("requests")) {
-    auto changes = changes_of(entry, {});
+    const Json request = without_removed_keys(entry);
+    if (request.at("changes").empty()) continue;
+    auto changes = changes_of(request, {});
     if (!changes) return changes.error();
     saved.push_back({entry.at("number").get<std::uint64_t>(), std::move(*changes)});
   }
