@@ -114,6 +114,18 @@ TEST(Schema, TablesAgreeWithThemselves) {
   });
 }
 
+/// What an operator has to know stays bounded: a new name replaces an old one.
+TEST(Schema, NamesOfKeys_NoMoreThanToday) {
+  std::set<std::string> names;
+  const auto add = [&](const Schema& table) {
+    for (const Key& key : table.keys) names.insert(key.name);
+  };
+  for_each_table([&](const char*, auto sample) { add(schema_of<decltype(sample)>()); });
+  add(schema_of<ReliabilityParameters>());
+  add(schema_of<PeerConfig>());
+  EXPECT_LE(names.size(), 110u);
+}
+
 TEST(Schema, DefaultsAreWithinTheirRanges) {
   for_each_table([](const std::string& name, auto section) {
     for (const Key& key : schema_of<decltype(section)>().keys) {
