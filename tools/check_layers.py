@@ -55,11 +55,12 @@ LOWER = {in_daemon(name): {in_daemon(lower) for lower in lowers}
 LOWER["abi"] = set()
 ENGINE_FOLDERS = [in_daemon("engine/" + folder) for folder in ENGINE]
 CONTROL_FOLDERS = [in_daemon(folder) for folder in CONTROL]
-for folder in ENGINE_FOLDERS + CONTROL_FOLDERS:
+COUNTERS = "daemon/counters"
+for folder in [*ENGINE_FOLDERS, COUNTERS, *CONTROL_FOLDERS]:
     LOWER[folder] = set(LOWER)
 # Those whose figures it shows.
 METRICS = "daemon/operate/metrics"
-LOWER[METRICS] = set(ENGINE_FOLDERS) | {in_daemon(name) for name in LAYERS} - {
+LOWER[METRICS] = {*ENGINE_FOLDERS, COUNTERS} | {in_daemon(name) for name in LAYERS} - {
     "daemon/tenant_memory", "daemon/qos/receive", "daemon/roce/neighbour"}
 LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
@@ -71,7 +72,8 @@ NAMESPACES = {
     "shm": "daemon/tenant_memory", "memory": "daemon/tenant_memory",
     "collect": "daemon/qos/collect", "schedule": "daemon/qos/schedule",
     "transport": "daemon/roce/transport", "receive": "daemon/qos/receive", "port": "daemon/port",
-    "configuration": "daemon/configuration", "engine": "daemon/engine", "metrics": METRICS,
+    "configuration": "daemon/configuration", "engine": "daemon/engine", "counters": COUNTERS,
+    "metrics": METRICS,
 }
 NAMES = re.compile(r"(?<![\w:])(?:softhca::)?(" + "|".join(NAMESPACES) + r")::(?=\w)")
 

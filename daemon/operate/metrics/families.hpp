@@ -14,10 +14,16 @@
 #include <vector>
 
 #include "daemon/base/histogram.hpp"
+#include "daemon/counters/table.hpp"
 
 namespace softhca::metrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
+
+inline Labels with(Labels labels, const char* name, std::string value) {
+  labels.emplace_back(name, std::move(value));
+  return labels;
+}
 
 class Families {
  public:
@@ -26,6 +32,21 @@ class Families {
   }
   void gauge(const char* name, const char* help, const Labels& labels, double value) {
     add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
+  }
+  /// Adds the metrics of a table, with the values in `from`.
+  template <class S, std::size_t size>
+  void table(const counters::Row<S> (&rows)[size], const S& from, const Labels& labels) {
+    for (const counters::Row<S>& row : rows) {
+      if (row.metric == nullptr) continue;
+      counters::for_each_value(row, from, [&](std::uint64_t count, const char* label) {
+        const double value = static_cast<double>(count) * row.also.unit;
+        const Labels all = label == nullptr ? labels : with(labels, row.also.label, label);
+        if (row.is_counter())
+          counter(row.metric, row.help, all, value);
+        else
+          gauge(row.metric, row.help, all, value);
+      });
+    }
   }
   /// Adds a histogram. The bucket limits go from `first` to `last` by factors of four. Values are
   /// multiplied by `unit`.

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
-#include "daemon/operate/metrics/collect.hpp"
+#include "daemon/counters/tenant.hpp"
 #include "daemon/operate/metrics/collector.hpp"
+#include "daemon/operate/metrics/families.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "tests/folder.hpp"
 #include "tests/unit/device/session/client.hpp"
@@ -51,7 +53,7 @@ TEST(Scrapes, RefusalsOfNamedReasonsAreNotAmongTheOthers) {
   const Meanwhile counting([&] { refused.add(); });
   for (int i = 0; i < 2000; ++i) {
     Families out;
-    add_connections(out, tenant);
+    out.table(counters::kConnections, tenant.control.connections, {});
     ASSERT_EQ(sum_of(out.take(), "softhca_connection_rejects_sent_total", "other"), 0);
   }
 }
@@ -59,6 +61,14 @@ TEST(Scrapes, RefusalsOfNamedReasonsAreNotAmongTheOthers) {
 GeneralServices exported(control::GeneralServices& services) {
   return {services.counters(), services.tenant(), services.pool_counters(),
           [&services] { return services.clients(); }};
+}
+
+void expect_distinct(const std::vector<prometheus::MetricFamily>& families) {
+  for (const prometheus::MetricFamily& family : families) {
+    std::set<std::vector<prometheus::ClientMetric::Label>> seen;
+    for (const prometheus::ClientMetric& metric : family.metric)
+      EXPECT_TRUE(seen.insert(metric.label).second) << family.name;
+  }
 }
 
 /// ThreadSanitizer looks on.
@@ -84,7 +94,9 @@ TEST(Scrapes, GoOnDuringReloads) {
                              {}});
   std::atomic<unsigned> scrapes{0};
   const Meanwhile scraping([&] {
-    EXPECT_FALSE(collector.collect().empty());
+    const auto families = collector.collect();
+    EXPECT_FALSE(families.empty());
+    expect_distinct(families);
     ++scrapes;
   });
   configuration::Config divided = config;

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The counters of the daemon as a whole: reloads, the engine, faults, general services.
+#pragma once
+
+#include "daemon/configuration/allotments/reload_counters.hpp"
+#include "daemon/counters/table.hpp"
+#include "daemon/engine/datagrams/shared_qp.hpp"
+#include "daemon/engine/watch/faults.hpp"
+#include "daemon/engine/worker.hpp"
+#include "daemon/qos/gsa/client.hpp"
+
+namespace softhca::counters {
+
+using configuration::ReloadCounters;
+using engine::Faults;
+using engine::SharedQpCounters;
+using engine::Worker;
+using management::gsa::ClientCounters;
+using management::gsa::Discard;
+using management::gsa::PoolCounters;
+
+inline constexpr Row<ReloadCounters> kReloads[] = {
+    {"softhca_reloads_total", "Reloads of the configuration, by result.",
+     each<configuration::ReloadOutcome, &ReloadCounters::by_result>, label("result")},
+    {"softhca_config_last_reload_successful",
+     "1: the last reload put the configuration file into force, or there was none.",
+     at<&ReloadCounters::last_successful>},
+    {"softhca_config_last_reload_success_timestamp_seconds",
+     "When the configuration file was last put into force.", at<&ReloadCounters::last_success_ms>,
+     unit(1e-3)},
+};
+
+inline constexpr Row<Worker> kEngine[] = {
+    {"softhca_engine_polls_total", "Poll steps of the engine.", at<&Worker::polls>, json("polls")},
+    {"softhca_engine_sleeps_total", "Times the engine slept.", at<&Worker::sleeps>, json("sleeps")},
+    {"softhca_engine_busy_seconds_total",
+     "Time of the engine in poll steps that had something to do.", at<&Worker::busy>,
+     unit(kNanoseconds, json("busy_s"))},
+};
+
+inline constexpr Row<Faults> kFaults[] = {
+    {"softhca_faults_injected_total",
+     "Packets and messages that a fault asked for by softhcactl has happened to.",
+     {[](const Faults& faults, std::size_t kind) {
+        return faults.injected(static_cast<engine::FaultKind>(kind)).value();
+      },
+      0, engine::kFaultKinds, name_at<engine::FaultKind>},
+     label("kind")},
+    {"softhca_faults_active", "Faults asked for by softhcactl that are in force.",
+     at<&Faults::active>},
+    {"softhca_fault_packets_held", "Packets that faults hold back.", at<&Faults::held>},
+    {"softhca_fault_no_room_total",
+     "Packets that a fault had no room to hold back or to double, or that the port had no room for "
+     "when their time had come.",
+     at<&Faults::no_room>},
+};
+
+/// The figures of queue pair 1 (general services) or 2 (between programs).
+inline constexpr Row<SharedQpCounters> kSharedQp[] = {
+    {"softhca_gsa_sent_total", "Datagrams sent.", at<&SharedQpCounters::sent>, json("sent")},
+    {"softhca_gsa_received_total", "Datagrams given to clients.", at<&SharedQpCounters::received>,
+     json("received")},
+    {"softhca_gsa_send_refused_total", "Datagrams of clients that sent too many.",
+     at<&SharedQpCounters::send_refused>},
+    {"softhca_gsa_unresolved_total", "Datagrams to neighbours that did not answer.",
+     at<&SharedQpCounters::unresolved>, json("unresolved")},
+    {"softhca_gsa_over_share_total",
+     "Datagrams discarded as the queue pair had had its share of the engine.",
+     at<&SharedQpCounters::over_share>, json("over_share")},
+    {"softhca_gsa_bad_length_total",
+     "Datagrams discarded as too long, or too short to say whose they are.",
+     at<&SharedQpCounters::bad_length>, json("bad_length")},
+};
+inline constexpr Row<PoolCounters> kReceivePool[] = {
+    {"softhca_gsa_buffers_posted", "Buffers that wait for datagrams.", at<&PoolCounters::posted>,
+     json("posted")},
+    {"softhca_gsa_buffers_in_use", "Buffers that clients hold.", at<&PoolCounters::in_use>,
+     json("in_use")},
+    {"softhca_gsa_buffers_added", "Buffers beyond the clients' shares.", at<&PoolCounters::added>,
+     json("added")},
+    {"softhca_gsa_discarded_without_client_total", "Datagrams that nobody registered for.",
+     element_of<Discard::kNoClient, &PoolCounters::discarded>},
+};
+/// Returns null for what no client counts.
+inline const char* client_discard(std::size_t cause) {
+  return static_cast<Discard>(cause) == Discard::kNoClient ? nullptr : name_at<Discard>(cause);
+}
+/// The sums over clients with the same labels, or those of one client.
+inline constexpr Row<ClientCounters> kClients[] = {
+    {"softhca_gsa_client_quota", "Buffers posted for the clients.", at<&ClientCounters::share>,
+     json("quota")},
+    {"softhca_gsa_client_asked", "Buffers the clients asked for.", at<&ClientCounters::asked>,
+     json("asked")},
+    {"softhca_gsa_client_in_use", "Buffers the clients hold.", at<&ClientCounters::held>,
+     json("in_use")},
+    {"softhca_gsa_client_received_total", "Datagrams given to the clients.",
+     at<&ClientCounters::received>, json("received")},
+    {"softhca_gsa_client_raised_total", "Times a client's quota was raised.",
+     at<&ClientCounters::raised>, json("raised")},
+    {"softhca_gsa_client_discarded_total",
+     "Datagrams for the clients that were discarded.",
+     {[](const ClientCounters& c, std::size_t cause) { return c.discarded[cause].value(); }, 1,
+      management::gsa::kDiscards, client_discard},
+     label("cause")},
+    {nullptr, "", at<&ClientCounters::held_high_water>, json("in_use_high_water")},
+    {nullptr, "", at<&ClientCounters::lowered>, json("lowered")},
+};
+
+}  // namespace softhca::counters
