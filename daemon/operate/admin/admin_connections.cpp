@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "daemon/configuration/address.hpp"
+#include "daemon/counters/daemon.hpp"
 #include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
+#include "daemon/operate/admin/counter_json.hpp"
 
 namespace softhca::control {
 namespace {
@@ -179,15 +181,9 @@ Json ConnectionsView::view_of(GeneralServices& services) const {
   Json clients = Json::array(), sources = Json::array();
   for (const gsa::ClientView& client : view.clients) {
     Json entry = view_of(client.key, of_class);
+    add_counters(entry, counters::kClients, client.counters);
     entry.update({{"name", client.name},
-                  {"asked", client.counters.asked.value()},
-                  {"quota", client.counters.share.value()},
-                  {"in_use", client.counters.held.value()},
-                  {"in_use_high_water", client.counters.held_high_water.value()},
                   {"borrowed", client.borrowed},
-                  {"received", client.counters.received.value()},
-                  {"raised", client.counters.raised.value()},
-                  {"lowered", client.counters.lowered.value()},
                   {"discarded", discarded_of(client.counters.discarded)}});
     clients.push_back(std::move(entry));
   }
@@ -201,23 +197,16 @@ Json ConnectionsView::view_of(GeneralServices& services) const {
                   {"discarded", source.discarded}});
     sources.push_back(std::move(entry));
   }
-  const gsa::PoolCounters& pool = services.pool_counters();
-  const engine::SharedQpCounters& c = services.counters();
-  return Json{{"buffers",
-               {{"limit", view.parameters.buffers},
-                {"posted", pool.posted.value()},
-                {"in_use", pool.in_use.value()},
-                {"added", pool.added.value()},
-                {"low_threshold", view.low_threshold},
-                {"high_threshold", view.high_threshold}}},
-              {"sent", c.sent.value()},
-              {"received", c.received.value()},
-              {"unresolved", c.unresolved.value()},
-              {"over_share", c.over_share.value()},
-              {"bad_length", c.bad_length.value()},
-              {"discarded", discarded_of(pool.discarded)},
+  Json buffers = counters_in(counters::kReceivePool, services.pool_counters());
+  buffers.update({{"limit", view.parameters.buffers},
+                  {"low_threshold", view.low_threshold},
+                  {"high_threshold", view.high_threshold}});
+  Json out = counters_in(counters::kSharedQp, services.counters());
+  out.update({{"buffers", std::move(buffers)},
+              {"discarded", discarded_of(services.pool_counters().discarded)},
               {"clients", std::move(clients)},
-              {"sources", std::move(sources)}};
+              {"sources", std::move(sources)}});
+  return out;
 }
 
 }  // namespace softhca::control

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The methods `tenants` and `tenant.show`.
+#include "daemon/counters/pools.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
+#include "daemon/operate/admin/counter_json.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/kick_arbitrator.hpp"
 #include "daemon/qos/schedule/tvl_table.hpp"
@@ -26,11 +28,7 @@ Json addresses_of(const engine::Tenant& tenant, const engine::EngineView& engine
 Json limits_of(const configuration::Accounts& accounts) {
   Json out = Json::object();
   configuration::for_each_kind([&](configuration::Kind kind) {
-    out[configuration::name_of(kind)] = {{"limit", accounts.limit(kind)},
-                                         {"in_use", accounts.in_use(kind)},
-                                         {"high_water", accounts.high_water(kind)},
-                                         {"refused", accounts.refused(kind)},
-                                         {"refused_by_pool", accounts.refused_by_whole(kind)}};
+    out[configuration::name_of(kind)] = counters_in(counters::kLimit, {&accounts, kind});
   });
   return out;
 }

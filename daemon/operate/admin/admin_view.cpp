@@ -7,11 +7,16 @@
 #include <algorithm>
 
 #include "daemon/configuration/address.hpp"
+#include "daemon/counters/daemon.hpp"
+#include "daemon/counters/pools.hpp"
+#include "daemon/counters/port.hpp"
+#include "daemon/counters/tenant.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/engine/requests/watching.hpp"
+#include "daemon/operate/admin/counter_json.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/kick_arbitrator.hpp"
 #include "daemon/qos/schedule/tvl_table.hpp"
@@ -23,15 +28,6 @@ using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
 constexpr std::size_t kLargestPage = 1000;
-
-/// `own`: the part of the daemon itself, beyond what the operator divides.
-Json to_json(const QuotaPool& pool, std::uint32_t own = 0) {
-  return {{"total", pool.total() - own},
-          {"unallocated", pool.unallocated()},
-          {"lent", pool.lent()},
-          {"recalled", pool.recalled()},
-          {"shared_free", pool.shared_free()}};
-}
 
 std::string hex(const MacAddress& mac) {
   std::string text;
@@ -91,94 +87,57 @@ std::string text_of(const engine::DaemonEvent& event) {
 /// Returns the sums of what TVLs hold and wait for: the TVLs of a tenant or, if `level` is not
 /// null, of that level.
 Json tvl_totals(const engine::EngineView& engine, TenantId tenant, const engine::Level* level) {
-  std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
-  std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
+  Json out = counters_in(counters::kTvl, schedule::Tvl());
+  add_counters(out, counters::kKicks, schedule::TvlCounters());
   for (std::uint16_t i = 0; i < engine.tvls.size(); ++i) {
     const schedule::Tvl& tvl = engine.tvls[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant) continue;
     if (level != nullptr && tvl.qos_class != level->qos_class) continue;
-    const schedule::TvlCounters& counters = engine.arbitrator.counters(TvlId(i));
-    execution += tvl.execution.in_use.value();
-    completion += tvl.completion.in_use.value();
-    waiting += counters.waiting.value();
-    started += counters.started.value();
-    execution_waits += counters.execution_waits.value();
-    completion_waits += counters.completion_waits.value();
-    kicks_refused += counters.refused.value();
+    add_counters(out, counters::kTvl, tvl);
+    add_counters(out, counters::kKicks, engine.arbitrator.counters(TvlId(i)));
   }
-  return {{"execution_credits", execution},
-          {"completion_credits", completion},
-          {"kick_list", waiting},
-          {"started", started},
-          {"execution_waits", execution_waits},
-          {"completion_waits", completion_waits},
-          {"kicks_refused", kicks_refused}};
+  return out;
 }
 
-/// Returns the number and the sum of the waits from kick to start so far.
-Json to_json(const Histogram& wait) {
-  return {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}};
+/// Returns the counters of a tenant or a level, without those of its PCBs and TVLs.
+template <class Of>
+Json own_counters_of(const Of& of) {
+  const Histogram& wait = of.counters.arbitration_wait;  // from kick to start
+  Json out = {{"name", of.name},
+              {"arbitration_wait",
+               {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}}}};
+  counters::for_each_table(of, [&](const auto& rows, const auto& from, counters::Label) {
+    add_counters(out, rows, from);
+  });
+  return out;
 }
 
 /// Returns the counters of a level's programs. The tenant's counters count the same events.
 Json counters_of(const engine::EngineView& engine, const engine::Tenant& tenant,
                  const engine::Level& level) {
-  const engine::LevelCounters& c = level.counters;
   const collect::CollectGroup& group = engine.pcbs.group(level.qos_class);
-  return {{"name", level.name},
-          {"commands_vcb", c.commands_vcb.value()},
-          {"commands_doorbell", c.commands_doorbell.value()},
-          {"send_queue_mode", c.send_queue_mode.value()},
-          {"arbitration_wait", to_json(c.arbitration_wait)},
-          {"sessions", c.sessions.value()},
-          {"pcbs",
-           {{"guaranteed", group.pcbs.guaranteed.value()},
-            {"lent", group.pcbs.lent.value()},
-            {"in_use", group.pcbs.in_use.value()},
-            {"dedicated", group.dedicated_in_use.value()},
-            {"refused", group.refused.value()}}},
-          {"tvl_totals", tvl_totals(engine, tenant.id, &level)}};
+  Json out = own_counters_of(level);
+  out["pcbs"] = {{"guaranteed", group.pcbs.guaranteed.value()},
+                 {"lent", group.pcbs.lent.value()},
+                 {"in_use", group.pcbs.in_use.value()},
+                 {"dedicated", group.dedicated_in_use.value()},
+                 {"refused", group.refused.value()}};
+  out["tvl_totals"] = tvl_totals(engine, tenant.id, &level);
+  return out;
 }
 
 Json counters_of(const engine::EngineView& engine, const engine::Tenant& tenant) {
-  const engine::TenantCounters& c = tenant.counters;
   const collect::CollectGroup& group = engine.pcbs.group(tenant.qos_class);
-  const auto transport = [&](transport::Count what) {
-    return c.transport[static_cast<std::size_t>(what)].value();
-  };
-  Json levels = Json::array();
-  for (const auto& level : tenant.levels) levels.push_back(counters_of(engine, tenant, *level));
-  std::uint64_t doorbells = 0;
-  for (const Counter& counter : c.doorbells) doorbells += counter.value();
-  Json out = {{"name", tenant.name},
-              {"levels", std::move(levels)},
-              {"commands_vcb", c.commands_vcb.value()},
-              {"commands_doorbell", c.commands_doorbell.value()},
-              {"send_queue_mode", c.send_queue_mode.value()},
-              {"commands_given_back", c.commands_given_back.value()},
-              {"stalled_queue_pairs", c.stalled_queue_pairs.value()},
-              {"set_aside_queue_pairs", c.set_aside_queue_pairs.value()},
-              {"doorbells", doorbells},
-              {"tx_packets", c.wire.tx_packets.value()},
-              {"tx_bytes", c.wire.tx_bytes.value()},
-              {"rx_packets", c.wire.rx_packets.value()},
-              {"rx_bytes", c.wire.rx_bytes.value()},
-              {"local_messages", c.local_messages.value()},
-              {"local_bytes", c.local_bytes.value()},
-              {"completions", c.completion.completions.value()},
-              {"completion_errors", c.completion.completion_errors.value()},
-              {"retransmitted_packets", transport(transport::Count::kRetransmittedPackets)},
-              {"hostile_memory", c.refused.hostile_memory.value()},
-              {"arbitration_wait", to_json(c.arbitration_wait)},
-              {"sessions", c.sessions.value()},
-              {"queue_pairs", c.queue_pairs.value()},
-              {"pcbs",
-               {{"guaranteed", engine.pcbs.guaranteed(tenant.qos_class)},
-                {"lent", lent_by(engine, tenant).pcbs},
-                {"in_use", group.all_in_use.value()},
-                {"dedicated", group.dedicated_in_use.value()},
-                {"refused", group.refused.value()}}},
-              {"tvl_totals", tvl_totals(engine, tenant.id, nullptr)}};
+  Json out = own_counters_of(tenant);
+  out["levels"] = Json::array();
+  for (const auto& level : tenant.levels)
+    out["levels"].push_back(counters_of(engine, tenant, *level));
+  out["pcbs"] = {{"guaranteed", engine.pcbs.guaranteed(tenant.qos_class)},
+                 {"lent", lent_by(engine, tenant).pcbs},
+                 {"in_use", group.all_in_use.value()},
+                 {"dedicated", group.dedicated_in_use.value()},
+                 {"refused", group.refused.value()}};
+  out["tvl_totals"] = tvl_totals(engine, tenant.id, nullptr);
   add_throttling(out, tenant.rate);
   return out;
 }
@@ -190,13 +149,9 @@ std::size_t page_limit(const Json& params) {
 }
 
 Json to_json(const Quota& quota) {
-  return {{"guaranteed", quota.guaranteed.value()},
-          {"in_use", quota.in_use.value()},
-          {"shared", quota.shared_in_use()},
-          {"high_water", quota.high_water.value()},
-          {"draining", quota.draining.value()},
-          {"lent", quota.lent.value()},
-          {"may_share", quota.may_share}};
+  Json out = counters_in(counters::kQuota, quota);
+  out["may_share"] = quota.may_share;
+  return out;
 }
 
 void AdminView::add_to(AdminMethods& methods) {
@@ -232,18 +187,15 @@ double AdminView::uptime() const {
 }
 
 RpcResult AdminView::status(const Json&) {
-  const double busy = static_cast<double>(adapter_.worker.busy().value()) * 1e-9;
   const double up = uptime();
+  Json engine = counters_in(counters::kEngine, adapter_.worker);
+  engine["busy_share"] = up > 0 ? engine["busy_s"].get<double>() / up : 0;
   return Json{{"version", adapter_.version},
               {"pid", ::getpid()},
               {"uptime_s", up},
               {"runtime_dir", adapter_.config.daemon.runtime_dir},
               {"device", adapter_.config.device.name},
-              {"engine",
-               {{"busy_s", busy},
-                {"busy_share", up > 0 ? busy / up : 0},
-                {"polls", adapter_.worker.polls().value()},
-                {"sleeps", adapter_.worker.sleeps().value()}}},
+              {"engine", std::move(engine)},
               {"tenants", adapter_.tenants.size()},
               {"sessions", sessions_().size()},
               {"ports", ports()},
@@ -254,33 +206,28 @@ RpcResult AdminView::status(const Json&) {
 Json AdminView::ports() const {
   Json ports = Json::array();
   for (const auto& binding : adapter_.engine.ports) {
-    const port::PortCounters c = binding->port->counters();
-    ports.push_back({{"name", binding->name},
-                     {"up", binding->port->link_up()},
-                     {"mtu", binding->port->mtu()},
-                     {"mac", hex(binding->port->mac())},
-                     {"rx_frames", c.rx_frames},
-                     {"rx_bytes", c.rx_bytes},
-                     {"rx_missed", c.rx_missed},
-                     {"tx_frames", c.tx_frames},
-                     {"tx_bytes", c.tx_bytes},
-                     {"tx_dropped", c.tx_dropped}});
+    Json port = counters_in(counters::kPort, binding->port->counters());
+    port.update({{"name", binding->name},
+                 {"up", binding->port->link_up()},
+                 {"mtu", binding->port->mtu()},
+                 {"mac", hex(binding->port->mac())}});
+    ports.push_back(std::move(port));
   }
   return ports;
 }
 
 /// Returns the pools that are divided among tenants, and those that tenants take from on request.
 Json AdminView::pools() const {
+  const auto pool = [](const QuotaPool& of, std::uint32_t own = 0) {
+    return counters_in(counters::kPool, {&of, own});
+  };
   Json pools = {
-      {"vcbs", to_json(adapter_.vcbs)},
-      {"pcbs", to_json(adapter_.engine.pcbs.quota(), kOwnServices * engine::SharedQp::kSends)},
-      {"execution_credits", to_json(adapter_.engine.tvls.execution_pool())},
-      {"completion_credits", to_json(adapter_.engine.tvls.completion_pool())}};
+      {"vcbs", pool(adapter_.vcbs)},
+      {"pcbs", pool(adapter_.engine.pcbs.quota(), kOwnServices * engine::SharedQp::kSends)},
+      {"execution_credits", pool(adapter_.engine.tvls.execution_pool())},
+      {"completion_credits", pool(adapter_.engine.tvls.completion_pool())}};
   configuration::for_each_kind([&](configuration::Kind kind) {
-    const std::uint64_t total = adapter_.totals.limit(kind);
-    const std::uint64_t in_use = adapter_.totals.in_use(kind);
-    pools[configuration::name_of(kind)] = {
-        {"total", total}, {"in_use", in_use}, {"free", total - std::min(total, in_use)}};
+    pools[configuration::name_of(kind)] = counters_in(counters::kTotal, {&adapter_.totals, kind});
   });
   return pools;
 }
@@ -290,10 +237,7 @@ RpcResult AdminView::counters(const Json&) {
   for (const auto& tenant : adapter_.tenants)
     tenants.push_back(counters_of(adapter_.engine, *tenant));
   return Json{{"time_s", uptime()},
-              {"engine",
-               {{"busy_s", static_cast<double>(adapter_.worker.busy().value()) * 1e-9},
-                {"polls", adapter_.worker.polls().value()},
-                {"sleeps", adapter_.worker.sleeps().value()}}},
+              {"engine", counters_in(counters::kEngine, adapter_.worker)},
               {"tenants", std::move(tenants)}};
 }
 
