@@ -20,8 +20,8 @@ constexpr std::size_t kPortSelect = 1;
 constexpr std::uint8_t kAllPorts = 0xff;
 
 constexpr std::uint16_t kClassPortInfo = 0x0001;
-constexpr std::uint16_t kPortCounters = 0x0012;
-constexpr std::uint16_t kPortCountersExtended = 0x001d;
+constexpr std::uint16_t kPortCountersId = 0x0012;
+constexpr std::uint16_t kPortCountersExtendedId = 0x001d;
 
 /// CapabilityMask of ClassPortInfo.
 constexpr std::uint16_t kAllPortSelect = 1 << 8;
@@ -31,50 +31,16 @@ constexpr std::uint16_t kQueuePair1Dropped = 1 << 15;
 /// Responses come within 4.096 us * 2^18, about a second.
 constexpr std::uint32_t kResponseTime = 18;
 
-/// Position of a counter in an attribute.
-struct Field {
-  std::size_t offset;
-  std::size_t bytes;
-  std::uint64_t PortCounters::*counter;
-  std::uint64_t unit = 1;  ///< bytes are counted in words of 4
-};
-
-/// The omitted counters stay 0: they count events of an InfiniBand link (16.1.3.5).
-constexpr Field kCounters[] = {
-    {7, 1, &PortCounters::link_downed},
-    {8, 2, &PortCounters::receive_errors},
-    {14, 2, &PortCounters::transmit_discards},
-    {16, 1, &PortCounters::transmit_constraint_errors},
-    {17, 1, &PortCounters::receive_constraint_errors},
-    {20, 2, &PortCounters::queue_pair_1_dropped},
-    {24, 4, &PortCounters::transmitted_bytes, 4},
-    {28, 4, &PortCounters::received_bytes, 4},
-    {32, 4, &PortCounters::transmitted_packets},
-    {36, 4, &PortCounters::received_packets},
-    {40, 4, &PortCounters::transmit_waits},
-};
 /// LocalLinkIntegrityErrors in the upper half of the byte, ExcessiveBufferOverrunErrors in the
 /// lower.
 constexpr std::size_t kOverrunErrors = 19;
 constexpr std::uint64_t kMostOverrunErrors = 15;
 
-/// 16.1.4.11
-constexpr Field kExtendedCounters[] = {
-    {8, 8, &PortCounters::transmitted_bytes, 4},   {16, 8, &PortCounters::received_bytes, 4},
-    {24, 8, &PortCounters::transmitted_packets},   {32, 8, &PortCounters::received_packets},
-    {40, 8, &PortCounters::transmitted_unicast},   {48, 8, &PortCounters::received_unicast},
-    {56, 8, &PortCounters::transmitted_multicast}, {64, 8, &PortCounters::received_multicast},
-};
-
-/// Stores big-endian. A counter too small for the value stops at its maximum (16.1.3.5).
+/// Stores big-endian. A counter too small for the value stops at its maximum (16.1.3.5). REQUIRES:
+/// bytes < 8.
 void store_saturated(std::byte* to, std::size_t bytes, std::uint64_t value) {
-  if (bytes < 8) value = std::min(value, (std::uint64_t{1} << (8 * bytes)) - 1);
+  value = std::min(value, (std::uint64_t{1} << (8 * bytes)) - 1);
   for (std::size_t i = bytes; i-- > 0; value >>= 8) to[i] = static_cast<std::byte>(value & 0xff);
-}
-
-void store(std::byte* attribute, std::span<const Field> fields, const PortCounters& counters) {
-  for (const Field& f : fields)
-    store_saturated(attribute + f.offset, f.bytes, counters.*f.counter / f.unit);
 }
 
 /// Stores ClassPortInfo without traps and redirection (13.4.8.1).
@@ -86,10 +52,17 @@ void store_class_port_info(std::byte* attribute) {
   store_be(attribute + 4, kResponseTime);
 }
 
+/// The counters without a place stay 0.
 void store_port_counters(std::byte* attribute, const PortCounters& counters) {
-  store(attribute, kCounters, counters);
+  for (const PortCounter& c : kPortCounters)
+    store_saturated(attribute + c.offset, c.bytes, c.value(counters));
   attribute[kOverrunErrors] =
       static_cast<std::byte>(std::min(counters.buffer_overruns, kMostOverrunErrors));
+}
+
+void store_extended(std::byte* attribute, const PortCounters& counters) {
+  for (const PortCounter& c : kPortCounters)
+    if (c.extended != 0) store_be(attribute + c.extended, c.value(counters));
 }
 
 /// Makes the checks of 13.4.7, in the order of its codes.
@@ -98,7 +71,7 @@ std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std
   if (header.method != MadMethod::kGet && header.method != MadMethod::kSet)
     return MadStatus::kMethodNotSupported;
   const std::uint16_t id = header.attribute_id;
-  const bool has_port = id == kPortCounters || id == kPortCountersExtended;
+  const bool has_port = id == kPortCountersId || id == kPortCountersExtendedId;
   if (header.method == MadMethod::kSet || !(has_port || id == kClassPortInfo))
     return MadStatus::kAttributeNotSupported;
   const bool port_fits = !has_port || port_select == port || port_select == kAllPorts;
@@ -135,10 +108,10 @@ std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> requ
     return response;
   }
   attribute[kPortSelect] = std::byte{port_select};
-  if (header->attribute_id == kPortCounters)
+  if (header->attribute_id == kPortCountersId)
     store_port_counters(attribute, counters);
   else
-    store(attribute, kExtendedCounters, counters);
+    store_extended(attribute, counters);
   return response;
 }
 

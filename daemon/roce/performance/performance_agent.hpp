@@ -16,34 +16,14 @@
 #include <optional>
 #include <span>
 
+#include "daemon/roce/performance/port_counters.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
 namespace softhca::management {
 
-/// Counters of a port at full width. In the response, counters of 32 bits and less stop at their
-/// maximum.
-struct PortCounters {
-  std::uint64_t transmitted_bytes = 0;  ///< of packets from LRH to VCRC (RoCE: from IP to ICRC)
-  std::uint64_t received_bytes = 0;
-  std::uint64_t transmitted_packets = 0;
-  std::uint64_t received_packets = 0;
-  std::uint64_t transmitted_unicast = 0;
-  std::uint64_t received_unicast = 0;
-  std::uint64_t transmitted_multicast = 0;
-  std::uint64_t received_multicast = 0;
-  std::uint64_t link_downed = 0;
-  std::uint64_t receive_errors = 0;              ///< malformed packets
-  std::uint64_t transmit_discards = 0;           ///< packets that could not be sent
-  std::uint64_t receive_constraint_errors = 0;   ///< refused by policy
-  std::uint64_t transmit_constraint_errors = 0;  ///< refused by policy
-  std::uint64_t buffer_overruns = 0;             ///< lost for lack of buffers
-  std::uint64_t queue_pair_1_dropped = 0;  ///< datagrams that the general services agent discarded
-  std::uint64_t transmit_waits = 0;        ///< times a packet had to wait before it was sent
-};
-
 /// Returns the response to a MAD of class 4. Returns nothing for another class or base version, and
 /// for a MAD that gets no response (a response, a notice). `port`: the number of the receiving
-/// port, as programs see it.
+/// port, as programs see it. In the response, counters of 32 bits and less stop at their maximum.
 std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> request,
                                 std::uint8_t port, const PortCounters& counters);
 

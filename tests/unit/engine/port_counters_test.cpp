@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the port of a tenant's device has counted, and what its peers have asked for.
-#include "daemon/engine/port_counters.hpp"
+#include "daemon/counters/device_port.hpp"
 
 #include "daemon/roce/wire/frame.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"
@@ -15,10 +15,12 @@ using transport::Count;
 constexpr std::uint64_t kFrame = 14 + 20 + 8 + 12 + 4;
 constexpr std::uint64_t kReth = 16, kAeth = 4, kDeth = 8;
 
-DevicePortCounters port_of(const Process& process, const Tenant& tenant) {
-  return port_counters_of(tenant, process.adapter.engine.ports());
+management::PortCounters port_of(const Process& process, const Tenant& tenant) {
+  return counters::port_counters_of(tenant, process.adapter.engine.ports());
 }
-DevicePortCounters port_of(const Process& process) { return port_of(process, process.tenant); }
+management::PortCounters port_of(const Process& process) {
+  return port_of(process, process.tenant);
+}
 
 class Requests : public BothWays {
  protected:
@@ -62,26 +64,29 @@ TEST(PortCounters, OctetsAreThoseOfWholeFrames) {
                           .remote_addr = to.addr(),
                           .rkey = to.key});
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
-  const DevicePortCounters a = port_of(*pair.a), b = port_of(*pair.b);
+  const management::PortCounters a = port_of(*pair.a), b = port_of(*pair.b);
   constexpr std::uint64_t kPad = 3;
   EXPECT_EQ(a.transmitted_packets, 3u);
-  EXPECT_EQ(a.transmitted_octets, 3001 + kPad + 3 * kFrame + kReth);
+  EXPECT_EQ(a.transmitted_bytes, 3001 + kPad + 3 * kFrame + kReth);
   EXPECT_EQ(a.received_packets, 1u);
-  EXPECT_EQ(a.received_octets, kFrame + kAeth);
+  EXPECT_EQ(a.received_bytes, kFrame + kAeth);
   EXPECT_EQ(b.received_packets, a.transmitted_packets);
-  EXPECT_EQ(b.received_octets, a.transmitted_octets);
+  EXPECT_EQ(b.received_bytes, a.transmitted_bytes);
   EXPECT_EQ(b.transmitted_packets, a.received_packets);
-  EXPECT_EQ(b.transmitted_octets, a.received_octets);
-  EXPECT_EQ(a.transmitted_unicast(), 3u);
+  EXPECT_EQ(b.transmitted_bytes, a.received_bytes);
+  EXPECT_EQ(a.transmitted_unicast, 3u);
   EXPECT_EQ(b.received_multicast, 0u);
 }
 
 TEST(PortCounters, UnicastIsNeverLessThanNothing) {
-  DevicePortCounters read;  // a multicast packet counted between the two
-  read.transmitted_packets = read.received_packets = 4;
-  read.transmitted_multicast = read.received_multicast = 5;
-  EXPECT_EQ(read.transmitted_unicast(), 0u);
-  EXPECT_EQ(read.received_unicast(), 0u);
+  Tenant tenant;  // a multicast packet counted between the two reads
+  for (Counter* packets : {&tenant.counters.wire.tx_packets, &tenant.counters.wire.rx_packets})
+    packets->set(4);
+  for (Counter* of : {&tenant.counters.wire.tx_multicast, &tenant.counters.wire.rx_multicast})
+    of->set(5);
+  const management::PortCounters read = counters::port_counters_of(tenant, {});
+  EXPECT_EQ(read.transmitted_unicast, 0u);
+  EXPECT_EQ(read.received_unicast, 0u);
 }
 
 TEST(PortCounters, WhatStaysInTheDaemonPassesNoPort) {
@@ -95,7 +100,7 @@ TEST(PortCounters, WhatStaysInTheDaemonPassesNoPort) {
   for (const Process* process : {pair.a.get(), pair.b.get()}) {
     EXPECT_EQ(port_of(*process).transmitted_packets, 0u);
     EXPECT_EQ(port_of(*process).received_packets, 0u);
-    EXPECT_EQ(port_of(*process).received_octets, 0u);
+    EXPECT_EQ(port_of(*process).received_bytes, 0u);
   }
   EXPECT_EQ(pair.a->tenant.counters.local_messages.value(), 1u);
 }
@@ -116,13 +121,13 @@ TEST(PortCounters, MulticastIsCountedApart) {
                       .remote_qkey = 1,
                       .address_handle = pair.a->make_ah(group)});
   EXPECT_EQ(pair.wait_status(*pair.cb), Status::kSuccess);
-  const DevicePortCounters a = port_of(*pair.a), b = port_of(*pair.b);
+  const management::PortCounters a = port_of(*pair.a), b = port_of(*pair.b);
   EXPECT_EQ(a.transmitted_multicast, 1u);
-  EXPECT_EQ(a.transmitted_unicast(), 0u);
-  EXPECT_EQ(a.transmitted_octets, 200 + kFrame + kDeth);
+  EXPECT_EQ(a.transmitted_unicast, 0u);
+  EXPECT_EQ(a.transmitted_bytes, 200 + kFrame + kDeth);
   EXPECT_EQ(b.received_multicast, 1u);
-  EXPECT_EQ(b.received_unicast(), 0u);
-  EXPECT_EQ(b.received_octets, a.transmitted_octets);
+  EXPECT_EQ(b.received_unicast, 0u);
+  EXPECT_EQ(b.received_bytes, a.transmitted_bytes);
 }
 
 /// Sends a packet to `b` by the end of `a`, its last payload byte damaged on the way if so asked.

@@ -6,103 +6,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
-#include <span>
 #include <utility>
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/counters/device_port.hpp"
+#include "daemon/counters/tenant.hpp"
 #include "daemon/frontend/unix/device_tree/device_tree.hpp"
 
 namespace softhca::control {
 namespace {
 
-using transport::Count;
-
-struct Source {
-  const engine::TenantCounters& own;
-  engine::DevicePortCounters port;
-  std::uint64_t link_downed;
-};
-
-struct Figure {
-  const char* file;
-  std::uint64_t (*value)(const Source&);
-};
-
-std::uint64_t none(const Source&) { return 0; }
-
-template <Count what>
-std::uint64_t of(const Source& f) {
-  return f.own.value(what);
-}
-
-// The counters of IBA 16.1.3.5, except port_xmit_wait, which the daemon does not count.
-constexpr Figure kCounters[] = {
-    {"port_xmit_data", [](const Source& f) { return f.port.transmitted_octets / 4; }},
-    {"port_rcv_data", [](const Source& f) { return f.port.received_octets / 4; }},
-    {"port_xmit_packets", [](const Source& f) { return f.port.transmitted_packets; }},
-    {"port_rcv_packets", [](const Source& f) { return f.port.received_packets; }},
-    {"unicast_xmit_packets", [](const Source& f) { return f.port.transmitted_unicast(); }},
-    {"unicast_rcv_packets", [](const Source& f) { return f.port.received_unicast(); }},
-    {"multicast_xmit_packets", [](const Source& f) { return f.port.transmitted_multicast; }},
-    {"multicast_rcv_packets", [](const Source& f) { return f.port.received_multicast; }},
-    {"port_rcv_errors", [](const Source& f) { return f.port.receive_errors; }},
-    {"port_xmit_discards", [](const Source& f) { return f.port.transmit_discards; }},
-    {"link_downed", [](const Source& f) { return f.link_downed; }},
-    // The link of a RoCE port is Ethernet, not InfiniBand. It has no symbols, no flow control, no
-    // virtual lane 15 and no end-bad-packet delimiter, and does not filter by partition for a
-    // switch. So these counters stay 0.
-    {"symbol_error", none},
-    {"link_error_recovery", none},
-    {"local_link_integrity_errors", none},
-    {"excessive_buffer_overrun_errors", none},
-    {"VL15_dropped", none},
-    {"port_rcv_remote_physical_errors", none},
-    {"port_rcv_switch_relay_errors", none},
-    {"port_rcv_constraint_errors", none},
-    {"port_xmit_constraint_errors", none},
-};
-
-// The names are those of the mlx5 driver where it has one.
-constexpr Figure kHardwareCounters[] = {
-    {"lifespan", [](const Source&) -> std::uint64_t { return 1000; }},  // ms between figures
-    {"out_of_sequence", of<Count::kOutOfSequence>},
-    {"packet_seq_err", of<Count::kSequenceNakReceived>},
-    {"local_ack_timeout_err", of<Count::kAckTimeouts>},
-    {"rnr_nak_retry_err", of<Count::kRnrNakReceived>},
-    {"duplicate_request", of<Count::kDuplicateRequests>},
-    {"implied_nak_seq_err", of<Count::kImpliedNak>},
-    {"out_of_buffer",
-     [](const Source& f) {
-       return f.own.value(Count::kReceiveDropped) + f.own.value(Count::kRnrNakSent);
-     }},
-    {"req_remote_access_errors", of<Count::kAccessNakReceived>},
-    {"req_remote_invalid_request", of<Count::kInvalidNakReceived>},
-    {"resp_remote_access_errors", of<Count::kAccessNakSent>},
-    {"rx_write_requests", of<Count::kWriteRequests>},
-    {"rx_read_requests", of<Count::kReadRequests>},
-    {"rx_atomic_requests", of<Count::kAtomicRequests>},
-    {"rx_icrc_encapsulated", [](const Source& f) { return f.port.bad_icrc; }},
-    {"np_ecn_marked_roce_packets",
-     [](const Source& f) { return f.own.congestion.marked_packets.value(); }},
-    {"np_cnp_sent", [](const Source& f) { return f.own.congestion.cnps_sent.value(); }},
-    {"rp_cnp_handled", [](const Source& f) { return f.own.congestion.cnps_handled.value(); }},
-    {"rp_cnp_ignored", [](const Source& f) { return f.own.congestion.cnps_ignored.value(); }},
-    {"local_messages", [](const Source& f) { return f.own.local_messages.value(); }},
-    {"local_bytes", [](const Source& f) { return f.own.local_bytes.value(); }},
-};
-
-struct Kind {
-  const char* folder;
-  std::span<const Figure> figures;
-};
-constexpr Kind kKinds[] = {{"counters", kCounters}, {"hw_counters", kHardwareCounters}};
+constexpr std::array<const char*, 2> kFolders{"counters", "hw_counters"};
 
 bool is_lacking(int error) { return error == EINVAL || error == ENOSYS || error == EXDEV; }
 
@@ -127,46 +46,59 @@ CounterFiles::CounterFiles(const std::string& root, const std::string& device) {
   const std::string zero = staged + "/zero";
   File written;
   write(zero, written, 0);
-  for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) {
-    const std::string shown = root + "/" + port_folder(device) + "/" + kKinds[kind].folder;
-    folders_.push_back(
-        {make_copy(shown, kind, zero), make_copy(staged + "/" + kKinds[kind].folder, kind, zero)});
+  const std::array<Figures, 2> figures = figures_of(engine::Tenant(), {});
+  for (std::size_t i = 0; i < kFolders.size(); ++i) {
+    const std::string shown = root + "/" + port_folder(device) + "/" + kFolders[i];
+    folders_.push_back({make_copy(shown, figures[i], zero),
+                        make_copy(staged + "/" + kFolders[i], figures[i], zero)});
   }
 }
 
-CounterFiles::Copy CounterFiles::make_copy(const std::string& path, std::size_t kind,
+std::array<CounterFiles::Figures, 2> CounterFiles::figures_of(
+    const engine::Tenant& tenant, const std::vector<std::unique_ptr<engine::PortBinding>>& ports) {
+  const management::PortCounters port = counters::port_counters_of(tenant, ports);
+  Figures all, hardware{{"lifespan", 1000}, {"rx_icrc_encapsulated", port.bad_icrc}};
+  for (const management::PortCounter& counter : management::kPortCounters)
+    if (counter.file != nullptr) all.emplace_back(counter.file, counter.value(port));
+  counters::for_each_table(tenant, [&](const auto& rows, const auto& from, counters::Label) {
+    for (const auto& row : rows)
+      if (row.also.file != nullptr)
+        hardware.emplace_back(row.also.file, counters::sum_of(row, from));
+  });
+  return {std::move(all), std::move(hardware)};
+}
+
+CounterFiles::Copy CounterFiles::make_copy(const std::string& path, const Figures& figures,
                                            const std::string& zero) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   Copy copy{path, {}};
-  for (const Figure& figure : kKinds[kind].figures) {
+  for (const auto& [name, figure] : figures) {
     File& file = copy.files.emplace_back();
-    if (::link(zero.c_str(), (path + "/" + figure.file).c_str()) == 0) file.figure = 0;
+    if (::link(zero.c_str(), (path + "/" + name).c_str()) == 0) file.figure = 0;
   }
   return copy;
 }
 
 Outcome CounterFiles::update(const engine::Tenant& tenant,
                              const std::vector<std::unique_ptr<engine::PortBinding>>& ports) {
-  const Source source{tenant.counters, engine::port_counters_of(tenant, ports),
-                      tenant.control.link_downed.value()};
-  for (std::size_t kind = 0; kind < folders_.size(); ++kind) {
-    std::vector<std::uint64_t> figures;
-    for (const Figure& figure : kKinds[kind].figures) figures.push_back(figure.value(source));
-    if (auto shown = show(folders_[kind], figures, kind); !shown) return shown;
-  }
+  const std::array<Figures, 2> figures = figures_of(tenant, ports);
+  for (std::size_t i = 0; i < folders_.size(); ++i)
+    if (auto shown = show(folders_[i], figures[i]); !shown) return shown;
   return {};
 }
 
-Outcome CounterFiles::show(Folder& folder, const std::vector<std::uint64_t>& figures,
-                           std::size_t kind) {
-  const auto holds = [](const File& file, std::uint64_t figure) { return file.figure == figure; };
+Outcome CounterFiles::show(Folder& folder, const Figures& figures) {
+  const auto holds = [](const File& file, const Figures::value_type& figure) {
+    return file.figure == figure.second;
+  };
   auto& [shown, staged] = folder;
   if (std::equal(shown.files.begin(), shown.files.end(), figures.begin(), holds)) return {};
   for (std::size_t i = 0; i < figures.size(); ++i) {
     if (holds(staged.files[i], figures[i])) continue;
-    const std::string path = staged.path + "/" + kKinds[kind].figures[i].file;
-    if (!write(path, staged.files[i], figures[i])) return system_error("cannot write " + path);
+    const std::string path = staged.path + "/" + figures[i].first;
+    if (!write(path, staged.files[i], figures[i].second))
+      return system_error("cannot write " + path);
   }
   if (staged.path == shown.path) {
     shown = staged;
@@ -180,7 +112,7 @@ Outcome CounterFiles::show(Folder& folder, const std::vector<std::uint64_t>& fig
   if (!is_lacking(errno)) return system_error("cannot exchange " + staged.path);
   // This file system cannot exchange folders, so the files are written in the visible folder.
   staged = shown;
-  return show(folder, figures, kind);
+  return show(folder, figures);
 }
 
 bool CounterFiles::write(const std::string& path, File& file, std::uint64_t figure) {

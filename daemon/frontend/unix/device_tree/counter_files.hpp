@@ -5,15 +5,17 @@
 // docs/metrics.md has the table.
 #pragma once
 
-#include <cstddef>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
-#include "daemon/engine/port_counters.hpp"
+#include "daemon/engine/ports/port_binding.hpp"
+#include "daemon/engine/state/tenant.hpp"
 
 namespace softhca::control {
 
@@ -49,8 +51,12 @@ class CounterFiles {
   struct Folder {
     Copy shown, staged;
   };
-  static Copy make_copy(const std::string& path, std::size_t kind, const std::string& zero);
-  static Outcome show(Folder& folder, const std::vector<std::uint64_t>& figures, std::size_t kind);
+  /// The figures of one folder, by the names of their files.
+  using Figures = std::vector<std::pair<const char*, std::uint64_t>>;
+  static std::array<Figures, 2> figures_of(
+      const engine::Tenant& tenant, const std::vector<std::unique_ptr<engine::PortBinding>>& ports);
+  static Copy make_copy(const std::string& path, const Figures& figures, const std::string& zero);
+  static Outcome show(Folder& folder, const Figures& figures);
   static bool write(const std::string& path, File& file, std::uint64_t figure);
 
   std::vector<Folder> folders_;
