@@ -24,35 +24,33 @@ inline constexpr Row<ReloadCounters> kReloads[] = {
     {"softhca_reloads_total", "Reloads of the configuration, by result.",
      each<configuration::ReloadOutcome, &ReloadCounters::by_result>, label("result")},
     {"softhca_config_last_reload_successful",
-     "1: the last reload put the configuration file into force, or there was none.",
+     "1 if the last reload succeeded, or there was none; 0 if it was refused.",
      at<&ReloadCounters::last_successful>},
     {"softhca_config_last_reload_success_timestamp_seconds",
-     "When the configuration file was last put into force.", at<&ReloadCounters::last_success_ms>,
-     unit(1e-3)},
+     "Time of the last successful reload, or of the start, since 1970.",
+     at<&ReloadCounters::last_success_ms>, unit(1e-3)},
 };
 
 inline constexpr Row<Worker> kEngine[] = {
     {"softhca_engine_polls_total", "Poll steps of the engine.", at<&Worker::polls>, json("polls")},
     {"softhca_engine_sleeps_total", "Times the engine slept.", at<&Worker::sleeps>, json("sleeps")},
-    {"softhca_engine_busy_seconds_total",
-     "Time of the engine in poll steps that had something to do.", at<&Worker::busy>,
-     unit(kNanoseconds, json("busy_s"))},
+    {"softhca_engine_busy_seconds_total", "Engine time in poll steps that had work.",
+     at<&Worker::busy>, unit(kNanoseconds, json("busy_s"))},
 };
 
 inline constexpr Row<Faults> kFaults[] = {
     {"softhca_faults_injected_total",
-     "Packets and messages that a fault asked for by softhcactl has happened to.",
+     "Packets and messages that injected faults have affected.",
      {[](const Faults& faults, std::size_t kind) {
         return faults.injected(static_cast<engine::FaultKind>(kind)).value();
       },
       0, engine::kFaultKinds, name_at<engine::FaultKind>},
      label("kind")},
-    {"softhca_faults_active", "Faults asked for by softhcactl that are in force.",
-     at<&Faults::active>},
-    {"softhca_fault_packets_held", "Packets that faults hold back.", at<&Faults::held>},
+    {"softhca_faults_active", "Injected faults in force.", at<&Faults::active>},
+    {"softhca_fault_packets_held", "Packets that injected faults delay.", at<&Faults::held>},
     {"softhca_fault_no_room_total",
-     "Packets that a fault had no room to hold back or to double, or that the port had no room for "
-     "when their time had come.",
+     "Packets that a fault had no room to delay or duplicate, and delayed packets that the port "
+     "had no room for.",
      at<&Faults::no_room>},
 };
 
@@ -61,15 +59,15 @@ inline constexpr Row<SharedQpCounters> kSharedQp[] = {
     {"softhca_gsa_sent_total", "Datagrams sent.", at<&SharedQpCounters::sent>, json("sent")},
     {"softhca_gsa_received_total", "Datagrams given to clients.", at<&SharedQpCounters::received>,
      json("received")},
-    {"softhca_gsa_send_refused_total", "Datagrams of clients that sent too many.",
+    {"softhca_gsa_send_refused_total", "Datagrams refused because their client sent too many.",
      at<&SharedQpCounters::send_refused>},
     {"softhca_gsa_unresolved_total", "Datagrams to neighbours that did not answer.",
      at<&SharedQpCounters::unresolved>, json("unresolved")},
     {"softhca_gsa_over_share_total",
-     "Datagrams discarded as the queue pair had had its share of the engine.",
+     "Datagrams discarded because the queue pair had used up its share of the engine.",
      at<&SharedQpCounters::over_share>, json("over_share")},
     {"softhca_gsa_bad_length_total",
-     "Datagrams discarded as too long, or too short to say whose they are.",
+     "Datagrams discarded because they were too long, or too short to name a client.",
      at<&SharedQpCounters::bad_length>, json("bad_length")},
 };
 inline constexpr Row<PoolCounters> kReceivePool[] = {
@@ -77,9 +75,9 @@ inline constexpr Row<PoolCounters> kReceivePool[] = {
      json("posted")},
     {"softhca_gsa_buffers_in_use", "Buffers that clients hold.", at<&PoolCounters::in_use>,
      json("in_use")},
-    {"softhca_gsa_buffers_added", "Buffers beyond the clients' shares.", at<&PoolCounters::added>,
-     json("added")},
-    {"softhca_gsa_discarded_without_client_total", "Datagrams that nobody registered for.",
+    {"softhca_gsa_buffers_added", "Buffers posted in addition to the clients' shares.",
+     at<&PoolCounters::added>, json("added")},
+    {"softhca_gsa_discarded_without_client_total", "Datagrams for which no client is registered.",
      element_of<Discard::kNoClient, &PoolCounters::discarded>},
 };
 /// Returns null for what no client counts.

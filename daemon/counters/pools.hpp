@@ -35,13 +35,13 @@ inline constexpr Row<Pool> kPool[] = {
     {"softhca_pool_high_water", "Most in use at once.", at<&Pool::pool, &QuotaPool::high_water>},
     {"softhca_pool_unallocated", "Guaranteed to no tenant.",
      at<&Pool::pool, &QuotaPool::unallocated>, json("unallocated")},
-    {"softhca_pool_lent", "Guaranteed to tenants that leave them idle and lend them.",
+    {"softhca_pool_lent", "Guaranteed, idle and lent to the shared rest.",
      at<&Pool::pool, &QuotaPool::lent>, json("lent")},
-    {"softhca_pool_recalled", "Lent, asked for again and not back.",
+    {"softhca_pool_recalled", "Lent, recalled and not returned yet.",
      at<&Pool::pool, &QuotaPool::recalled>, json("recalled")},
     {"softhca_pool_shared_in_use", "In use beyond the guarantees in force.",
      at<&Pool::pool, &QuotaPool::shared_in_use>},
-    {"softhca_pool_overdrawn", "In use beyond the guarantees in force, and beyond what there is.",
+    {"softhca_pool_overdrawn", "In use beyond the guarantees in force and the shared rest.",
      at<&Pool::pool, &QuotaPool::overdrawn>},
     {nullptr, "", at<&Pool::pool, &QuotaPool::shared_free>, json("shared_free")},
 };
@@ -70,21 +70,21 @@ inline constexpr Row<Account> kTotal[] = {
 };
 /// The account of a tenant.
 inline constexpr Row<Account> kLimit[] = {
-    {"softhca_tenant_limit", "What the tenant may have at once.",
-     of_kind<&configuration::Accounts::limit>, json("limit")},
-    {"softhca_tenant_in_use", "What the tenant has.", of_kind<&configuration::Accounts::in_use>,
+    {"softhca_tenant_limit", "Limit of the tenant.", of_kind<&configuration::Accounts::limit>,
+     json("limit")},
+    {"softhca_tenant_in_use", "In use by the tenant.", of_kind<&configuration::Accounts::in_use>,
      json("in_use")},
-    {"softhca_tenant_high_water", "Most the tenant had at once.",
+    {"softhca_tenant_high_water", "Most in use by the tenant at once.",
      of_kind<&configuration::Accounts::high_water>, json("high_water")},
     {"softhca_tenant_refused_total",
-     "Requests refused by the tenant's limit, or by the total of the adapter.",
+     "Requests refused by the tenant's limit or by the pool's total.",
      of_kind<&configuration::Accounts::refused>, label("by", "tenant", json("refused"))},
     {"softhca_tenant_refused_total", kSame, of_kind<&configuration::Accounts::refused_by_whole>,
      label("by", "adapter", json("refused_by_pool"))},
 };
 
 inline constexpr Row<PcbPool> kPcbs[] = {
-    {"softhca_dedicated_pcbs", "PCBs set aside for doorbells that find no other.",
+    {"softhca_dedicated_pcbs", "PCBs reserved for doorbells that find no other PCB.",
      at<&PcbPool::dedicated>},
 };
 inline constexpr Row<SendQueueScheduler> kDoorbellPlaces[] = {
@@ -103,27 +103,26 @@ inline constexpr Row<Quota> kQuota[] = {
      at<&Quota::guaranteed>, json("guaranteed")},
     {"softhca_level_lent", "Guaranteed, idle and lent to the shared rest.", at<&Quota::lent>,
      json("lent")},
-    {"softhca_level_in_use", "In use; for level \"\": by levels beyond their own.",
+    {"softhca_level_in_use", "In use; for level \"\": by levels beyond their guarantees.",
      at<&Quota::in_use>, json("in_use")},
     {"softhca_level_shared_in_use", "In use beyond the guarantee in force.",
      at<&Quota::shared_in_use>, json("shared")},
     {"softhca_level_high_water", "Most in use at once.", at<&Quota::high_water>,
      json("high_water")},
-    {"softhca_level_draining", "In use, to come back since the guarantee shrank.",
+    {"softhca_level_draining", "In use beyond a reduced guarantee, until returned.",
      at<&Quota::draining>, json("draining")},
-    {"softhca_level_recalls_total", "Times what was lent was asked for again.",
-     at<&Quota::recalls>},
-    {"softhca_level_recall_waits_total",
-     "Times what was lent was asked for and none of it was free.", at<&Quota::recall_waits>},
+    {"softhca_level_recalls_total", "Recalls of lent VCBs or PCBs.", at<&Quota::recalls>},
+    {"softhca_level_recall_waits_total", "Recalls of lent VCBs or PCBs that found none free.",
+     at<&Quota::recall_waits>},
 };
 
 /// PCBs of a tenant or a level.
 inline constexpr Row<CollectGroup> kGroup[] = {
-    {"softhca_level_refused_total", "Requests for which none was free.", at<&CollectGroup::refused>,
+    {"softhca_level_refused_total", "Requests that found none free.", at<&CollectGroup::refused>,
      label("resource", "pcbs")},
     {"softhca_level_refused_total", kSame, at<&CollectGroup::dedicated_refused>,
      label("resource", "dedicated_pcbs")},
-    {"softhca_dedicated_pcbs_limit", "Dedicated PCBs that there may be in use.",
+    {"softhca_dedicated_pcbs_limit", "Dedicated PCBs that may be in use at once.",
      at<&CollectGroup::dedicated_limit>},
     {"softhca_dedicated_pcbs_in_use", "Dedicated PCBs in use.",
      at<&CollectGroup::dedicated_in_use>},
@@ -135,29 +134,28 @@ inline constexpr Row<Counter> kVcbsRefused[] = {
 };
 /// PCBs of a tenant with its levels.
 inline constexpr Row<CollectGroup> kTenantGroup[] = {
-    {"softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", at<&CollectGroup::all_in_use>},
+    {"softhca_pcbs_in_use", "PCBs in use, except dedicated ones.", at<&CollectGroup::all_in_use>},
     {"softhca_pcbs_high_water", "Most PCBs in use at once.", at<&CollectGroup::all_high_water>},
 };
 
 /// Doorbells of a tenant or a level.
 inline constexpr Row<DoorbellCounters> kDoorbells[] = {
     {"softhca_doorbells_accepted_total",
-     "Doorbells taken by the send queue scheduler, rung or made of VCB commands.",
+     "Doorbells that the send queue scheduler accepted, from programs or made from VCB commands.",
      at<&DoorbellCounters::accepted>},
-    {"softhca_doorbells_stale_total", "Doorbells for commands that were fetched before.",
+    {"softhca_doorbells_stale_total", "Doorbells for commands that were already fetched.",
      at<&DoorbellCounters::stale>},
-    {"softhca_doorbells_hostile_total", "Doorbells beyond the send queue.",
+    {"softhca_doorbells_hostile_total", "Doorbells that name commands beyond the send queue.",
      at<&DoorbellCounters::hostile>},
     {"softhca_doorbells_pruned_total", "Doorbells moved to the doorbell overflow buffer.",
      at<&DoorbellCounters::pruned>},
     {"softhca_doorbells_joined_total",
-     "Doorbells written to the overflow buffer behind one that was there.",
+     "Doorbells added to one that was in the overflow buffer already.",
      at<&DoorbellCounters::joined>},
     {"softhca_doorbells_recovered_total",
-     "Doorbells read back, each with those that joined it in the overflow buffer.",
+     "Doorbells read back from the overflow buffer, each with those added to it.",
      at<&DoorbellCounters::recovered>},
-    {"softhca_doorbells_lost_total",
-     "Doorbells read back as something else: the program wrote over them.",
+    {"softhca_doorbells_lost_total", "Doorbells that the program overwrote in the overflow buffer.",
      at<&DoorbellCounters::lost>},
     {"softhca_doorbells_dropped_total",
      "Doorbells in the overflow buffer when their queue pair ended.",
@@ -177,12 +175,11 @@ inline constexpr Row<Quota> kCredits[] = {
     {"softhca_credits_shared_in_use", "In use beyond the guarantee in force.",
      at<&Quota::shared_in_use>},
     {"softhca_credits_high_water", "Most credits in use at once.", at<&Quota::high_water>},
-    {"softhca_credits_draining", "In use, to come back since the guarantee shrank.",
+    {"softhca_credits_draining", "In use beyond a reduced guarantee, until returned.",
      at<&Quota::draining>},
-    {"softhca_credits_recalls_total", "Times what was lent was asked for again.",
-     at<&Quota::recalls>},
-    {"softhca_credits_recall_waits_total",
-     "Times what was lent was asked for and none of it was free.", at<&Quota::recall_waits>},
+    {"softhca_credits_recalls_total", "Recalls of lent credits.", at<&Quota::recalls>},
+    {"softhca_credits_recall_waits_total", "Recalls of lent credits that found none free.",
+     at<&Quota::recall_waits>},
 };
 inline constexpr Row<Tvl> kTvl[] = {
     {"softhca_kick_list_limit", "Commands the virtual kick list may hold.",
@@ -191,7 +188,7 @@ inline constexpr Row<Tvl> kTvl[] = {
     {nullptr, "", at<&Tvl::completion, &Quota::in_use>, json("completion_credits")},
 };
 inline constexpr Row<TvlCounters> kKicks[] = {
-    {"softhca_credit_waits_total", "Turns of the TVL that found no credit.",
+    {"softhca_credit_waits_total", "Turns of the TVL that found no free credit.",
      at<&TvlCounters::execution_waits>, label("kind", "execution", json("execution_waits"))},
     {"softhca_credit_waits_total", kSame, at<&TvlCounters::completion_waits>,
      label("kind", "completion", json("completion_waits"))},

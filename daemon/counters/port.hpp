@@ -15,7 +15,7 @@ using neighbour::NeighbourCounters;
 using port::PortCounters;
 
 inline constexpr Row<PortBinding> kLink[] = {
-    {"softhca_port_up", "1: the port has a link.", at<&PortBinding::port, &port::Port::link_up>},
+    {"softhca_port_up", "1 if the port has a link.", at<&PortBinding::port, &port::Port::link_up>},
 };
 
 inline constexpr Row<PortCounters> kPort[] = {
@@ -27,9 +27,9 @@ inline constexpr Row<PortCounters> kPort[] = {
      at<&PortCounters::rx_bytes>, json("rx_bytes")},
     {"softhca_port_data_transmitted_bytes_total", "Bytes of frames transmitted.",
      at<&PortCounters::tx_bytes>, json("tx_bytes")},
-    {"softhca_port_receive_missed_total", "Frames the device lost.", at<&PortCounters::rx_missed>,
-     json("rx_missed")},
-    {"softhca_port_transmit_dropped_total", "Frames the device refused.",
+    {"softhca_port_receive_missed_total", "Received frames that the device dropped.",
+     at<&PortCounters::rx_missed>, json("rx_missed")},
+    {"softhca_port_transmit_dropped_total", "Frames that the device refused to send.",
      at<&PortCounters::tx_dropped>, json("tx_dropped")},
     {"softhca_port_trains_received_total", "Trains among the frames received.",
      at<&PortCounters::rx_trains>},
@@ -38,10 +38,10 @@ inline constexpr Row<PortCounters> kPort[] = {
     {"softhca_port_trains_refused_total", "Trains that had to be sent packet by packet.",
      at<&PortCounters::trains_refused>},
     {"softhca_port_unreachable_total",
-     "Packets that ICMP says did not get to their destination, on a port with a socket.",
+     "Packets that ICMP reported as undelivered, on a port with a socket.",
      at<&PortCounters::unreachable>},
     {"softhca_port_path_too_narrow_total",
-     "Packets longer than a link on their way carries, on a port with a socket.",
+     "Packets longer than the MTU of a link on their path, on a port with a socket.",
      at<&PortCounters::path_too_narrow>},
 };
 
@@ -58,11 +58,11 @@ inline constexpr Values<PortDropCounters> kMalformed{
 
 inline constexpr Row<PortDropCounters> kPortDrops[] = {
     {"softhca_port_weakly_checked_total",
-     "Packets taken of which only 16 bits of the ICRC were left to check.",
+     "Packets accepted by a check of only 16 bits of the ICRC.",
      at<&PortDropCounters::weakly_checked>},
     {"softhca_port_unresolved_total", "Packets to a neighbour that does not answer.",
      at<&PortDropCounters::unresolved>},
-    {"softhca_port_no_buffer_total", "Sends put off for lack of a frame.",
+    {"softhca_port_no_buffer_total", "Sends delayed because no frame buffer was free.",
      at<&PortDropCounters::no_buffer>},
     {"softhca_port_foreign_frames_total",
      "Frames that are not RoCE packets.",
@@ -82,19 +82,21 @@ inline constexpr Row<NeighbourCounters> kNeighbours[] = {
     {"softhca_neighbour_requests_total", "ARP requests and neighbour solicitations sent.",
      at<&NeighbourCounters::requests>},
     {"softhca_neighbour_requests_suppressed_total",
-     "Such requests put off to keep to the rate limit.", at<&NeighbourCounters::suppressed>},
+     "Requests for link addresses delayed by their rate limit.",
+     at<&NeighbourCounters::suppressed>},
     {"softhca_neighbour_answers_total", "ARP replies and neighbour advertisements sent.",
      at<&NeighbourCounters::answers>},
     {"softhca_neighbour_learned_total", "Link addresses that became known or changed.",
      at<&NeighbourCounters::learned>},
-    {"softhca_neighbour_lost_total", "Neighbours in use that stopped answering.",
+    {"softhca_neighbour_lost_total", "Neighbours in use that stopped replying.",
      at<&NeighbourCounters::lost>},
-    {"softhca_neighbour_evicted_total", "Neighbours forgotten to make room for others.",
+    {"softhca_neighbour_evicted_total", "Neighbours removed to make room for others.",
      at<&NeighbourCounters::evicted>},
     {"softhca_neighbour_refused_total",
-     "Neighbours not asked for: the table is full, and too many of the user's do not answer.",
+     "Neighbours not resolved: the table is full, and too many neighbours of this user do not "
+     "reply.",
      at<&NeighbourCounters::refused>},
-    {"softhca_neighbour_conflicts_total", "Claims of others to an address of this daemon.",
+    {"softhca_neighbour_conflicts_total", "Claims of other hosts to an address of this daemon.",
      at<&NeighbourCounters::conflicts>},
 };
 

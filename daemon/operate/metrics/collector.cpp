@@ -45,13 +45,12 @@ void add_tables(Families& out, const S& of, const Labels& labels) {
 void add_distributions(Families& out, const Tenant& tenant) {
   const Labels labels{{"tenant", tenant.name}};
   const engine::TenantCounters& c = tenant.counters;
-  out.histogram("softhca_arbitration_wait_seconds", "From a command's kick to its start.", labels,
-                c.arbitration_wait, 256, std::uint64_t{1} << 34, 1e-9);
-  out.summary(
-      "softhca_command_engine_seconds",
-      "Time that the engine worked, for all tenants, from when a command could have been seen to "
-      "its successful end.",
-      labels, c.command_engine_time, 1e-9);
+  out.histogram("softhca_arbitration_wait_seconds", "Time from a command's kick to its start.",
+                labels, c.arbitration_wait, 256, std::uint64_t{1} << 34, 1e-9);
+  out.summary("softhca_command_engine_seconds",
+              "Time that the engine worked, for all tenants, from when a command became visible to "
+              "its successful end.",
+              labels, c.command_engine_time, 1e-9);
   out.histogram("softhca_connection_establish_seconds",
                 "Time from a program's connect, or a peer's request, to the connection.", labels,
                 tenant.control.connections.establish_ns, std::uint64_t{1} << 12,
@@ -63,19 +62,19 @@ void add_distributions(Families& out, const engine::WaitCounters& waits, const L
   for (std::size_t i = 0; i < waits.of_one.size(); ++i)
     if (waits.of_one[i].count() != 0)
       out.histogram("softhca_command_waited_seconds",
-                    "Time that single commands waited, by cause, of one command in 61.",
+                    "Time that single commands waited, by cause; one command in 61 is sampled.",
                     metrics::with(labels, "cause", counters::name_at<engine::WaitCause>(i)),
                     waits.of_one[i], 4096, std::uint64_t{1} << 34, 1e-9);
   for (std::size_t i = 0; i < waits.in_stage.size(); ++i)
     if (waits.in_stage[i].count() != 0)
       out.histogram("softhca_command_stage_seconds",
-                    "Time that single commands spent in each stage from being posted to their "
-                    "successful end, of one command in 61.",
+                    "Time that single commands spent in each stage, from post to successful end; "
+                    "one command in 61 is sampled.",
                     metrics::with(labels, "stage", counters::name_at<engine::CommandStage>(i)),
                     waits.in_stage[i], 64, std::uint64_t{1} << 34, 1e-9);
   out.histogram("softhca_command_seconds",
-                "From a command's kick to its successful end, of one command in 61.", labels,
-                waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
+                "Time from a command's kick to its successful end; one command in 61 is sampled.",
+                labels, waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
 }
 
 /// Adds what a class of a tenant (`level` null) or of one of its levels has of the pools, its
@@ -103,7 +102,7 @@ void add_tenant(Families& out, const Source& source, const Tenant& tenant) {
   add_distributions(out, tenant);
   const collect::PcbPool& pcbs = source.engine.pcbs;
   out.table(counters::kTenantGroup, pcbs.group(tenant.qos_class), labels);
-  out.gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed, with its levels.", labels,
+  out.gauge("softhca_pcbs_guaranteed", "PCBs guaranteed to the tenant and its levels.", labels,
             pcbs.guaranteed(tenant.qos_class));
   configuration::for_each_kind([&](configuration::Kind kind) {
     out.table(counters::kLimit, {&tenant.control.accounts, kind},
@@ -113,8 +112,9 @@ void add_tenant(Families& out, const Source& source, const Tenant& tenant) {
   for (const auto& level : tenant.levels) {
     const Labels own = labels_of(tenant, level.get());
     add_tables(out, *level, own);
-    out.histogram("softhca_level_arbitration_wait_seconds", "From a command's kick to its start.",
-                  own, level->counters.arbitration_wait, 256, std::uint64_t{1} << 34, 1e-9);
+    out.histogram("softhca_level_arbitration_wait_seconds",
+                  "Time from a command's kick to its start.", own, level->counters.arbitration_wait,
+                  256, std::uint64_t{1} << 34, 1e-9);
     add_class(out, source, tenant, level.get());
   }
 }
@@ -165,18 +165,18 @@ void add_connection_limits(Families& out, const Source& source) {
     const Labels labels{{"tenant", figures.tenant}};
     for (const auto& limit : figures.limits)
       out.gauge("softhca_connection_limit",
-                "Limits of the tenant in rdma_cm; connects_per_second 0: none.",
+                "Limits of the tenant for rdma_cm; connects_per_second = 0: unlimited.",
                 metrics::with(labels, "limit", name_of(limit.refusal)), limit.limit);
     for (const Admission::View& level : figures.levels) {
       const Labels own = metrics::with(labels, "level", level.level);
       out.gauge("softhca_connections_admitted",
-                "Connections that begin or are established, by the level of their programs.", own,
+                "Connections being set up or established, by level of their programs.", own,
                 level.admitted);
-      out.gauge("softhca_connections_carried", "Connections that guarantees carry.", own,
+      out.gauge("softhca_connections_carried", "Connections for which the guarantees suffice.", own,
                 level.carries == Admission::kAll ? std::numeric_limits<double>::infinity()
                                                  : level.carries);
       out.counter("softhca_connections_not_carried_total",
-                  "Connections refused as guarantees do not carry them.", own,
+                  "Connections refused because the guarantees do not suffice.", own,
                   static_cast<double>(level.refused));
     }
   }
@@ -244,7 +244,8 @@ void add_peers(Families& out, const engine::PeerAuthentication& authentication) 
   if (authentication.table() == nullptr) return;
   for (const auto& peer : authentication.table()->peers()) {
     const auto taken = [&](std::string key, std::uint64_t packets) {
-      out.counter("softhca_peer_packets_total", "Packets taken of hosts that share keys, by key.",
+      out.counter("softhca_peer_packets_total",
+                  "Packets accepted from hosts that share keys, by key.",
                   {{"peer", peer->name()}, {"key", std::move(key)}}, static_cast<double>(packets));
     };
     for (std::size_t i = 0; i < peer->key_count(); ++i)
@@ -255,13 +256,13 @@ void add_peers(Families& out, const engine::PeerAuthentication& authentication) 
 
 void add_daemon(Families& out, const Source& source) {
   const BuildInfo& build = source.build;
-  out.gauge("softhca_build_info", "1: the program, and what it was built with.",
+  out.gauge("softhca_build_info", "Always 1; the labels have the version and how it was built.",
             {{"version", build.version}, {"compiler", build.compiler}, {"dpdk", build.dpdk}}, 1);
-  out.gauge("process_start_time_seconds", "When the daemon began, since 1970.", {},
+  out.gauge("process_start_time_seconds", "Start time of the daemon since 1970.", {},
             std::chrono::duration<double>(source.started.time_since_epoch()).count());
   if (source.dropped_log_lines != nullptr)
     out.counter("softhca_log_lines_dropped_total",
-                "Lines of the log that were dropped as it was read too slowly.", {},
+                "Log lines dropped because the log was read too slowly.", {},
                 static_cast<double>(source.dropped_log_lines->value()));
   out.table(counters::kReloads, source.reloads, {});
   out.table(counters::kEngine, source.worker, {});
