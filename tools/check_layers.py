@@ -41,9 +41,9 @@ LAYERS = {
 # Folders of which each may include those before it, and all layers above.
 ENGINE = ("state", "turns", "addresses", "memory", "events", "receive", "ports", "watch",
           "commands", "packets", "queue_pairs", "datagrams", "", "requests")
-CONTROL = ("frontend/unix/sockets", "frontend/unix/device_tree", "device/adapter", "services",
-           "device/objects", "device/session", "operate/admin", "frontend/unix/server",
-           "operate/reload")
+CONTROL = ("control_thread", "frontend/unix/sockets", "frontend/unix/device_tree",
+           "device/adapter", "services", "device/objects", "device/session", "operate/admin",
+           "frontend/unix/server", "operate/reload")
 
 
 def in_daemon(name):

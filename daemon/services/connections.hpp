@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/control_thread/turn.hpp"
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/frontend/unix/sockets/turn.hpp"
 #include "daemon/roce/rdma_cm/service.hpp"
 #include "daemon/services/general_services.hpp"
 

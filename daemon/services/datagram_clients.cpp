@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/clock.hpp"
-#include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
 namespace softhca::control {

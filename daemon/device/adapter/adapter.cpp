@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/device/adapter/guid.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/frontend/unix/device_tree/guid.hpp"
 
 namespace softhca::control {
 

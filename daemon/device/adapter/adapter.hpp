@@ -11,12 +11,12 @@
 
 #include "daemon/configuration/allotments/reload_counters.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/control_thread/blocking_calls.hpp"
+#include "daemon/control_thread/helper_processes.hpp"
 #include "daemon/device/adapter/journal.hpp"
 #include "daemon/engine/requests/allotments.hpp"
 #include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
-#include "daemon/frontend/unix/sockets/blocking_calls.hpp"
-#include "daemon/frontend/unix/sockets/helper_processes.hpp"
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
 
 namespace softhca::control {

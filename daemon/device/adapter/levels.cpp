@@ -7,9 +7,8 @@
 #include <string>
 
 #include "daemon/configuration/allotments/owners.hpp"
+#include "daemon/control_thread/process_name.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
-#include "daemon/frontend/unix/sockets/peer_process.hpp"
-#include "daemon/frontend/unix/sockets/process_name.hpp"
 
 namespace softhca::control {
 namespace {
@@ -85,6 +84,11 @@ void set_members(engine::Level& level, const LevelConfig* config) {
   if (config == nullptr) return;
   level.control.users = ids_of(config->users, configuration::user_id);
   level.control.groups = ids_of(config->groups, configuration::group_id);
+}
+
+bool is_in_cgroup(std::string_view path, std::string_view cgroup) {
+  if (cgroup == "/") return true;
+  return path.starts_with(cgroup) && (path.size() == cgroup.size() || path[cgroup.size()] == '/');
 }
 
 bool asks_for_cgroup(const configuration::TenantConfig& config) {

@@ -31,6 +31,8 @@ struct LevelQuery {
   std::string_view name;      ///< the level that it requests; empty: none
 };
 
+/// True if `path` is that cgroup, or one below it.
+bool is_in_cgroup(std::string_view path, std::string_view cgroup);
 /// True if the tenant has a rule for cgroups.
 bool asks_for_cgroup(const configuration::TenantConfig& config);
 

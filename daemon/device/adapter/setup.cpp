@@ -8,13 +8,12 @@
 #include <chrono>
 
 #include "abi/session.hpp"
+#include "daemon/device/adapter/guid.hpp"
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/device/adapter/vcb_change.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/packets/peer_table.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/frontend/unix/device_tree/guid.hpp"
-#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
@@ -122,14 +121,6 @@ engine::EngineLimits limits_of(const configuration::Config& config) {
   limits.kept_packets = config.reliability.kept_packets;
   limits.doorbells = config.doorbells;
   return limits;
-}
-
-Outcome check_free(const configuration::Config& config) {
-  for (const configuration::TenantConfig& tenant : config.tenants)
-    if (auto free = check_nobody_listens(config.daemon.runtime_dir + "/" + tenant.name + "/socket");
-        !free)
-      return free;
-  return {};
 }
 
 Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortConfig& port,

@@ -27,10 +27,6 @@ inline constexpr std::uint16_t kOwnServices = 2;
 /// long as the ports are open.
 using KernelGuards = std::map<Gid, port::UdpGuard>;
 
-/// Returns an error if another daemon serves a tenant of the configuration. Call it before the
-/// daemon takes a resource that two daemons cannot share, so that the error names the real reason.
-Outcome check_free(const configuration::Config& config);
-
 /// Returns the guard for an address that will be added to a port, if the kernel owns the address.
 Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortConfig& port,
                                                       const Gid& address);

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "daemon/configuration/address.hpp"
+#include "daemon/control_thread/process_name.hpp"
 #include "daemon/counters/daemon.hpp"
-#include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/counter_json.hpp"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The methods `tenants` and `tenant.show`.
+#include "daemon/control_thread/process_name.hpp"
 #include "daemon/counters/pools.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/frontend/unix/sockets/process_name.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/counter_json.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"

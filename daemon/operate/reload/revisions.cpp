@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/frontend/unix/sockets/process_name.hpp"
+#include "daemon/control_thread/process_name.hpp"
 
 namespace softhca::control {
 

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/clock.hpp"
-#include "daemon/frontend/unix/sockets/process_name.hpp"
 
 namespace softhca::control {
 namespace {
@@ -37,6 +37,14 @@ SocketPermissions given_permissions(const configuration::SocketConfig& socket) {
 
 std::string folder_of(const configuration::Config& config, const engine::Tenant& tenant) {
   return config.daemon.runtime_dir + "/" + tenant.name;
+}
+
+Outcome check_free(const configuration::Config& config) {
+  for (const configuration::TenantConfig& tenant : config.tenants)
+    if (auto free = check_nobody_listens(config.daemon.runtime_dir + "/" + tenant.name + "/socket");
+        !free)
+      return free;
+  return {};
 }
 
 Outcome Listeners::open(engine::Tenant& tenant, const configuration::SocketConfig& socket) {

@@ -26,6 +26,10 @@ SocketPermissions given_permissions(const configuration::SocketConfig& socket);
 /// Returns the folder of a tenant's sockets and device tree.
 std::string folder_of(const configuration::Config& config, const engine::Tenant& tenant);
 
+/// Returns an error if another daemon serves a tenant of the configuration. Call it before the
+/// daemon takes a resource that two daemons cannot share, so that the error names the real reason.
+Outcome check_free(const configuration::Config& config);
+
 struct Listener {
   PeerSocket socket;  ///< none: it is closed, and its sessions go on
   std::string path;

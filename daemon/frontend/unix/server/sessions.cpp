@@ -8,9 +8,9 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/clock.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
-#include "daemon/frontend/unix/sockets/process_name.hpp"
 
 namespace softhca::control {
 

@@ -116,9 +116,4 @@ std::optional<std::string> cgroup_in(std::string_view text) {
   return of_systemd;
 }
 
-bool is_in_cgroup(std::string_view path, std::string_view cgroup) {
-  if (cgroup == "/") return true;
-  return path.starts_with(cgroup) && (path.size() == cgroup.size() || path[cgroup.size()] == '/');
-}
-
 }  // namespace softhca::control

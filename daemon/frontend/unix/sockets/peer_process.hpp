@@ -21,9 +21,6 @@ std::optional<std::string> cgroup_of(pid_t pid, int pidfd);
 /// Returns the same from the text of /proc/PID/cgroup (cgroups(7)).
 std::optional<std::string> cgroup_in(std::string_view text);
 
-/// True if `path` is that cgroup, or one below it.
-bool is_in_cgroup(std::string_view path, std::string_view cgroup);
-
 /// True if the process is in the daemon's PID namespace, and not in one below it, as that of a
 /// container. False also if it has ended, or the namespace is unknown. `pidfd`: as for cgroup_of().
 bool is_in_our_pid_namespace(pid_t pid, int pidfd);

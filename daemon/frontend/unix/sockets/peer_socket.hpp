@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/frontend/unix/sockets/blocking_calls.hpp"
+#include "daemon/control_thread/blocking_calls.hpp"
 
 namespace softhca::control {
 

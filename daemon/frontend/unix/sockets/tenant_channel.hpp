@@ -14,10 +14,10 @@
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/control_thread/turn.hpp"
 #include "daemon/engine/state/objects.hpp"
 #include "daemon/frontend/unix/sockets/message.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
-#include "daemon/frontend/unix/sockets/turn.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
 namespace softhca::control {

@@ -14,6 +14,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/control_thread/peer_identity.hpp"
 
 namespace softhca::control {
 
@@ -40,11 +41,6 @@ bool somebody_listens(const std::string& path, int type = SOCK_SEQPACKET);
 /// Returns an error if a running daemon accepts connections there.
 Outcome check_nobody_listens(const std::string& path);
 
-struct PeerIdentity {
-  pid_t pid = 0;
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
 std::optional<PeerIdentity> peer_identity(int socket);
 /// Returns a pidfd of the process that connected; before Linux 6.5, of the process that has its
 /// number now. Empty with errno: ESRCH (it has ended) or another error.

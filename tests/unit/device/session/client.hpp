@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "daemon/base/passed_descriptors.hpp"
-#include "daemon/device/adapter/event_sender.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/engine.hpp"
+#include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"
 #include "tests/tenant_socket.hpp"

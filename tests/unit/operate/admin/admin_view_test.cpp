@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/frontend/unix/sockets/process_name.hpp"
+#include "daemon/control_thread/process_name.hpp"
 #include "tests/unit/device/session/client.hpp"
 #include "tests/unit/engine/fixture/task.hpp"
 

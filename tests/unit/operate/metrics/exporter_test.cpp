@@ -17,8 +17,8 @@
 #include <sstream>
 
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/device/adapter/event_sender.hpp"
 #include "daemon/device/adapter/setup.hpp"
+#include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/port/memory_port.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"

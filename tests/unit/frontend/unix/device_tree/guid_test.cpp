@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // GUIDs of devices: unlike each other, and always the same.
-#include "daemon/frontend/unix/device_tree/guid.hpp"
+#include "daemon/device/adapter/guid.hpp"
 
 #include <gtest/gtest.h>
 

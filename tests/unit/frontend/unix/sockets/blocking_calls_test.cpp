@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/frontend/unix/sockets/blocking_calls.hpp"
+#include "daemon/control_thread/blocking_calls.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/frontend/unix/sockets/helper_processes.hpp"
+#include "daemon/control_thread/helper_processes.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/device/adapter/levels.hpp"
 
 namespace softhca::control {
 namespace {

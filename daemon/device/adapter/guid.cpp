@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/frontend/unix/device_tree/guid.hpp"
+#include "daemon/device/adapter/guid.hpp"
 
 #include <cstddef>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/frontend/unix/sockets/helper_processes.hpp"
+#include "daemon/control_thread/helper_processes.hpp"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -22,7 +22,6 @@
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/memory/memory_proxy_process.hpp"
-#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
 namespace softhca::control {
 namespace {
@@ -33,6 +32,11 @@ constexpr std::size_t kIdleSealers = 4;  // kept for later seals
 // The requests, and the descriptors that come with them.
 constexpr char kSeal = 's';   // the memory, the socket of the sealer
 constexpr char kProxy = 'p';  // ProxyArea, the socket of the MemoryProxy
+
+/// Sends a one-byte request with descriptors. Returns false with errno set if it was not sent.
+bool send_request(int socket, char what, std::span<const int> fds) {
+  return send_with_descriptors(socket, std::as_bytes(std::span{&what, 1}), fds) == 1;
+}
 
 void answer(const UniqueFd& to, int error) { ::send(to.get(), &error, sizeof error, MSG_NOSIGNAL); }
 
@@ -112,8 +116,7 @@ Expected<std::shared_ptr<const HelperProcesses>> HelperProcesses::start() {
 }
 
 Outcome HelperProcesses::ask(char what, int first, int second) const {
-  const std::span record{&what, 1};
-  while (!send_record(socket_.get(), std::as_bytes(record), std::array{first, second})) {
+  while (!send_request(socket_.get(), what, std::array{first, second})) {
     if (errno != EAGAIN) return system_error(kHelper);
     pollfd room{socket_.get(), POLLOUT, 0};
     ::poll(&room, 1, -1);
@@ -143,8 +146,7 @@ Expected<UniqueFd> HelperProcesses::start_sealer(int fd) const {
 Outcome HelperProcesses::seal(int fd) const {
   UniqueFd sealer = take_sealer();
   for (bool fresh = false;; sealer.reset()) {
-    const std::span record{&kSeal, 1};
-    if (!sealer || !send_record(sealer.get(), std::as_bytes(record), std::array{fd})) {
+    if (!sealer || !send_request(sealer.get(), kSeal, std::array{fd})) {
       auto started = start_sealer(fd);
       if (!started) return started.error();
       sealer = std::move(*started);

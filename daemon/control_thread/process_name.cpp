@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/frontend/unix/sockets/process_name.hpp"
+#include "daemon/control_thread/process_name.hpp"
 
 #include <fstream>
 

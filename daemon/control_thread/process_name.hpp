@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The name of a process at the other end of a socket.
+// The name of a process.
 #pragma once
 
 #include <sys/types.h>
 
 #include <string>
 
-#include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/control_thread/peer_identity.hpp"
 
 namespace softhca::control {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/device/adapter/event_sender.hpp"
+#include "daemon/frontend/unix/sockets/event_sender.hpp"
 
 #include <sys/socket.h>
 
