@@ -41,8 +41,8 @@ LAYERS = {
 # Folders of which each may include those before it, and all layers above.
 ENGINE = ("state", "turns", "addresses", "memory", "events", "receive", "ports", "watch",
           "commands", "packets", "queue_pairs", "datagrams", "", "requests")
-CONTROL = ("control_thread", "frontend/unix/sockets", "frontend/unix/device_tree",
-           "device/adapter", "services", "device/objects", "device/session", "operate/admin",
+CONTROL = ("control_thread", "device/peer", "device/adapter", "services", "device/objects",
+           "device/session", "frontend/unix/sockets", "frontend/unix/device_tree", "operate/admin",
            "frontend/unix/server", "operate/reload")
 
 
@@ -185,7 +185,7 @@ def self_test():
         ("daemon/main.cpp", '#include "daemon/device/session/c.hpp"\n', None),
         ("daemon/operate/admin/a.cpp", '# include "cli/x.hpp"\n', "may include"),
         ("daemon/operate/admin/a.cpp", '#include "daemon/device/session/c.hpp"\n', None),
-        ("daemon/frontend/unix/sockets/a.cpp", '#include "daemon/device/session/c.hpp"\n',
+        ("daemon/control_thread/a.cpp", '#include "daemon/device/session/c.hpp"\n',
          "may include"),
         ("daemon/operate/a.cpp", "int x;\n", "is no layer"),
         ("libverbs-provider/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),

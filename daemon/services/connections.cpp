@@ -3,7 +3,6 @@
 #include "daemon/services/connections.hpp"
 
 #include <sys/random.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -115,7 +114,9 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     return service_.identifiers() == 0 || now - retired_at_ >= kFarewell;
   }
 
-  void add_signal(rdma_cm::ChannelId channel, int fd) { signals_.emplace(channel, fd); }
+  void add_signal(rdma_cm::ChannelId channel, std::function<void()> signal) {
+    signals_.emplace(channel, std::move(signal));
+  }
   void remove_signal(rdma_cm::ChannelId channel) { signals_.erase(channel); }
 
   Time next_deadline() const {
@@ -174,14 +175,10 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     agent_.vouch_for(tenant_, kConnectionManagement, peer);
   }
 
-  /// At most two bytes are unread at any time, so the socket has room. A process that fills the
-  /// socket itself misses its own events.
+  /// The process has not taken at most two signals at any time.
   void signal(rdma_cm::ChannelId channel) override {
     const auto found = signals_.find(channel);
-    if (found == signals_.end()) return;
-    const std::byte one{1};
-    [[maybe_unused]] const ssize_t sent =
-        ::send(found->second, &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (found != signals_.end()) found->second();
   }
 
   std::span<const rdma_cm::LocalAddress> addresses() const override { return addresses_; }
@@ -298,7 +295,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   rdma_cm::Service service_;
   configuration::ConnectionsConfig limits_;
   std::array<ComplaintLimit, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> complaints_{};
-  std::map<rdma_cm::ChannelId, int> signals_;
+  std::map<rdma_cm::ChannelId, std::function<void()>> signals_;
   std::vector<PendingResolution> pending_;
   Time next_look_{};
   std::array<std::uint32_t, 64> randoms_{};
@@ -385,11 +382,12 @@ bool Connections::is_retired(const engine::Tenant& tenant) {
 }
 
 std::optional<management::rdma_cm::ChannelId> Connections::open_channel(
-    const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal) {
+    const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner,
+    std::function<void()> signal) {
   ServedTenant* it = served(tenant);
   if (it == nullptr) return std::nullopt;
   const auto channel = it->service().open_channel(owner);
-  it->add_signal(channel, signal);
+  it->add_signal(channel, std::move(signal));
   return channel;
 }
 

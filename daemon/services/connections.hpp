@@ -5,6 +5,7 @@
 // thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,10 +45,11 @@ class Connections {
   /// True if retire() was called for the tenant.
   bool is_retired(const engine::Tenant& tenant);
 
-  /// Opens an event channel. `signal`: a stream socket that gets a byte when events are queued and
-  /// none were before. Nothing: the tenant is not served.
+  /// Opens an event channel. `signal` is called when events are queued and none were before.
+  /// Nothing: the tenant is not served.
   std::optional<management::rdma_cm::ChannelId> open_channel(
-      const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal);
+      const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner,
+      std::function<void()> signal);
   /// Destroys the identifiers of the channel, then closes it. Returns false if the turn is over;
   /// call it again then.
   bool close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel,

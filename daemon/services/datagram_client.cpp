@@ -2,8 +2,6 @@
 
 #include "daemon/services/datagram_client.hpp"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -21,20 +19,20 @@ constexpr std::uint8_t kHopLimit = 64;
 
 }  // namespace
 
-std::unique_ptr<DatagramClient> DatagramClient::open(DatagramClients& clients,
-                                                     engine::Tenant& tenant,
-                                                     ChannelRequest request) {
-  std::unique_ptr<DatagramClient> client(new DatagramClient(tenant, request));
-  Reply reply;
-  const int error = client->start(clients, request, reply);
-  return client->answer_open(request.tag, error, reply) ? std::move(client) : nullptr;
+int DatagramClient::open(DatagramClients& clients, engine::Tenant& tenant,
+                         const ChannelRequest& request, const Peer& peer, Reply& reply,
+                         std::unique_ptr<TenantChannel>& out) {
+  std::unique_ptr<DatagramClient> client(new DatagramClient(tenant));
+  if (const int error = client->start(clients, request, peer, reply)) return error;
+  out = std::move(client);
+  return 0;
 }
 
-int DatagramClient::start(DatagramClients& clients, const ChannelRequest& request, Reply& reply) {
-  if (request.refusal != 0) return request.refusal;
-  if (const int error = make_signal(reply)) return error;
+int DatagramClient::start(DatagramClients& clients, const ChannelRequest& request, const Peer& peer,
+                          Reply& reply) {
+  if (const int error = peer.make_signal(signal_, reply)) return error;
   const int error = clients.add(
-      tenant_, request.peer.pid, request.datagrams,
+      tenant_, peer.identity().pid, request.datagrams,
       {.name = {},
        .buffers = {},
        .receive = {},
@@ -74,14 +72,11 @@ void DatagramClient::drop_surplus() {
     registration_->service().release(queue_.front());
 }
 
-/// At most two bytes are unread at any time, so the socket has room. A process that fills the
-/// socket itself misses its datagrams.
+/// The process has not taken at most two signals at any time.
 void DatagramClient::announce() {
   if (announced_) return;
   announced_ = true;
-  const std::byte one{1};
-  [[maybe_unused]] const ssize_t sent =
-      ::send(signal(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
+  signal_->raise();
 }
 
 // --- requests of the process

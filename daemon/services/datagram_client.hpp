@@ -11,23 +11,24 @@
 #include <optional>
 #include <span>
 
-#include "daemon/frontend/unix/sockets/tenant_channel.hpp"
 #include "daemon/services/datagram_clients.hpp"
+#include "daemon/services/tenant_channel.hpp"
 
 namespace softhca::control {
 
 class DatagramClient final : public TenantChannel {
  public:
-  /// Answers the request. Returns null if the answer was an error, or the process has gone.
-  static std::unique_ptr<DatagramClient> open(DatagramClients& clients, engine::Tenant& tenant,
-                                              ChannelRequest request);
+  /// Opens the channel that a process has requested. Returns 0 with a complete `reply`, or an errno
+  /// value.
+  static int open(DatagramClients& clients, engine::Tenant& tenant, const ChannelRequest& request,
+                  const Peer& peer, Reply& reply, std::unique_ptr<TenantChannel>& out);
   ~DatagramClient() override;
   Kind kind() const override { return Kind::kDatagrams; }
 
  private:
-  DatagramClient(engine::Tenant& tenant, ChannelRequest& request)
-      : TenantChannel(tenant, request) {}
-  int start(DatagramClients& clients, const ChannelRequest& request, Reply& reply);
+  explicit DatagramClient(engine::Tenant& tenant) : TenantChannel(tenant) {}
+  int start(DatagramClients& clients, const ChannelRequest& request, const Peer& peer,
+            Reply& reply);
   void keep(std::uint32_t buffer);
   void quota_changed(std::uint32_t quota);
   void drop_surplus();

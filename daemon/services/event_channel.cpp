@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "daemon/device/adapter/clock.hpp"
-#include "daemon/frontend/unix/sockets/peer_process.hpp"
 
 namespace softhca::control {
 
@@ -19,25 +18,23 @@ bool EventChannel::take_back(const Turn& turn) {
   return true;
 }
 
-std::unique_ptr<EventChannel> EventChannel::open(Connections& connections, engine::Tenant& tenant,
-                                                 ChannelRequest request) {
-  const std::uint32_t tag = request.tag;
-  const int refusal = request.refusal;
-  const UniqueFd pidfd = peer_pidfd(request.socket.get(), request.peer);
-  const management::rdma_cm::ChannelOwner owner{
-      .process = request.peer.pid,
-      .user = request.peer.uid,
-      .may_bind_low_ports = pidfd && may_bind_low_ports(request.peer.pid, pidfd.get()),
-      .level = request.level};
-  std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant, request));
-  Reply reply;
-  const int error = refusal != 0 ? refusal : channel->start(owner, reply);
-  return channel->answer_open(tag, error, reply) ? std::move(channel) : nullptr;
+int EventChannel::open(Connections& connections, engine::Tenant& tenant,
+                       const ChannelRequest& request, const Peer& peer, Reply& reply,
+                       std::unique_ptr<TenantChannel>& out) {
+  const management::rdma_cm::ChannelOwner owner{.process = peer.identity().pid,
+                                                .user = peer.identity().uid,
+                                                .may_bind_low_ports = peer.may_bind_low_ports(),
+                                                .level = request.level};
+  std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant));
+  if (const int error = channel->start(owner, peer, reply)) return error;
+  out = std::move(channel);
+  return 0;
 }
 
-int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, Reply& reply) {
-  if (const int error = make_signal(reply)) return error;
-  channel_ = connections_.open_channel(tenant_, owner, signal());
+int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, const Peer& peer,
+                        Reply& reply) {
+  if (const int error = peer.make_signal(signal_, reply)) return error;
+  channel_ = connections_.open_channel(tenant_, owner, [this] { signal_->raise(); });
   if (!channel_) return ENODEV;
   reply.write(abi::HandleBody{channel_->value, 0});
   return 0;

@@ -8,23 +8,24 @@
 #include <optional>
 #include <span>
 
-#include "daemon/frontend/unix/sockets/tenant_channel.hpp"
 #include "daemon/services/connections.hpp"
+#include "daemon/services/tenant_channel.hpp"
 
 namespace softhca::control {
 
 class EventChannel final : public TenantChannel {
  public:
-  /// Answers the request. Returns null if the answer was an error, or the process has gone.
-  static std::unique_ptr<EventChannel> open(Connections& connections, engine::Tenant& tenant,
-                                            ChannelRequest request);
+  /// Opens the channel that a process has requested. Returns 0 with a complete `reply`, or an errno
+  /// value.
+  static int open(Connections& connections, engine::Tenant& tenant, const ChannelRequest& request,
+                  const Peer& peer, Reply& reply, std::unique_ptr<TenantChannel>& out);
   ~EventChannel() override;
   Kind kind() const override { return Kind::kEvents; }
 
  private:
-  EventChannel(Connections& connections, engine::Tenant& tenant, ChannelRequest& request)
-      : TenantChannel(tenant, request), connections_(connections) {}
-  int start(const management::rdma_cm::ChannelOwner& owner, Reply& reply);
+  EventChannel(Connections& connections, engine::Tenant& tenant)
+      : TenantChannel(tenant), connections_(connections) {}
+  int start(const management::rdma_cm::ChannelOwner& owner, const Peer& peer, Reply& reply);
   std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                          Reply& reply) override;
   int command(std::span<const std::byte> body, Reply& reply);

@@ -2,9 +2,6 @@
 
 #include "daemon/device/objects/cq_objects.hpp"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -19,7 +16,7 @@ bool CompletionQueues::end(const Turn& turn) {
   if (!context_.remove_all(turn, cqs_, [](CqObject& cq) { return engine::RemoveCq{cq.engine}; }))
     return false;
   while (const auto channel = channels_.remove_last()) {
-    context_.await_event(channel->events.get());
+    context_.await_event(channel->events->number());
     if (turn.is_over()) return false;
   }
   return true;
@@ -27,7 +24,7 @@ bool CompletionQueues::end(const Turn& turn) {
 
 int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
-  if (context_.sockets_stuck()) return EBUSY;
+  if (context_.peer().is_stuck()) return EBUSY;
   // Does not look at every call: the time to create many channels would grow with the square of
   // their number.
   if (channels_.size() >= enough_channels_) drop_closed_channels();
@@ -36,8 +33,7 @@ int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!channel->descriptor && drop_closed_channels())
     channel->descriptor = context_.take(configuration::Kind::kDescriptors);
   if (!channel->descriptor) return ENOMEM;
-  if (const int error = make_one_way(SOCK_SEQPACKET, context_.socket(), channel->events, reply))
-    return error;
+  if (const int error = context_.peer().make_events(channel->events, reply)) return error;
   reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
   return 0;
 }
@@ -45,19 +41,19 @@ int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
 /// Drops the channels that the process has closed; no request destroys them. Returns true if there
 /// were any.
 bool CompletionQueues::drop_closed_channels() {
-  std::vector<pollfd> ends;
+  std::vector<const EventEnd*> ends;
   std::vector<std::uint32_t> handles;
   channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
     if (channel.users != 0) return;
-    ends.push_back({channel.events.get(), 0, 0});
+    ends.push_back(channel.events.get());
     handles.push_back(handle);
   });
-  const bool any = ::poll(ends.data(), ends.size(), 0) > 0;
-  for (std::size_t i = 0; any && i < ends.size(); ++i)
-    if ((ends[i].revents & (POLLHUP | POLLERR)) != 0) channels_.remove(handles[i]);
+  const std::vector<bool> closed = context_.peer().are_closed(ends);
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    if (closed[i]) channels_.remove(handles[i]);
   constexpr std::size_t kFew = 16;
   enough_channels_ = std::max<std::size_t>(kFew, 2 * channels_.size());
-  return any;
+  return std::ranges::find(closed, true) != closed.end();
 }
 
 int CompletionQueues::create(const RequestBody& body, Reply& reply) {
@@ -82,7 +78,7 @@ int CompletionQueues::create(const RequestBody& body, Reply& reply) {
   cq->engine.user_handle = request.user_handle;
   cq->channel = request.channel;
   if (channel != nullptr) {
-    cq->engine.channel_fd = channel->events.get();
+    cq->engine.channel_fd = channel->events->number();
     ++channel->users;
   }
   out.entries = entries;

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "daemon/base/handle_table.hpp"
-#include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
 #include "daemon/engine/state/completion_queue.hpp"
@@ -47,7 +47,7 @@ class CompletionQueues {
  private:
   struct Channel {
     configuration::Charge descriptor;
-    PeerSocket events;  ///< the daemon's end
+    std::unique_ptr<EventEnd> events;
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();

@@ -2,19 +2,10 @@
 
 #include "daemon/device/objects/device_context.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <memory>
 #include <utility>
-
-#include "daemon/base/system_error.hpp"
-#include "daemon/engine/memory/measured_memory.hpp"
-#include "daemon/engine/memory/memory_proxy.hpp"
-#include "daemon/engine/requests/memory.hpp"
-#include "daemon/tenant_memory/offered_memory.hpp"
 
 namespace softhca::control {
 namespace {
@@ -70,45 +61,6 @@ bool SessionContext::may_map() const {
   const std::uint64_t shared = limit(configuration::Kind::kSharedBytes);
   return control.unmapping_bytes <= shared ||
          control.unmapping_bytes - shared <= limit(configuration::Kind::kQueueBytes);
-}
-
-Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(PeerSocket socket,
-                                                                               bool trusted) const {
-  const bool by_proxy = adapter_.helpers != nullptr && !trusted;
-  const engine::MemoryReach reach =
-      on_engine(engine::ReachMemory{.tenant = tenant_, .by_proxy = by_proxy});
-  if (!by_proxy) {
-    UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    if (!own) return system_error("a process's memory");
-    socket.hand_over();
-    // Closing the last copy of a socket closes the descriptors in it, whatever the process has
-    // sent.
-    const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
-      calls.make(name, [owned = std::shared_ptr<memory::ProcessMemory>(memory)] {});
-    };
-    const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
-                                                         close);
-    return std::shared_ptr<memory::ProcessMemory>(std::make_shared<engine::MeasuredMemory>(
-        offered, reach.waited, tenant_.memory_suspected_until));
-  }
-  const auto start = [&](int area, int end) {
-    return adapter_.helpers->start_memory_proxy(area, end);
-  };
-  for (auto proxy = tenant_.control.memory_proxy.lock();; proxy = nullptr) {
-    const bool fresh = proxy == nullptr;
-    if (fresh) {
-      auto made =
-          engine::MemoryProxy::create(start, {tenant_.counters.memory, reach.waits, reach.waited});
-      if (!made) return made.error();
-      proxy = std::move(*made);
-      tenant_.control.memory_proxy = proxy;
-    }
-    auto memory = engine::MemoryProxy::add(proxy, socket.get());
-    // The proxy has this end before the tenant's process gets the other one.
-    if (memory) socket.hand_over();
-    if (memory || fresh || memory.error().code != EPIPE) return memory;
-    // The memory proxy has been killed.
-  }
 }
 
 }  // namespace softhca::control

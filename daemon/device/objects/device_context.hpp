@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The common state of a session's parts: its tenant, the limits of that tenant, and the way to the
-// engine.
+// The common state of a session's parts: its process, its tenant, the limits of that tenant, and
+// the way to the engine.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,13 @@
 #include "daemon/control_thread/turn.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/objects/device_files.hpp"
+#include "daemon/device/peer/peer.hpp"
+#include "daemon/device/peer/reply.hpp"
+#include "daemon/device/peer/request_body.hpp"
 #include "daemon/engine/requests/several.hpp"
 #include "daemon/engine/state/session.hpp"
 #include "daemon/engine/state/tenant.hpp"
 #include "daemon/engine/worker.hpp"
-#include "daemon/frontend/unix/sockets/peer_socket.hpp"
-#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
 namespace softhca::control {
@@ -35,26 +36,17 @@ constexpr int kUnfinished = -1, kNoRoomYet = -2;
 
 class SessionContext {
  public:
-  SessionContext(Adapter& adapter, engine::Tenant& tenant, PeerSocket socket,
-                 const PeerIdentity& peer)
-      : adapter_(adapter), tenant_(tenant), socket_(std::move(socket)), peer_(peer) {}
+  SessionContext(Adapter& adapter, engine::Tenant& tenant, Peer& peer)
+      : adapter_(adapter), tenant_(tenant), peer_(peer) {}
 
   engine::Tenant& tenant() const { return tenant_; }
-  const PeerIdentity& peer() const { return peer_; }
-  /// Returns the connection to the process.
-  PeerSocket& socket() { return socket_; }
-  const PeerSocket& socket() const { return socket_; }
-  bool sockets_stuck() const { return adapter_.blocking_calls.stuck(tenant_.name); }
+  Peer& peer() const { return peer_; }
+  const PeerIdentity& identity() const { return peer_.identity(); }
   /// As BlockingCalls::make(), for the tenant.
   void make_blocking_call(BlockingCalls::Call call, BlockingCalls::Call then) const {
     adapter_.blocking_calls.make(tenant_.name, std::move(call), std::move(then));
   }
   const std::shared_ptr<const HelperProcesses>& helpers() const { return adapter_.helpers; }
-  /// Returns the memory that the process offers at the other end of `socket`. `trusted`: the engine
-  /// itself accesses it; else a process of the daemon does. Errors: EBUSY (an access of the tenant
-  /// has not come back yet), and system errors for lack of resources.
-  Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket,
-                                                                 bool trusted) const;
   /// Returns the function that unmaps memory shared by the tenant's processes and the daemon. A
   /// thread of the tenant unmaps it, which takes 0.1 s for each GiB. The function may be called
   /// when the session is over.
@@ -67,7 +59,7 @@ class SessionContext {
   /// unmapped, as no other limit counts that. Too much is as many bytes as the tenant may have, or
   /// an eighth of its mappings, at least 64.
   bool may_map() const;
-  FileUser user() const { return {tenant_.id, peer_.uid}; }
+  FileUser user() const { return {tenant_.id, identity().uid}; }
   const configuration::DeviceConfig& device() const { return adapter_.config.device; }
   /// True if programs of the tenant may use this Q_Key.
   bool may_use_qkey(std::uint32_t qkey) const {
@@ -127,8 +119,7 @@ class SessionContext {
 
   Adapter& adapter_;
   engine::Tenant& tenant_;
-  PeerSocket socket_;
-  PeerIdentity peer_;
+  Peer& peer_;
   engine::Session* session_ = nullptr;
 };
 

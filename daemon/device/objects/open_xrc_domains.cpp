@@ -19,7 +19,7 @@ int OpenXrcDomains::open(const RequestBody& body, Reply& reply) {
     open->domain = all_.make();
   } else {
     auto domain = all_.open({.tenant = context_.tenant().id,
-                             .user = context_.peer().uid,
+                             .user = context_.identity().uid,
                              .device = request.device,
                              .inode = request.inode},
                             (request.flags & abi::kXrcCreate) != 0,

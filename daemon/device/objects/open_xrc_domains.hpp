@@ -8,7 +8,6 @@
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/xrc_domains.hpp"
-#include "daemon/frontend/unix/sockets/message.hpp"
 
 namespace softhca::control {
 

@@ -9,7 +9,6 @@
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/device_files.hpp"
 #include "daemon/device/objects/shared_objects.hpp"
-#include "daemon/frontend/unix/sockets/message.hpp"
 
 namespace softhca::control {
 

@@ -33,7 +33,7 @@ int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint3
   ring.bytes = std::move(charge);
   new_segment = allocation->new_segment ? 1 : 0;
   if (allocation->new_segment) {
-    reply.attach(allocation->fd);
+    reply.share(allocation->fd);
     announced_.push_back(ring.location.segment);
   }
   return 0;

@@ -11,7 +11,6 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/qp_object.hpp"
-#include "daemon/frontend/unix/sockets/message.hpp"
 #include "daemon/tenant_memory/segment_pool.hpp"
 
 namespace softhca::control {

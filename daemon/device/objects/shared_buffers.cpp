@@ -50,7 +50,7 @@ int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   const auto created = buffers_.create(request.bytes, account, descriptor);
   if (!created) return created.error().code;
   reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
-  reply.attach(created->fd);
+  reply.share(created->fd);
   return 0;
 }
 

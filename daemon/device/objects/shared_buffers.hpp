@@ -10,7 +10,6 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/shared_names.hpp"
-#include "daemon/frontend/unix/sockets/message.hpp"
 #include "daemon/tenant_memory/shared_buffer.hpp"
 
 namespace softhca::control {

@@ -2,8 +2,6 @@
 
 #include "daemon/device/session/attachment.hpp"
 
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +36,7 @@ int Attachment::open(engine::Level* level, Reply& reply) {
                                      context_.lock_memory());
   if (!memory) return memory.error().code;
   memory_ = std::move(*memory);
-  if (const int error = make_descriptors(reply)) return error;
+  if (const int error = make_ways(reply)) return error;
   install(level);
   reply.write(abi::HelloReply{.vcbs = vcbs_.places(),
                               .session = session_->id.value,
@@ -47,12 +45,11 @@ int Attachment::open(engine::Level* level, Reply& reply) {
   return 0;
 }
 
-int Attachment::make_descriptors(Reply& reply) {
-  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_) return errno;
-  reply.attach(memory_.fd());
-  reply.attach(wake_.get());
-  return make_one_way(SOCK_SEQPACKET, context_.socket(), async_, reply);
+/// Adds the memory and the process's ends of the ways to the reply, in the order of the ABI.
+int Attachment::make_ways(Reply& reply) {
+  reply.share(memory_.fd());
+  if (const int error = context_.peer().make_wake(wake_, reply)) return error;
+  return context_.peer().make_events(async_, reply);
 }
 
 void Attachment::install(engine::Level* level) {
@@ -61,10 +58,10 @@ void Attachment::install(engine::Level* level) {
       SessionId(adapter_.next_session++), context_.tenant(),
       shm::SessionView(memory_.base(), vcbs_.places()), vcbs_.first());
   session_->view.revoke(vcbs_.count());
-  session_->process = static_cast<std::uint32_t>(context_.peer().pid);
-  session_->user = context_.peer().uid;
+  session_->process = static_cast<std::uint32_t>(context_.identity().pid);
+  session_->user = context_.identity().uid;
   session_->level = level;
-  session_->async_fd = async_.get();
+  session_->async_fd = async_->number();
   session_->wake_fd = wake_.get();
   adapter_.worker.run(engine::InstallSession{*session_});
   context_.set_engine_session(*session_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A session in the engine: its VCBs, the memory that process and engine share, and the descriptors
-// by which each notifies the other.
+// A session in the engine: its VCBs, the memory that process and engine share, and the ways by
+// which each notifies the other.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,6 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/session/vcb_grant.hpp"
-#include "daemon/frontend/unix/sockets/message.hpp"
 
 namespace softhca::control {
 
@@ -50,7 +49,7 @@ class Attachment {
   void raise(engine::EventType type);
 
  private:
-  int make_descriptors(Reply& reply);
+  int make_ways(Reply& reply);
   void install(engine::Level* level);
 
   Adapter& adapter_;
@@ -60,7 +59,7 @@ class Attachment {
   VcbGrant vcbs_;
   SealedMemory memory_;
   UniqueFd wake_;
-  PeerSocket async_;
+  std::unique_ptr<EventEnd> async_;
   std::unique_ptr<engine::Session> session_;
   bool begun_ = false;
 };

@@ -12,12 +12,10 @@
 
 namespace softhca::control {
 DeviceSession::DeviceSession(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant,
-                             PeerSocket socket, PeerIdentity peer, UniqueFd pidfd,
-                             configuration::Charge descriptors)
+                             Peer& peer, configuration::Charge descriptors)
     : adapter_(adapter),
-      pidfd_(std::move(pidfd)),
       descriptors_(std::make_shared<configuration::Charge>(std::move(descriptors))),
-      context_(adapter, tenant, std::move(socket), peer),
+      context_(adapter, tenant, peer),
       rings_(context_),
       buffers_(context_, shared.shared_names),
       pds_(context_, shared),
@@ -38,7 +36,7 @@ DeviceSession::~DeviceSession() {
 }
 
 bool DeviceSession::end(const Turn& turn) {
-  context_.socket().reset();
+  context_.peer().end();
   sealing_ = nullptr;
   unfinished_.clear();
   // The engine drops objects before those that they use.
@@ -80,19 +78,12 @@ void DeviceSession::give_up_idle(configuration::Kind kind) {
     buffers_.give_up_oldest();
 }
 
-bool DeviceSession::serve() {
-  if (is_waiting()) return false;  // only the peer's close makes the socket ready then
+bool DeviceSession::go_on() {
   if (const auto sealing = std::exchange(sealing_, nullptr); sealing && !sealing->outcome) {
     refusal_ = "the daemon cannot seal its memory: " + sealing->outcome.error().message;
     return false;
   }
-  if (has_more()) return answer(std::exchange(unfinished_, {}), true);
-  return serve_records(socket(), [this](std::span<const std::byte> record) {
-    // A process waits for each reply. Replies that pile up would hold descriptors in flight, which
-    // the kernel limits per user.
-    if (has_unread(socket()) || !answer(record, false)) return Served::kEnd;
-    return channel_ || has_more() ? Served::kEnough : Served::kNext;
-  });
+  return answer(std::exchange(unfinished_, {}), true);
 }
 
 /// Seals memory on a thread of the tenant, behind the tenant's other calls. The session continues
@@ -177,7 +168,7 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }
-  const bool sent = send_reply(socket(), header.tag, error, reply);
+  const bool sent = context_.peer().answer(header.tag, error, reply);
   rings_.replied(error == 0 && sent);
   return sent;
 }
@@ -207,10 +198,8 @@ bool DeviceSession::ask_for_datagrams(std::uint32_t tag, const RequestBody& body
 
 std::optional<ChannelRequest> DeviceSession::become_channel() {
   if (!channel_) return std::nullopt;
-  channel_->socket = std::move(context_.socket());
-  channel_->peer = peer();
   channel_->descriptors =
-      context_.take(configuration::Kind::kDescriptors, TenantChannel::kDescriptors);
+      context_.take(configuration::Kind::kDescriptors, ChannelRequest::kDescriptors);
   return std::move(channel_);
 }
 

@@ -4,6 +4,9 @@
 // the control thread. Tasks on the engine's thread install and remove the objects that the engine
 // uses. end() takes back all resources of the process, in turns; the destructor does so at once.
 //
+// A front end brings the requests, as records of abi/control.hpp, and takes the replies to them
+// (Peer::answer).
+//
 // The files: device_session.cpp (life, records), device_session_requests.cpp (the handler of each
 // request), device_session_files.cpp (hello, attributes of the device and its port).
 #pragma once
@@ -35,23 +38,23 @@
 #include "daemon/device/objects/shared_buffers.hpp"
 #include "daemon/device/objects/shared_objects.hpp"
 #include "daemon/device/objects/srq_objects.hpp"
+#include "daemon/device/peer/channel_request.hpp"
+#include "daemon/device/peer/peer.hpp"
 #include "daemon/device/session/attachment.hpp"
-#include "daemon/frontend/unix/sockets/message.hpp"
-#include "daemon/frontend/unix/sockets/tenant_channel.hpp"
-#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
 namespace softhca::control {
 
 class DeviceSession final : private configuration::IdleHolder {
  public:
-  /// Descriptors that each session keeps open: the socket, a pidfd, the memory of the process, the
-  /// wake eventfd, the socket of asynchronous events; at first the memory of the session, too.
+  /// Descriptors that each session keeps open: two of its front end, for the connection and the
+  /// process; the memory of the process, the wake eventfd, the end for asynchronous events; at
+  /// first the memory of the session, too.
   static constexpr std::uint64_t kDescriptors = 6;
 
-  /// `descriptors`: the charge for the descriptors that a session always needs. Without it, the
-  /// process only gets EMFILE.
-  DeviceSession(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, PeerSocket socket,
-                PeerIdentity peer, UniqueFd pidfd, configuration::Charge descriptors);
+  /// `peer` outlives the session. `descriptors`: the charge for the descriptors that a session
+  /// always needs. Without it, the process only gets EMFILE.
+  DeviceSession(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, Peer& peer,
+                configuration::Charge descriptors);
   ~DeviceSession();
   DeviceSession(const DeviceSession&) = delete;
   DeviceSession& operator=(const DeviceSession&) = delete;
@@ -59,19 +62,24 @@ class DeviceSession final : private configuration::IdleHolder {
   /// Records that the process connected to the socket of a level. Call it before the first request.
   void set_socket_level(engine::Level* level) { socket_level_ = level; }
 
-  /// Answers waiting requests, a bounded number of them. Returns false if the session is over.
-  bool serve();
+  /// Answers a request, or begins it (has_more()). Returns false if the process breaks the protocol
+  /// or does not take the answer: the session is over. REQUIRES: !has_more().
+  bool answer(std::span<const std::byte> record) { return answer(record, false); }
+  /// Continues the request that it has begun. Returns false if the session is over. REQUIRES:
+  /// has_more() and !is_waiting().
+  bool go_on();
   /// Ends the connection, and takes back some resources of the process. Returns true if nothing is
   /// left and the session may be destroyed. Otherwise call it again in the tenant's next turn.
   bool end(const Turn& turn);
-  /// True if the session continues a request when it is served next, whether or not another one has
-  /// come.
+  /// True if the session has begun a request. Call go_on() before it gets another one.
   bool has_more() const { return !unfinished_.empty(); }
-  /// True if the session must not be served until it calls the function given to set_ready().
+  /// True if go_on() must not be called until the session calls the function given to set_ready().
   bool is_waiting() const { return sealing_ != nullptr && !sealing_->over; }
   void set_ready(std::function<void()> ready) { ready_ = std::move(ready); }
-  /// Takes the socket out of a connection that becomes a channel instead of a session. Its request
-  /// is not answered yet. Nothing: it is a session.
+  /// True if the process has requested that the connection becomes a channel instead of a session.
+  /// Nothing is answered after such a request.
+  bool wants_channel() const { return channel_.has_value(); }
+  /// Returns this request, which is not answered yet. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
   /// Returns why the process was refused since the last call, for the operator. Empty: it was not.
   std::string take_refusal() { return std::exchange(refusal_, {}); }
@@ -82,9 +90,7 @@ class DeviceSession final : private configuration::IdleHolder {
 
   /// True if the process has greeted, and its session is set up.
   bool greeted() const { return attachment_.is_open(); }
-  int socket() const { return context_.socket().get(); }
-  int pidfd() const { return pidfd_.get(); }
-  const PeerIdentity& peer() const { return context_.peer(); }
+  const PeerIdentity& process() const { return context_.identity(); }
   const engine::Tenant& tenant() const { return context_.tenant(); }
 
   /// The numbers of the session's objects, for the operator.
@@ -157,7 +163,6 @@ class DeviceSession final : private configuration::IdleHolder {
   Adapter& adapter_;
   engine::Level* socket_level_ = nullptr;  ///< level of the socket that the process connected to
   bool may_offer_memory_ = false;          ///< by the tenant's settings when the process greeted
-  UniqueFd pidfd_;
   std::optional<ChannelRequest> channel_;  ///< the channel that it becomes
   /// Lasts until descriptors being sealed are closed.
   std::shared_ptr<configuration::Charge> descriptors_;

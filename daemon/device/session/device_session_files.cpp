@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Opens a session, and returns the attributes of the device and its port.
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include "daemon/device/adapter/gid_table.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/session/device_session.hpp"
-#include "daemon/frontend/unix/sockets/peer_process.hpp"
+#include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::control {
 namespace {
@@ -27,17 +27,12 @@ constexpr std::uint32_t kMaxMessage = 1u << 31;
 
 LevelQuery DeviceSession::level_query(const abi::HelloWithLevel& hello) const {
   LevelQuery query{.by_socket = socket_level_,
-                   .uid = peer().uid,
-                   .groups = {peer().gid},
+                   .uid = process().uid,
+                   .groups = context_.peer().groups(),
                    .cgroup = {},
                    .name = {}};
   query.name = {hello.level, ::strnlen(hello.level, sizeof hello.level)};
-  gid_t groups[256];
-  socklen_t bytes = sizeof groups;
-  if (::getsockopt(socket(), SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
-    query.groups.insert(query.groups.end(), groups, groups + bytes / sizeof(gid_t));
-  if (asks_for_cgroup(adapter_.settings(tenant())))
-    query.cgroup = cgroup_of(peer().pid, pidfd_.get()).value_or("");
+  if (asks_for_cgroup(adapter_.settings(tenant()))) query.cgroup = context_.peer().cgroup();
   return query;
 }
 
@@ -88,25 +83,24 @@ bool DeviceSession::is_trusted() const {
     case configuration::Trusted::kNone:
       return false;
     case configuration::Trusted::kOwn:
-      return (peer().uid == ::geteuid() || peer().uid == 0) &&
-             is_in_our_pid_namespace(peer().pid, pidfd_.get());
+      return (process().uid == ::geteuid() || process().uid == 0) &&
+             context_.peer().is_in_our_pid_namespace();
     case configuration::Trusted::kAll:
       break;
   }
   return true;
 }
 
-/// Gives the process a socket by which it passes its memory: the daemon itself could open that only
-/// with rights over the process. A process without a free descriptor for the socket asks again.
+/// Gives the process a way to offer its memory: the daemon itself could open that only with rights
+/// over the process. A process without room for its end of the way asks again.
 int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
   if (!body.empty() || regions_.uses_process()) return EINVAL;
   if (!may_offer_memory_) return EOPNOTSUPP;
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  PeerSocket ours = context_.socket().sibling(UniqueFd(ends[0]));
-  PeerSocket theirs = context_.socket().sibling(UniqueFd(ends[1]));
-  const auto process = context_.reach_process(std::move(ours), is_trusted());
-  if (!process) return process.error().code;
+  const bool by_proxy = context_.helpers() != nullptr && !is_trusted();
+  const engine::MemoryReach reach =
+      context_.on_engine(engine::ReachMemory{.tenant = context_.tenant(), .by_proxy = by_proxy});
+  auto offered = context_.peer().offer_memory(reach, by_proxy);
+  if (!offered) return offered.error().code;
   configuration::Charge descriptor = regions_.has_process()
                                          ? context_.take(configuration::Kind::kDescriptors)
                                          : descriptors_->split(1);
@@ -118,9 +112,9 @@ int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
   };
   const auto account = std::make_shared<Account>();
   account->descriptor = std::move(descriptor);
-  account->memory = *process;
+  account->memory = std::move(offered->memory);
   regions_.set_process({account, account->memory.get()});
-  reply.give(std::move(theirs));
+  reply.give(std::move(offered->end));
   return 0;
 }
 

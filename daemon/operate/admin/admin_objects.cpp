@@ -55,7 +55,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
               {"type", name_of(qp.type)},
               {"state", name_of(shot.state)},
               {"tenant", entry.session->tenant().name},
-              {"pid", entry.session->peer().pid},
+              {"pid", entry.session->process().pid},
               {"tvl", qp.sq.tvl.value},
               {"commands", shot.commands},
               {"dedicated", shot.dedicated},
@@ -145,7 +145,7 @@ Json to_json(const ShownSrq& entry, const SrqShot& shot) {
     board.push_back(to_json(user, shot.provision.has_value()));
   Json out = {{"srq", shot.number},
               {"tenant", entry.session->tenant().name},
-              {"pid", entry.session->peer().pid},
+              {"pid", entry.session->process().pid},
               {"max_wr", entry.max_wr},
               {"limit", shot.limit},
               {"queue_pairs", shot.queue_pairs},

@@ -200,7 +200,7 @@ Json AdminView::sessions_of(const engine::Tenant& tenant) const {
   Json out = Json::array();
   for (const DeviceSession* session : sessions_()) {
     if (&session->tenant() != &tenant) continue;
-    const PeerIdentity& peer = session->peer();
+    const PeerIdentity& peer = session->process();
     const DeviceSession::ObjectCounts has = session->object_counts();
     Json entry = {{"session", has.id},
                   {"pid", peer.pid},

@@ -32,7 +32,7 @@ class Routes : public ::testing::Test {
   engine::Tenant& tenant(std::size_t i) { return *daemon.adapter.tenants[i]; }
 
   rdma_ucm_query_route_resp route(std::size_t from, const Gid& to) {
-    const auto channel = connections.open_channel(tenant(from), {.process = 1}, -1);
+    const auto channel = connections.open_channel(tenant(from), {.process = 1}, [] {});
     const auto command = [&](std::uint32_t number, const auto& body) {
       rdma_cm::Reply reply;
       EXPECT_EQ(

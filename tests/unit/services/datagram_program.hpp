@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "daemon/frontend/unix/server/socket_channel.hpp"
 #include "daemon/services/datagram_client.hpp"
 #include "tests/unit/device/session/client.hpp"
 
@@ -23,11 +24,14 @@ class Program : public ProcessEnd {
     engine::Tenant& of = *daemon.adapter.tenants[tenant];
     ChannelRequest asked{.operation = Operation::kOpenDatagramClient,
                          .datagrams = request,
-                         .socket = std::move(served),
-                         .peer = peer,
+                         .level = {},
                          .descriptors = of.control.accounts.take(configuration::Kind::kDescriptors,
-                                                                 TenantChannel::kDescriptors)};
-    client_ = DatagramClient::open(clients, of, std::move(asked));
+                                                                 ChannelRequest::kDescriptors)};
+    client_ = SocketChannel::open(
+        std::make_unique<SocketPeer>(daemon.adapter, of, std::move(served), peer), std::move(asked),
+        [&](const auto& opening, const Peer& process, Reply& reply, auto& out) {
+          return DatagramClient::open(clients, of, opening, process, reply, out);
+        });
     std::vector<std::byte> body;
     opened = receive(body);
     if (opened != 0) return;
@@ -99,7 +103,7 @@ class Program : public ProcessEnd {
 
  private:
   UniqueFd signal_;
-  std::unique_ptr<DatagramClient> client_;
+  std::unique_ptr<SocketChannel> client_;
 };
 
 }  // namespace softhca::control

@@ -10,12 +10,15 @@
 
 namespace softhca::control {
 
-void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
-  std::unique_ptr<TenantChannel> channel;
-  if (request.operation == abi::Operation::kOpenDatagramClient)
-    channel = DatagramClient::open(datagrams_, tenant, std::move(request));
-  else
-    channel = EventChannel::open(connections_, tenant, std::move(request));
+void Channels::add(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer,
+                   ChannelRequest request) {
+  const auto open = [&](const ChannelRequest& asked, const Peer& of, Reply& reply,
+                        std::unique_ptr<TenantChannel>& out) {
+    return asked.operation == abi::Operation::kOpenDatagramClient
+               ? DatagramClient::open(datagrams_, tenant, asked, of, reply, out)
+               : EventChannel::open(connections_, tenant, asked, of, reply, out);
+  };
+  auto channel = SocketChannel::open(std::move(peer), std::move(request), open);
   if (channel == nullptr) return;
   Entry& entry = entries_.emplace_back();
   entry.self = std::prev(entries_.end());
@@ -29,7 +32,7 @@ void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
 /// Ends a channel. Work for which the rest of `turn` is too short is done in later turns of the
 /// tenant.
 void Channels::end(Entry& entry, const Turn& turn) {
-  const std::shared_ptr<TenantChannel> channel = entry.channel;
+  const std::shared_ptr<SocketChannel> channel = entry.channel;
   if (!std::exchange(entry.ending, true))
     loops_.unwatch(channel->tenant(), channel->socket());
   else if (!turn.is_endless())
@@ -60,11 +63,11 @@ std::uint64_t Channels::count(const engine::Tenant& tenant, TenantChannel::Kind 
 }
 
 void Channels::end(const engine::Tenant& tenant) {
-  end_if(Turn(), [&](const TenantChannel& channel) { return &channel.tenant() == &tenant; });
+  end_if(Turn(), [&](const SocketChannel& channel) { return &channel.tenant() == &tenant; });
 }
 
 void Channels::end(const engine::Tenant& tenant, TenantChannel::Kind kind, const Turn& turn) {
-  end_if(turn, [&](const TenantChannel& channel) {
+  end_if(turn, [&](const SocketChannel& channel) {
     return &channel.tenant() == &tenant && channel.kind() == kind;
   });
 }

@@ -8,8 +8,8 @@
 #include <list>
 #include <memory>
 
+#include "daemon/frontend/unix/server/socket_channel.hpp"
 #include "daemon/frontend/unix/server/tenant_loops.hpp"
-#include "daemon/frontend/unix/sockets/tenant_channel.hpp"
 #include "daemon/services/connections.hpp"
 #include "daemon/services/datagram_client.hpp"
 #include "daemon/services/datagram_clients.hpp"
@@ -23,7 +23,7 @@ class Channels {
 
   /// Adds a channel. REQUIRES: the connection no longer counts as a session in the tenant's
   /// accounts.
-  void add(engine::Tenant& tenant, ChannelRequest request);
+  void add(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer, ChannelRequest request);
   void clear() { entries_.clear(); }
 
   /// Returns the number of a tenant's channels. Those that take long to end count until they have
@@ -36,7 +36,7 @@ class Channels {
 
  private:
   struct Entry {
-    std::shared_ptr<TenantChannel> channel;
+    std::shared_ptr<SocketChannel> channel;
     std::list<Entry>::iterator self;
     Watch watch;
     bool ending = false;

@@ -47,8 +47,8 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
       channels_(tenant_loops_, connections_, datagram_clients_),
       sessions_(
           adapter, tenant_loops_,
-          [this](engine::Tenant& tenant, ChannelRequest request) {
-            channels_.add(tenant, std::move(request));
+          [this](engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer, ChannelRequest request) {
+            channels_.add(tenant, std::move(peer), std::move(request));
           },
           [this](Listener& listener, const std::string& why) {
             listeners_.complain(listener, why);

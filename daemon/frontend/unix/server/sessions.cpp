@@ -10,6 +10,7 @@
 
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/clock.hpp"
+#include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
 
 namespace softhca::control {
@@ -35,14 +36,16 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
   entry.listener = &listener;
   entry.charged = charged;
   ++listener.connections;
-  entry.session = std::make_unique<DeviceSession>(adapter_, shared_, tenant, std::move(socket),
-                                                  peer, std::move(pidfd), std::move(descriptors));
+  entry.peer =
+      std::make_unique<SocketPeer>(adapter_, tenant, std::move(socket), peer, std::move(pidfd));
+  entry.session = std::make_unique<DeviceSession>(adapter_, shared_, tenant, *entry.peer,
+                                                  std::move(descriptors));
   entry.session->set_socket_level(listener.level);
   entry.session->set_ready([this, &entry] { arm(entry, Interest::kWritable); });
   entry.socket.ready = [this, &entry] { serve(entry); };
   entry.process.ready = [this, &entry] { end(entry); };
-  if (!loops_.watch(tenant, entry.session->socket(), entry.socket) ||
-      !loops_.watch(tenant, entry.session->pidfd(), entry.process)) {
+  if (!loops_.watch(tenant, entry.peer->socket(), entry.socket) ||
+      !loops_.watch(tenant, entry.peer->pidfd(), entry.process)) {
     complain_(listener, strerror(errno));
     return end(entry);
   }
@@ -51,15 +54,16 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
 void Sessions::serve(Entry& entry) {
   DeviceSession& session = *entry.session;
   const bool greeted = session.greeted();
-  const bool goes_on = session.serve();
+  const bool goes_on = serve_session(*entry.peer, session);
   if (const std::string refusal = session.take_refusal(); !refusal.empty())
-    complain_(*entry.listener, describe(session.peer()) + ": " + refusal);
+    complain_(*entry.listener, describe(session.process()) + ": " + refusal);
   if (!greeted && session.greeted()) note(session, "session_opened", "connected");
   if (auto request = session.become_channel()) {
     engine::Tenant& tenant = *entry.listener->tenant;
-    loops_.unwatch(tenant, request->socket.get());
+    loops_.unwatch(tenant, entry.peer->socket());
+    auto peer = entry.peer->take_for_channel();
     end(entry);
-    return become_channel_(tenant, std::move(*request));
+    return become_channel_(tenant, std::move(peer), std::move(*request));
   }
   if (!goes_on) return end(entry);
   Interest interest = session.has_more() ? Interest::kWritable : Interest::kReadable;
@@ -70,8 +74,8 @@ void Sessions::serve(Entry& entry) {
 void Sessions::arm(Entry& entry, Interest interest) {
   if (entry.ending) return;
   if (std::exchange(entry.interest, interest) == interest) return;
-  const DeviceSession& session = *entry.session;
-  if (!loops_.arm(session.tenant(), session.socket(), entry.socket, interest)) end(entry);
+  if (!loops_.arm(entry.session->tenant(), entry.peer->socket(), entry.socket, interest))
+    end(entry);
 }
 
 /// Ends a session: its process has gone or has broken the protocol. Work for which the rest of
@@ -82,8 +86,8 @@ void Sessions::end(Entry& entry, const Turn& turn) {
   // softhca-run only checks that a daemon answers. Events of such connections would displace
   // others.
   if (session.greeted()) note(session, "session_closed", "left");
-  if (session.socket() >= 0) loops_.unwatch(session.tenant(), session.socket());
-  loops_.unwatch(session.tenant(), session.pidfd());
+  if (entry.peer->socket() >= 0) loops_.unwatch(session.tenant(), entry.peer->socket());
+  loops_.unwatch(session.tenant(), entry.peer->pidfd());
   if (!turn.is_over() && session.end(turn)) return finish(entry);
   loops_.add_work(session.tenant(), [this, &entry] {
     const bool over = entry.session->end(Turn());
@@ -100,7 +104,7 @@ void Sessions::finish(Entry& entry) {
 
 /// Adds an entry to the journal, for the operator.
 void Sessions::note(const DeviceSession& session, const char* kind, const char* what) {
-  const auto process = static_cast<std::uint32_t>(session.peer().pid);
+  const auto process = static_cast<std::uint32_t>(session.process().pid);
   adapter_.journal.add({.kind = kind,
                         .tenant = session.tenant().name,
                         .text = "process " + std::to_string(process) + " " + what,

@@ -14,13 +14,15 @@
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/frontend/unix/server/listeners.hpp"
 #include "daemon/frontend/unix/server/tenant_loops.hpp"
+#include "daemon/frontend/unix/sockets/socket_peer.hpp"
 
 namespace softhca::control {
 
 class Sessions {
  public:
   /// Called for a connection that becomes a channel instead of a session.
-  using BecomeChannel = std::function<void(engine::Tenant& tenant, ChannelRequest request)>;
+  using BecomeChannel = std::function<void(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer,
+                                           ChannelRequest request)>;
   /// Reports why a process is refused.
   using Complain = std::function<void(Listener& listener, const std::string& why)>;
 
@@ -61,6 +63,7 @@ class Sessions {
 
  private:
   struct Entry {
+    std::unique_ptr<SocketPeer> peer;
     std::unique_ptr<DeviceSession> session;
     Listener* listener = nullptr;
     bool charged = true;  ///< the tenant is charged for the descriptors of the session

@@ -1,95 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One request being answered: typed access to the copied record, and the reply.
+// Records of requests and replies, and the sockets that replies hand over.
 #pragma once
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <span>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/device/peer/reply.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
 namespace softhca::control {
 
-/// A private copy of a request's body, validated by size before use.
-class RequestBody {
- public:
-  explicit RequestBody(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  /// Reads a T. Returns false if the body is not exactly a T (or, with a tail, shorter than a T).
-  template <class T>
-  bool read(T& out, bool with_tail = false) const {
-    static_assert(std::is_trivially_copyable_v<T>);
-    if (bytes_.size() < sizeof(T) || (!with_tail && bytes_.size() != sizeof(T))) return false;
-    std::memcpy(&out, bytes_.data(), sizeof(T));
-    return true;
-  }
-  /// Reads exactly `count` elements of T behind a head of type H. Returns false for any other size.
-  template <class H, class T>
-  bool read_tail(std::vector<T>& out, std::size_t count) const {
-    static_assert(std::is_trivially_copyable_v<T>);
-    if (bytes_.size() != sizeof(H) + count * sizeof(T)) return false;
-    out.resize(count);
-    if (count != 0) std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
-    return true;
-  }
-  /// True if the body is empty or a HandleBody of zeros, which means the same.
-  bool empty() const {
-    abi::HandleBody handle;
-    return bytes_.empty() || (read(handle) && handle.handle == 0);
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-class Reply {
- public:
-  Reply() = default;
-  Reply(const Reply&) = delete;
-  Reply& operator=(const Reply&) = delete;
-  ~Reply() {
-    for (PeerSocket& socket : given_) socket.hand_over();
-  }
-
-  static constexpr std::size_t kRoom = 512;  ///< bytes of body
-
-  /// Writes the first `size` bytes of `body`.
-  template <class T>
-  void write(const T& body, std::size_t size = sizeof(T)) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    static_assert(sizeof(T) <= kRoom);
-    std::memcpy(bytes_, &body, size);
-    size_ = size;
-  }
-  /// Attaches a descriptor, which stays the caller's and must stay open until the reply is sent.
-  void attach(int fd) { fds_.push_back(fd); }
-  /// Attaches a socket that is for the process alone.
-  void give(PeerSocket socket) {
-    fds_.push_back(socket.get());
-    given_.push_back(std::move(socket));
-  }
-
-  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
-  const std::vector<int>& fds() const { return fds_; }
-
- private:
-  std::byte bytes_[kRoom] = {};
-  std::size_t size_ = 0;
-  std::vector<int> fds_;
-  std::vector<PeerSocket> given_;
-};
+/// Returns the handle of a socket that is for the process alone, for its reply.
+inline PassedHandle handed_over(PeerSocket socket) {
+  const int number = socket.get();
+  const auto hand_over = [](PeerSocket* given) {
+    given->hand_over();
+    delete given;
+  };
+  return {number, std::shared_ptr<PeerSocket>(new PeerSocket(std::move(socket)), hand_over)};
+}
 
 /// Makes a socket by which the daemon notifies a process, and gives the process the other end. The
 /// kernel refuses what the process sends by it. `socket`: a socket of the same owner. Returns 0 or
@@ -98,7 +41,7 @@ inline int make_one_way(int type, const PeerSocket& socket, PeerSocket& ours, Re
   int ends[2];
   if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) return errno;
   ours = socket.sibling(UniqueFd(ends[0]));
-  reply.give(socket.sibling(UniqueFd(ends[1])));
+  reply.give(handed_over(socket.sibling(UniqueFd(ends[1]))));
   ::shutdown(ours.get(), SHUT_RD);
   return 0;
 }
@@ -111,7 +54,11 @@ inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& re
   std::memcpy(record.data(), &header, sizeof header);
   if (error != 0) return send_record(socket, {record.data(), sizeof header}, {});
   std::memcpy(record.data() + sizeof header, reply.bytes().data(), reply.bytes().size());
-  return send_record(socket, {record.data(), sizeof header + reply.bytes().size()}, reply.fds());
+  std::array<int, abi::kMaxFds> fds{};
+  assert(reply.handles().size() <= fds.size());
+  std::ranges::transform(reply.handles(), fds.begin(), &PassedHandle::number);
+  return send_record(socket, {record.data(), sizeof header + reply.bytes().size()},
+                     std::span(fds).first(reply.handles().size()));
 }
 
 /// What to do after a record.

@@ -22,6 +22,7 @@
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/engine.hpp"
+#include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"
@@ -136,9 +137,10 @@ class Client : public ProcessEnd {
     peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
     calls_ = &daemon.adapter.blocking_calls;
+    peer_ = std::make_unique<SocketPeer>(daemon.adapter, *daemon.adapter.tenants[tenant],
+                                         std::move(served), peer, UniqueFd(pidfd));
     session_ = std::make_unique<DeviceSession>(
-        daemon.adapter, daemon.shared_objects, *daemon.adapter.tenants[tenant], std::move(served),
-        peer, UniqueFd(pidfd),
+        daemon.adapter, daemon.shared_objects, *daemon.adapter.tenants[tenant], *peer_,
         daemon.adapter.tenants[tenant]->control.accounts.take(configuration::Kind::kDescriptors,
                                                               DeviceSession::kDescriptors));
   }
@@ -159,13 +161,13 @@ class Client : public ProcessEnd {
     turns = 0;
     do {
       ++turns;
-      if (!session_->serve()) return false;
+      if (!serve_once()) return false;
       wait_for_calls();
     } while (session_->has_more());
     return true;
   }
   /// Answers the requests that wait, or goes on with one. False: the session is over.
-  bool serve_once() { return session_->serve(); }
+  bool serve_once() { return serve_session(*peer_, *session_); }
   void wait_for_calls() {
     while (session_->is_waiting()) {
       pollfd look{calls_->fd(), POLLIN, 0};
@@ -235,6 +237,7 @@ class Client : public ProcessEnd {
 
  private:
   BlockingCalls* calls_ = nullptr;
+  std::unique_ptr<SocketPeer> peer_;
   std::unique_ptr<DeviceSession> session_;
   std::vector<UniqueFd> kept_;
 };

@@ -209,7 +209,7 @@ TEST(OneWay, NothingCanBeSentToOurEnd) {
   ASSERT_EQ(make_one_way(SOCK_SEQPACKET, socket, ours, reply), 0);
   const std::array<std::byte, 1> record{};
   EXPECT_TRUE(send_record(ours.get(), record, {}));
-  EXPECT_FALSE(send_record(reply.fds().front(), record, std::array{pair.theirs.get()}));
+  EXPECT_FALSE(send_record(reply.handles().front().number, record, std::array{pair.theirs.get()}));
   EXPECT_EQ(errno, EPIPE);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Request bodies, replies and the tables of handles.
-#include "daemon/frontend/unix/sockets/message.hpp"
+#include "daemon/device/peer/request_body.hpp"
 
 #include <gtest/gtest.h>
 

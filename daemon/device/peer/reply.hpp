@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The reply to a request: bytes, and what the process gets besides. A front end sends it.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace softhca::control {
+
+/// What a process gets with a reply besides its bytes. The front end of the process makes it and
+/// sends it. Only this front end knows what the number names.
+struct PassedHandle {
+  int number = -1;
+  /// Owns what the number names, and gives it up with the reply. Null: another object owns it.
+  std::shared_ptr<void> owner{};
+};
+
+class Reply {
+ public:
+  Reply() = default;
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+
+  static constexpr std::size_t kRoom = 512;  ///< bytes of body
+
+  /// Writes the first `size` bytes of `body`.
+  template <class T>
+  void write(const T& body, std::size_t size = sizeof(T)) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    static_assert(sizeof(T) <= kRoom);
+    std::memcpy(bytes_, &body, size);
+    size_ = size;
+  }
+  /// Adds memory that the process is to map. `memory`: number of the caller's memfd, which must
+  /// stay open until the reply is sent.
+  void share(int memory) { handles_.push_back({.number = memory}); }
+  /// Adds what the front end has made for the process.
+  void give(PassedHandle handle) { handles_.push_back(std::move(handle)); }
+
+  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+  /// Returns what the process gets, in the order in which it was added.
+  std::span<const PassedHandle> handles() const { return handles_; }
+
+ private:
+  std::byte bytes_[kRoom] = {};
+  std::size_t size_ = 0;
+  std::vector<PassedHandle> handles_;
+};
+
+}  // namespace softhca::control
