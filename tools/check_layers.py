@@ -9,6 +9,8 @@
   - Below daemon/engine nothing reads a clock.
   - What the control thread owns of a tenant is not named in daemon/engine.
   - Control code reaches the engine only by daemon/engine/requests and daemon/engine/view.hpp.
+  - daemon/device and daemon/services name no socket, pidfd or passed descriptor: a process reaches
+    them by a front end.
 
 Usage: check_layers.py [ROOT]     exit code 1 and one line per violation
        check_layers.py --self-test
@@ -88,6 +90,11 @@ CLOCK = re.compile(
 # Of a tenant or level, what the control thread owns (daemon/engine/state/tenant_control.hpp).
 OF_CONTROL = re.compile(r"(\.|->)control(\.|->)")
 WHOLE_ENGINE = re.compile(r'"daemon/engine/engine\.hpp"|\bengine::Engine\b')
+# How processes come in, which is a front end's.
+OF_FRONTEND = re.compile(
+    r"<sys/(?:socket|un)\.h>|\b(?:socketpair|sendmsg|recvmsg|SCM_RIGHTS|SO_PEER\w+|SOCK_\w+)\b"
+    r"|\b\w*pidfd\w*|\bPeerSocket\b|/passed_descriptors\.hpp")
+NO_FRONTEND = re.compile(r"daemon/(device|services)(/|$)")
 MAY_READ_CLOCK = {*ENGINE_FOLDERS, *CONTROL_FOLDERS, METRICS, "daemon"}
 
 
@@ -138,6 +145,8 @@ def check_line(layer, path, line):
             yield f"names {found.group()}; that of a tenant is the control thread's"
         if WHOLE_ENGINE.search(line) and layer in [*CONTROL_FOLDERS, METRICS]:
             yield "reaches into the engine; ask it by a request, or read engine::EngineView"
+        if (found := OF_FRONTEND.search(line)) and NO_FRONTEND.match(layer):
+            yield f"names {found.group()}; that is a front end's, reach the process by a Peer"
         if (found := CLOCK.search(line)) and layer not in MAY_READ_CLOCK:
             yield f"reads a clock ({found.group()}); time is a parameter below daemon/engine"
 
@@ -187,6 +196,25 @@ def self_test():
         ("daemon/operate/admin/a.cpp", '#include "daemon/device/session/c.hpp"\n', None),
         ("daemon/control_thread/a.cpp", '#include "daemon/device/session/c.hpp"\n',
          "may include"),
+        ("daemon/device/session/a.cpp", '#include "daemon/frontend/unix/sockets/u.hpp"\n',
+         "may include"),
+        ("daemon/services/a.cpp", '#include "daemon/frontend/unix/sockets/u.hpp"\n',
+         "may include"),
+        ("daemon/frontend/unix/server/a.cpp", '#include "daemon/device/session/c.hpp"\n', None),
+        ("daemon/device/peer/a.hpp", '#include "daemon/device/session/c.hpp"\n', "may include"),
+        ("daemon/device/objects/a.cpp", "#include <sys/socket.h>\n", "a front end's"),
+        ("daemon/services/a.cpp", "#include <sys/socket.h>\n", "a front end's"),
+        ("daemon/device/session/a.cpp", "::socketpair(AF_UNIX, type, 0, ends);\n",
+         "a front end's"),
+        ("daemon/services/a.cpp", "::sendmsg(socket, &message, 0);\n", "a front end's"),
+        ("daemon/device/adapter/a.cpp", "header->cmsg_type = SCM_RIGHTS;\n", "a front end's"),
+        ("daemon/device/peer/a.hpp", "UniqueFd pidfd_;\n", "a front end's"),
+        ("daemon/device/peer/a.hpp", "UniqueFd peer_pidfd(int socket);\n", "a front end's"),
+        ("daemon/device/objects/a.cpp", "make(SOCK_SEQPACKET, ours);\n", "a front end's"),
+        ("daemon/device/objects/a.cpp", "// not by socketpair\n", None),
+        ("daemon/device/adapter/a.cpp", "if (level.socket) f();\n", None),
+        ("daemon/frontend/unix/sockets/a.cpp", "#include <sys/socket.h>\n", None),
+        ("daemon/control_thread/a.cpp", "::socketpair(AF_UNIX, type, 0, ends);\n", None),
         ("daemon/operate/a.cpp", "int x;\n", "is no layer"),
         ("libverbs-provider/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),
         ("libverbs-provider/a.cpp", '#include "abi/x.hpp"\n', None),
@@ -220,7 +248,8 @@ def self_test():
         ("libverbs-provider/a.cpp", "abi::Vcb vcb;\n", None),
     ]
     present = ("daemon/base/b.hpp", "daemon/engine/engine.hpp", "daemon/tenant_memory/s.hpp", "daemon/device/session/c.hpp",
-               "daemon/engine/turns/t.hpp", "abi/x.hpp", "cli/x.hpp")
+               "daemon/engine/turns/t.hpp", "daemon/frontend/unix/sockets/u.hpp", "abi/x.hpp",
+               "cli/x.hpp")
     failures = 0
     for path, text, expected in cases:
         with tempfile.TemporaryDirectory() as name:
