@@ -26,10 +26,12 @@ SrqOfQp FindSrqOfQp::run(Engine&) const {
           .provisioned = qp.srq->provisioner != nullptr};
 }
 
-void SetReceiveTerms::run(Engine& engine) {
+bool SetReceiveTerms::run(Engine& engine) {
+  if (engine.find_queue_pair(qpn)->srq != &srq) return false;
   ReceiveQueues& queues = engine.receive_queues();
   if (made) queues.start_provisioning(srq, std::move(made));
   queues.set_terms(qpn, terms);
+  return true;
 }
 
 }  // namespace softhca::engine

@@ -44,14 +44,16 @@ struct FindSrqOfQp {
   SrqOfQp run(Engine& engine) const;
 };
 
-/// Sets the limit and the importance of a queue pair on its shared receive queue. REQUIRES: the
-/// queue pair exists and is on a shared receive queue; `srq` has no provisioner if `made` is given.
+/// Sets the limit and the importance of a queue pair on its shared receive queue, as FindSrqOfQp
+/// has returned it. Returns false if the queue pair is on another queue by now; nothing has changed
+/// then. REQUIRES: the queue pair exists; `made` is given if `srq` has no provisioner, and only
+/// then.
 struct SetReceiveTerms {
   Qpn qpn;
   ReceiveQueues::ReceiveTerms terms;
   SharedReceiveQueue& srq;
-  std::unique_ptr<receive::Provisioner> made;  ///< null: `srq` has one
-  void run(Engine& engine);
+  std::unique_ptr<receive::Provisioner> made;
+  bool run(Engine& engine);
 };
 
 }  // namespace softhca::engine

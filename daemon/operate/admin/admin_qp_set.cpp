@@ -66,23 +66,27 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
 
 RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
                                        const ReceiveQueues::ReceiveTerms& terms) {
-  // Queues of a tenant without limits have no provisioner. This thread makes it, so that the engine
-  // need not allocate. The queue stays valid: only this thread makes and removes queue pairs and
-  // queues.
-  const auto [srq, entries, provisioned] = adapter_.worker.run(engine::FindSrqOfQp{qp});
-  if (srq == nullptr)
-    return RpcError{
-        RpcCode::kNoSuchThing,
-        "queue pair " + std::to_string(qp.qpn.value) + " does not use a shared receive queue",
-        {}};
-  std::unique_ptr<receive::Provisioner> made;
-  if (!provisioned) {
-    engine::Tenant& tenant = *srq->session->tenant;
-    made = std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
-                                                  tenant.counters.receive);
+  const std::string name = "queue pair " + std::to_string(qp.qpn.value);
+  // An XRC target may move to another queue between the two requests, as its peer asks.
+  constexpr int kTries = 16;
+  for (int i = 0; i < kTries; ++i) {
+    const auto [srq, entries, provisioned] = adapter_.worker.run(engine::FindSrqOfQp{qp});
+    if (srq == nullptr)
+      return RpcError{RpcCode::kNoSuchThing, name + " does not use a shared receive queue", {}};
+    // Queues of a tenant without limits have no provisioner. This thread makes it, so that the
+    // engine need not allocate. The queue stays valid: only this thread makes and removes queue
+    // pairs and queues.
+    std::unique_ptr<receive::Provisioner> made;
+    if (!provisioned) {
+      engine::Tenant& tenant = *srq->session->tenant;
+      made = std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
+                                                    tenant.counters.receive);
+    }
+    if (adapter_.worker.run(engine::SetReceiveTerms{qp.qpn, terms, *srq, std::move(made)}))
+      return Json{};
   }
-  adapter_.worker.run(engine::SetReceiveTerms{qp.qpn, terms, *srq, std::move(made)});
-  return Json{};
+  return RpcError{
+      RpcCode::kRefused, name + ": its shared receive queue changes all the time; try again", {}};
 }
 
 }  // namespace softhca::control
