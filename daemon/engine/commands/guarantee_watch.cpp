@@ -37,21 +37,24 @@ void count(const QueuePair& qp, Guarantee what, Duration time) {
 }  // namespace
 
 void GuaranteeWatch::waits_for_pcb(const QueuePair& qp) {
-  note(qp, Guarantee::kPcbs, pcbs_.group(qp.qos_class).pcbs, pcbs_.quota(),
-       "waits for guaranteed PCBs that are on loan; set tenant.lends = false to prevent this",
-       "waits for guaranteed PCBs that others held when the guarantee was set; they return when "
-       "the others' commands end");
+  note(
+      qp, Guarantee::kPcbs, pcbs_.group(qp.qos_class).pcbs, pcbs_.quota(),
+      "waits for guaranteed PCBs that are lent to others; set tenant.lends = false to prevent this",
+      "waits for guaranteed PCBs that others held when the guarantee was set; they return when "
+      "the others' commands end");
 }
 
 void GuaranteeWatch::waits_for_credits(const QueuePair& qp) {
   const schedule::Tvl& tvl = tvls_[qp.sq.tvl];
-  note(qp, Guarantee::kExecutionCredits, tvl.execution, tvls_.execution_pool(),
-       "waits for guaranteed execution credits that are on loan; set tenant.lends = false to "
-       "prevent this",
-       "waits for guaranteed execution credits that others held when the guarantee was set; they "
-       "return when the others' commands end");
+  note(
+      qp, Guarantee::kExecutionCredits, tvl.execution, tvls_.execution_pool(),
+      "waits for guaranteed execution credits that are lent to others; set tenant.lends = false to "
+      "prevent this",
+      "waits for guaranteed execution credits that others held when the guarantee was set; they "
+      "return when the others' commands end");
   note(qp, Guarantee::kCompletionCredits, tvl.completion, tvls_.completion_pool(),
-       "waits for guaranteed completion credits that are on loan; set tenant.lends = false to "
+       "waits for guaranteed completion credits that are lent to others; set tenant.lends = false "
+       "to "
        "prevent this",
        "waits for guaranteed completion credits that others held when the guarantee was set; they "
        "return when the others' commands end");
