@@ -51,9 +51,9 @@ struct GeneralServicesConfig {
 };
 
 /// Returns the most buffers that the programs of one tenant may request together: a quarter of all,
-/// and enough for one client that requests no number.
+/// at most 256, and enough for one client that requests no number.
 constexpr std::uint32_t tenant_buffers(const GeneralServicesConfig& config) {
-  return std::max(config.buffers / 4, config.buffers_per_client);
+  return std::max(std::min(config.buffers / 4, 256u), config.buffers_per_client);
 }
 
 }  // namespace softhca::configuration

@@ -103,14 +103,14 @@ class Worker {
 
   template <class Request>
   auto carry(const Session* payer, Request& request) {
-    using Answer = decltype(request.run(std::declval<Engine&>()));
-    if constexpr (std::is_void_v<Answer>) {
+    using RequestAnswer = decltype(request.run(std::declval<Engine&>()));
+    if constexpr (std::is_void_v<RequestAnswer>) {
       call({[](Engine& engine, void* it) { static_cast<Request*>(it)->run(engine); },
             const_cast<std::remove_const_t<Request>*>(&request), payer});
     } else {
       struct {
         Request& request;
-        std::optional<Answer> answer;
+        std::optional<RequestAnswer> answer;
       } asked{request, std::nullopt};
       using Asked = decltype(asked);
       call({[](Engine& engine, void* it) {

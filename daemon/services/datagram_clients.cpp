@@ -129,9 +129,9 @@ DatagramClients::Answer DatagramClients::check_room(const Registration& but,
     if (&other->tenant_ == &but.tenant_) of_tenant += other->asked();
   }
   if (const std::uint32_t most = configuration::tenant_buffers(limits); of_tenant > most)
-    return {ENOBUFS, "tenant would need " + std::to_string(of_tenant) +
-                         " buffers, a quarter of `buffers` allows " + std::to_string(most) +
-                         "; raise `buffers` or ask for fewer"};
+    return {ENOBUFS, "tenant would need " + std::to_string(of_tenant) + " buffers, and may have " +
+                         std::to_string(most) +
+                         " by `buffers` and `buffers_per_client`; ask for fewer"};
   const std::uint32_t most = limits.buffers / (&queue == &general_services_ ? 2 : 1);
   if (of_all > most)
     return {ENOMEM, "all programs together would need " + std::to_string(of_all) +

@@ -230,7 +230,7 @@ const char* softhca_client_error(int error) {
     case ENOSPC:
       return "all tenants together have reached the limit of clients";
     case ENOBUFS:
-      return "the tenant would exceed its limit of buffers (a quarter of `buffers`)";
+      return "the tenant would exceed its limit of buffers (a part of `buffers`)";
     case ENOMEM:
       return "too few buffers are free (buffers)";
     case EMFILE:

@@ -158,7 +158,7 @@ void Reader::finish() {
   for (const auto& [key, value] : table_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
     if (const auto removal = removal_of(path_, key)) {
-      problems_.add(value.line, path_of(key), *removal);
+      problems_.add(value.line, path_of(key), *removal + "; delete the line");
       continue;
     }
     std::string known;

@@ -59,14 +59,17 @@ constexpr Removed kRemoved[] = {
     {"general_services.raise_most", kFixed},
     {"general_services.send_burst", kFixed},
     {"general_services.tenant_clients", "a tenant has at most 16 clients"},
-    {"general_services.tenant_buffers", "a tenant's clients may request a quarter of `buffers`"},
+    {"general_services.tenant_buffers",
+     "a tenant's clients may request a quarter of `buffers`, at most 256"},
     {"general_services.send_rate", "a tenant's clients may make 2000 requests a second"},
     {"connections.backlog", "half_open is also the limit of each listener"},
     {"port.fault", "inject faults by `softhcactl fault add`"},
     {"port.capture", "capture packets by `softhcactl capture`"},
     {"tenant.most_vcbs_per_process", "a program that needs them gets up to 64 VCBs"},
-    {"tenant.dedicated_execution_credits", "a tenant has 32 for its dedicated PCBs"},
-    {"tenant.dedicated_completion_credits", "a tenant has 128 for its dedicated PCBs"},
+    {"tenant.dedicated_execution_credits",
+     "a tenant has 32 for its dedicated PCBs (1 with shared = false)"},
+    {"tenant.dedicated_completion_credits",
+     "a tenant has 128 for its dedicated PCBs (1 with shared = false)"},
     {"tenant.srq.runaways", "runaways are reported where no watermark is set"},
     {"tenant.tvl_bytes_per_second", kFixed},
     {"tenant.tvl_burst_bytes", kFixed},
@@ -92,7 +95,7 @@ std::optional<std::string> removal_of(std::string_view table, std::string_view k
     if (name.starts_with(part)) name.replace(0, part.size(), whole);
   const auto* const found = std::ranges::find(kRemoved, name, &Removed::first);
   if (found == std::end(kRemoved)) return std::nullopt;
-  return "was removed: " + std::string(found->second) + "; delete the line";
+  return "was removed: " + std::string(found->second);
 }
 
 }  // namespace softhca::configuration

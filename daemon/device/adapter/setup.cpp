@@ -123,25 +123,26 @@ engine::EngineLimits limits_of(const configuration::Config& config) {
   return limits;
 }
 
-Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortConfig& port,
-                                                      const Gid& address) {
-  if (port.interface.empty()) return std::optional<port::UdpGuard>();
+Outcome guard_addresses(const configuration::PortConfig& port,
+                        const std::vector<configuration::InterfaceAddress>& addresses,
+                        KernelGuards& guards) {
+  if (port.interface.empty() || addresses.empty()) return {};
   const auto state = port::read_interface(port.interface);
   if (!state) return at("port " + port.name, state.error());
-  if (!kernel_owns(*state, address)) return std::optional<port::UdpGuard>();
-  auto guard = port::guard_roce_port(address, port.interface);
-  if (!guard) return at("port " + port.name, guard.error());
-  return std::optional<port::UdpGuard>(std::move(*guard));
+  for (const configuration::InterfaceAddress& address : addresses) {
+    if (!kernel_owns(*state, address.gid)) continue;
+    auto guard = port::guard_roce_port(address.gid, port.interface);
+    if (!guard) return at("port " + port.name, guard.error());
+    guards.emplace(address.gid, std::move(*guard));
+  }
+  return {};
 }
 
 Expected<KernelGuards> guard_addresses(const configuration::Config& config) {
   KernelGuards guards;
   for (const configuration::PortConfig& port : config.ports)
-    for (const configuration::InterfaceAddress& address : port.addresses) {
-      auto guard = guard_address(port, address.gid);
-      if (!guard) return guard.error();
-      if (*guard) guards.emplace(address.gid, std::move(**guard));
-    }
+    if (auto guarded = guard_addresses(port, port.addresses, guards); !guarded)
+      return guarded.error();
   return guards;
 }
 

@@ -27,10 +27,10 @@ inline constexpr std::uint16_t kOwnServices = 2;
 /// long as the ports are open.
 using KernelGuards = std::map<Gid, port::UdpGuard>;
 
-/// Returns the guard for an address that will be added to a port, if the kernel owns the address.
-Expected<std::optional<port::UdpGuard>> guard_address(const configuration::PortConfig& port,
-                                                      const Gid& address);
-
+/// Adds guards for those addresses of a port that the kernel owns. Errors name the port.
+Outcome guard_addresses(const configuration::PortConfig& port,
+                        const std::vector<configuration::InterfaceAddress>& addresses,
+                        KernelGuards& guards);
 /// Returns the guards for all addresses of the ports. Errors name the port.
 Expected<KernelGuards> guard_addresses(const configuration::Config& config);
 

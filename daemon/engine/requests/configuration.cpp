@@ -20,7 +20,7 @@ Outcome PutInForce::run(Engine& engine) {
     engine.receive_queues().start_provisioning(*srq, std::move(provisioner));
   set_policies(engine);
   change_ports(engine);
-  if (peers) engine.packets().exchange_peers(peers);
+  if (peers) engine.packets().exchange_peers(*peers);
   engine.set_doorbells(wanted.doorbells);
   engine.set_congestion(wanted.congestion, wanted.reliability.flight);
   engine.queue_pairs().set_reliability(wanted.reliability);

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
@@ -44,7 +45,8 @@ struct PutInForce {
   std::vector<TenantAddresses> addresses;  ///< of tenants that were there before
   Provisioners provisioners;               ///< for queues that lack one
   std::vector<PortChange> ports;           ///< by port
-  std::unique_ptr<PeerTable> peers;        ///< null: they stay
+  /// The keys of peers, null for none. Nothing: they stay.
+  std::optional<std::unique_ptr<PeerTable>> peers;
   Outcome run(Engine& engine);
 
  private:

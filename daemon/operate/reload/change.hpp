@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,7 @@ class ReloadChange {
   // change_steps.cpp
   void add_metrics_step(std::vector<Step>& steps);
   void add_port_steps(std::vector<Step>& steps);
+  bool is_guarded(const configuration::PortConfig& before, const Gid& address) const;
   void add_peer_step(std::vector<Step>& steps);
   void add_tenant_steps(const AllotmentChange::Row& row, std::vector<Step>& steps);
   void add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps);
@@ -98,7 +100,7 @@ class ReloadChange {
   ReplaceMetrics replace_metrics_;
   KernelGuards guards_;  ///< of new addresses, until they are in force
   std::vector<std::pair<engine::Tenant*, AddressUpdate>> updates_;
-  std::unique_ptr<engine::PeerTable> peers_;  ///< null: they stay
+  std::optional<std::unique_ptr<engine::PeerTable>> peers_;  ///< nothing: they stay
 };
 
 /// Returns the settings of a level in force. Null: it has none.

@@ -55,19 +55,24 @@ void ReloadChange::add_metrics_step(std::vector<Step>& steps) {
 void ReloadChange::add_port_steps(std::vector<Step>& steps) {
   for (std::size_t i = 0; i < wanted_.ports.size(); ++i)
     for (const configuration::InterfaceAddress& address : wanted_.ports[i].addresses) {
-      const auto& before = site_.adapter.config.ports[i].addresses;
-      if (std::find(before.begin(), before.end(), address) != before.end() ||
-          site_.guards.contains(address.gid))
+      const configuration::PortConfig& before = site_.adapter.config.ports[i];
+      if (std::ranges::find(before.addresses, address) != before.addresses.end() ||
+          is_guarded(before, address.gid))
         continue;
       steps.push_back({"address of port " + wanted_.ports[i].name,
-                       [this, &port = wanted_.ports[i], gid = address.gid]() -> Outcome {
-                         auto guard = guard_address(port, gid);
-                         if (!guard) return guard.error();
-                         if (*guard) guards_.emplace(gid, std::move(**guard));
-                         return {};
+                       [this, &port = wanted_.ports[i], address] {
+                         return guard_addresses(port, {address}, guards_);
                        },
                        [this, gid = address.gid] { guards_.erase(gid); }});
     }
+}
+
+/// True if the port has a guard for the address already. A guard is for one port: an address that
+/// comes from another one needs a new guard.
+bool ReloadChange::is_guarded(const configuration::PortConfig& before, const Gid& address) const {
+  return site_.guards.contains(address) &&
+         std::ranges::find(before.addresses, address, &configuration::InterfaceAddress::gid) !=
+             before.addresses.end();
 }
 
 void ReloadChange::add_peer_step(std::vector<Step>& steps) {
@@ -254,9 +259,9 @@ Outcome ReloadChange::change_engine() {
     if (auto done = adapter.worker.run(put); !done) return done;
     std::move(added_.begin(), added_.end(), std::back_inserter(adapter.tenants));
   }
-  site_.guards.merge(guards_);
   for (const engine::PortChange& port : put.ports)
     for (const Gid& address : port.removed) site_.guards.erase(address);
+  site_.guards.merge(guards_);
   adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive);
   change_members();
   return {};
@@ -265,13 +270,13 @@ Outcome ReloadChange::change_engine() {
 /// Returns the changes of the ports' addresses and neighbours. A port continues to answer for an
 /// address that sessions still have.
 std::vector<engine::PortChange> ReloadChange::port_changes() const {
-  const auto is_guarded = [&](const Gid& address) {
-    return site_.guards.contains(address) || guards_.contains(address);
-  };
   std::vector<engine::PortChange> changes;
   for (std::size_t i = 0; i < wanted_.ports.size(); ++i) {
     const configuration::PortConfig& before = site_.adapter.config.ports[i];
-    auto& change = changes.emplace_back(change_of(before, wanted_.ports[i], is_guarded));
+    auto& change =
+        changes.emplace_back(change_of(before, wanted_.ports[i], [&](const Gid& address) {
+          return is_guarded(before, address) || guards_.contains(address);
+        }));
     std::erase_if(change.removed,
                   [&](const Gid& address) { return site_.former.contains(address); });
   }

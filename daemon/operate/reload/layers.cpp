@@ -36,24 +36,30 @@ Json to_json(const std::vector<SavedRequest>& saved, const std::vector<TenantOnD
   return {{"version", kVersion}, {"requests", std::move(requests)}, {"tenants", std::move(made)}};
 }
 
-/// Returns a saved request without the changes of keys that only earlier versions had. May throw
-/// what reading a Json of the wrong shape throws.
-Json without_removed_keys(Json request) {
+/// Returns a saved request without the changes of keys that only earlier versions had, and adds
+/// why to `skipped`. May throw what reading a Json of the wrong shape throws.
+Json without_removed_keys(Json request, std::vector<std::string>& skipped) {
   Json changes = Json::array();
-  for (const Json& change : request.at("changes"))
-    if (!configuration::removal_of("tenant", change.at("resource").get<std::string>()))
+  for (const Json& change : request.at("changes")) {
+    const auto resource = change.at("resource").get<std::string>();
+    if (const auto removal = configuration::removal_of("tenant", resource))
+      skipped.push_back("saved request " + std::to_string(request.at("number").get<unsigned>()) +
+                        " has a key that is skipped: " + resource + " " + *removal);
+    else
       changes.push_back(change);
+  }
   request["changes"] = std::move(changes);
   return request;
 }
 
 /// Returns the saved requests. May throw what reading a Json of the wrong shape throws.
-Expected<std::vector<SavedRequest>> requests_of(const Json& document) {
+Expected<std::vector<SavedRequest>> requests_of(const Json& document,
+                                                std::vector<std::string>& skipped) {
   if (document.at("version").get<unsigned>() != kVersion)
     return Error{"another version of the daemon wrote it", EINVAL};
   std::vector<SavedRequest> saved;
   for (const Json& entry : document.at("requests")) {
-    const Json request = without_removed_keys(entry);
+    const Json request = without_removed_keys(entry, skipped);
     if (request.at("changes").empty()) continue;
     auto changes = changes_of(request, {});
     if (!changes) return changes.error();
@@ -105,7 +111,7 @@ Outcome Layers::read() {
   const Json document = Json::parse(text, nullptr, false);
   if (document.is_discarded()) return Error{"is not JSON", EINVAL};
   try {
-    auto saved = requests_of(document);
+    auto saved = requests_of(document, skipped_);
     if (!saved) return saved.error();
     auto tenants = tenants_of(document.value("tenants", Json::array()));
     if (!tenants) return tenants.error();

@@ -42,6 +42,8 @@ class Layers {
   const std::map<std::string, configuration::AllocationRefusal>& absent() const { return absent_; }
   /// Returns the fault of the file of saved changes. Empty: none.
   const std::string& problem() const { return problem_; }
+  /// Returns what was skipped of the file of saved changes, and why.
+  const std::vector<std::string>& skipped() const { return skipped_; }
 
   /// Returns the saved changes with one more request, without writing them. The new request is the
   /// last element.
@@ -98,6 +100,7 @@ class Layers {
   std::map<std::uint64_t, configuration::AllocationRefusal> left_out_;
   std::map<std::string, configuration::AllocationRefusal> absent_;
   std::string problem_;
+  std::vector<std::string> skipped_;
   configuration::OwnDivisions own_;
 };
 

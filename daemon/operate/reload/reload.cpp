@@ -72,6 +72,8 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
       given_(adapter.config),
       layers_(layers ? std::move(*layers) : Layers(adapter.config)) {
   const configuration::Overlaid laid = layers_.over(layers_.file());
+  for (const std::string& text : layers_.skipped())
+    adapter_.journal.add({.kind = "left_out", .text = text});
   report(laid);
   layers_.adopt(layers_.file(), laid);
   adapter.reloads.in_force(since_1970());

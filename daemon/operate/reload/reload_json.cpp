@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "daemon/configuration/schema/removed_keys.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -114,8 +116,11 @@ Expected<std::uint64_t> amount_of(configuration::Allocation allocation, const Js
 Expected<configuration::AllocationChange> change_of(const Json& entry, const std::string& self) {
   const auto name = entry.at("resource").get<std::string>();
   const auto allocation = configuration::allocation_of(name);
-  if (!allocation)
+  if (!allocation) {
+    if (const auto removal = configuration::removal_of("tenant", name))
+      return Error{name + " " + *removal};
     return Error{"unknown resource \"" + name.substr(0, 64) + "\"; known: " + known_resources()};
+  }
   const auto amount = amount_of(*allocation, entry.at("amount"));
   if (!amount) return amount.error();
   configuration::AllocationChange change{

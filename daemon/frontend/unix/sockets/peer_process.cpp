@@ -36,8 +36,9 @@ std::optional<std::string> read_bounded(const std::string& path) {
 }
 
 /// True if the process has ended: then its pidfd is readable. Until then no other process has its
-/// number.
+/// number. Without a pidfd, which is negative, it may have ended.
 bool has_ended(int pidfd) {
+  if (pidfd < 0) return true;
   pollfd process{.fd = pidfd, .events = POLLIN, .revents = 0};
   return ::poll(&process, 1, 0) != 0;
 }
