@@ -103,6 +103,7 @@ void Allotments::restore(const Snapshot& snapshot, AllotmentChange& change) {
     added->made = nullptr;
   }
   change.released.clear();
+  engine_.tvl_assignment().find_weights();  // those of the refused change are in force
 }
 
 Outcome Allotments::change(AllotmentChange& change) {
