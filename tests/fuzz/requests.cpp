@@ -3,9 +3,11 @@
 // All requests of the control thread to an engine, in any order that their REQUIRES allow, beside
 // programs that post, packets, and poll steps. Afterwards everything is taken down in order, and
 // the pools have all that they had.
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <map>
+#include <memory>
+#include <vector>
 
 #include "tests/fuzz/requests/services.hpp"
 #include "tests/fuzz/requests/tenants.hpp"
@@ -184,6 +186,7 @@ class Run {
     programs_.clear();
     watch_.end();
     services_.end();
+    tenants_.check_idle();
     tenants_.end();
     bench_.poll(2);
     bench_.check_idle();

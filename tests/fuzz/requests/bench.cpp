@@ -44,8 +44,8 @@ engine::EngineLimits Bench::limits() {
                               .memory_regions = 32,
                               .memory_windows = 8,
                               .kept_packets = 32};
-  limits.doorbells.entries = 16;  // so that they overflow
-  limits.doorbells.threshold = 2;
+  limits.doorbells.entries = kDoorbells;
+  limits.doorbells.threshold = 1;
   return limits;
 }
 
@@ -162,6 +162,7 @@ void Bench::check_idle() {
           "no VCB is assigned");
   require(engine.ingress().sessions().empty(), "no session is polled");
   require(engine.keys().size() == 0, "no key is left");
+  require(engine.memory().windows().size() == 0, "no memory window is left");
   require(engine.receive_queues().size() == 0, "no shared receive queue is left");
   require(!engine.has_runnable(), "nothing is left to be done");
 }

@@ -31,6 +31,8 @@ class Bench {
   static constexpr std::uint16_t kTenants = 4, kServices = 3;
   static constexpr std::uint32_t kPcbs = 24, kDedicated = 10, kPcbsOfService = 4;
   static constexpr std::uint32_t kTvls = 10, kExecution = 16, kCompletion = 32;
+  /// One for each tenant, and one that is kept free. They overflow soon.
+  static constexpr std::uint32_t kDoorbells = kTenants + kServices + 1;
   static constexpr std::uint32_t kMtu = 1500, kPathMtu = 1024;
   /// VCBs of a session that has any.
   static constexpr std::uint32_t kVcbs = 8;

@@ -252,14 +252,12 @@ void change_peers(Config& config, Input& input) {
 
 void change_parameters(Config& config, Input& input) {
   switch (input.below(3)) {
-    case 0: {
-      // The tables of doorbells stay, and every tenant keeps a place there.
-      config.doorbells.threshold = few(input);
+    case 0:
+      config.doorbells.threshold = few(input) % 2;
       config.doorbells.dedicated_threshold = few(input);
       config.doorbells.adaptive = input.flag();
       config.doorbells.prune = static_cast<PrunePolicy>(input.byte() % kPrunePolicies.size());
       return;
-    }
     case 1:
       config.congestion.mode = static_cast<CongestionMode>(input.byte() % 3);
       config.congestion.datagrams = input.flag();
@@ -282,8 +280,8 @@ Config make_empty() {
   config.pools.execution_credits = Bench::kExecution;
   config.pools.completion_credits = Bench::kCompletion;
   config.pools.min_bytes_per_second = 100'000'000;
-  config.doorbells.entries = 16;
-  config.doorbells.threshold = 2;
+  config.doorbells.entries = Bench::kDoorbells;
+  config.doorbells.threshold = 1;
   config.reliability.kept_packets = 32;
   configuration::PortConfig port;
   port.name = "uplink";

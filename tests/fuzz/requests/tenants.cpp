@@ -268,15 +268,9 @@ bool Tenants::put(const Config& wanted, unsigned steps) {
   const auto before = common_.bench.allotted();
   const Outcome done = common_.bench.ask(put);
   if (!done) {
-    {
-      const auto after = common_.bench.allotted();
-      for (std::size_t i = 0; i < after.size() || i < before.size(); ++i)
-        if (i >= after.size() || i >= before.size() || after[i] != before[i])
-          std::fprintf(stderr, "DIFF at %zu of %zu/%zu: %ld -> %ld: %s\n", i, before.size(),
-                       after.size(), i < before.size() ? (long)before[i] : -1,
-                       i < after.size() ? (long)after[i] : -1, done.error().message.c_str());
-    }
     require(common_.bench.allotted() == before, "a refused change changes nothing");
+    for (const AllotmentChange::NewLevel& added : drafted.change.new_levels)
+      require(added.level != nullptr, "a refused change gives new levels back");
     former_ = former_before;
     return false;
   }
@@ -419,6 +413,27 @@ void Tenants::release_whole() {
 
 void Tenants::collect_closed() {
   common_.bench.ask(engine::CollectClosedTvls{common_.bench.allotments});
+}
+
+void Tenants::check_idle() const {
+  for (const auto& tenant : all_) {
+    const engine::TenantCounters& counters = tenant->counters;
+    require(counters.sessions.value() == 0, "no session counts");
+    require(counters.queue_pairs.value() == 0, "no queue pair counts");
+    require(counters.stalled_queue_pairs.value() == 0, "no queue pair counts as stalled");
+    require(counters.set_aside_queue_pairs.value() == 0, "no queue pair counts as parked");
+    require(counters.congestion.paced_queue_pairs.value() == 0, "no queue pair counts as paced");
+    require(counters.memory_regions.value() == 0, "no region counts");
+    require(counters.memory.registered_bytes.value() == 0, "no memory counts as registered");
+    require(counters.receive.held.value() == 0, "no receive counts as held");
+    require(counters.receive.quarantined.value() == 0, "no queue pair counts as quarantined");
+    require(tenant->kept.held.value() == 0, "no packet is kept");
+    require(tenant->waiting_packets == 0, "no packet waits for memory");
+    for (const auto& level : tenant->levels) {
+      require(level->counters.sessions.value() == 0, "no session of a level counts");
+      require(level->counters.assigned_queue_pairs.value() == 0, "no queue pair is on a level");
+    }
+  }
 }
 
 void Tenants::end() {

@@ -49,6 +49,8 @@ class Tenants {
   void collect_closed();
   void forget_addresses();
 
+  /// Requires that nothing counts as a tenant's any more. REQUIRES: all programs have ended.
+  void check_idle() const;
   /// Removes all tenants. REQUIRES: all programs have ended.
   void end();
 

@@ -50,10 +50,7 @@ Wire::Wire(Common& common)
 
 void Wire::transmit(std::span<const std::byte> frame) {
   port::Frame out = end_.allocate();
-  if (!out || frame.size() > out.capacity) {
-    if (out) end_.transmit(out);  // an empty frame
-    return end_.flush();
-  }
+  if (!out || frame.size() > out.capacity) return;
   std::copy(frame.begin(), frame.end(), out.data);
   out.length = static_cast<std::uint32_t>(frame.size());
   end_.transmit(out);
