@@ -8,6 +8,7 @@
 #include "daemon/roce/cm/connection_factory.hpp"
 #include "daemon/roce/cm/connection_table.hpp"
 #include "daemon/roce/cm/mad_sender.hpp"
+#include "daemon/roce/cm/manager_core.hpp"
 #include "daemon/roce/cm/state_machine.hpp"
 
 namespace softhca::management::cm {
@@ -15,14 +16,13 @@ namespace softhca::management::cm {
 class ActiveSide {
  public:
   /// All outlive it.
-  ActiveSide(const LocalEnd& local, ConnectionTable& connections, ConnectionFactory& factory,
-             StateMachine& machine, MadSender& sender, Counters& counters)
-      : local_(local),
-        connections_(connections),
+  ActiveSide(const ManagerCore& core, ConnectionFactory& factory, StateMachine& machine)
+      : local_(core.local),
+        connections_(core.connections),
         factory_(factory),
         machine_(machine),
-        sender_(sender),
-        counters_(counters) {}
+        sender_(core.sender),
+        counters_(core.counters) {}
   ActiveSide(const ActiveSide&) = delete;
   ActiveSide& operator=(const ActiveSide&) = delete;
 

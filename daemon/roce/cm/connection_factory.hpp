@@ -8,6 +8,7 @@
 #include "daemon/roce/cm/cm_parameters.hpp"
 #include "daemon/roce/cm/connection_table.hpp"
 #include "daemon/roce/cm/mad_sender.hpp"
+#include "daemon/roce/cm/manager_core.hpp"
 #include "daemon/roce/cm/state_machine.hpp"
 
 namespace softhca::management::cm {
@@ -15,17 +16,16 @@ namespace softhca::management::cm {
 class ConnectionFactory {
  public:
   /// All outlive it.
-  ConnectionFactory(Environment& environment, User& user, const LocalEnd& local,
-                    ConnectionTable& connections, AddressValidation& validation,
-                    StateMachine& machine, MadSender& sender, Counters& counters)
+  ConnectionFactory(const ManagerCore& core, Environment& environment,
+                    AddressValidation& validation, StateMachine& machine)
       : environment_(environment),
-        user_(user),
-        local_(local),
-        connections_(connections),
+        user_(core.user),
+        local_(core.local),
+        connections_(core.connections),
         validation_(validation),
         machine_(machine),
-        sender_(sender),
-        counters_(counters) {}
+        sender_(core.sender),
+        counters_(core.counters) {}
   ConnectionFactory(const ConnectionFactory&) = delete;
   ConnectionFactory& operator=(const ConnectionFactory&) = delete;
 

@@ -11,11 +11,16 @@ Manager::Manager(Environment& environment, User& user, std::uint64_t ca_guid, co
     : local_{.ca_guid = ca_guid, .limits = limits},
       sender_(environment, local_, counters_),
       validation_(environment, user, sender_, counters_),
-      machine_(user, local_, connections_, validation_, sender_, counters_),
-      factory_(environment, user, local_, connections_, validation_, machine_, sender_, counters_),
-      active_(local_, connections_, factory_, machine_, sender_, counters_),
-      passive_(user, local_, connections_, factory_, machine_, sender_, counters_),
-      resolution_(user, local_, connections_, factory_, machine_, sender_, counters_),
+      core_{.user = user,
+            .local = local_,
+            .connections = connections_,
+            .sender = sender_,
+            .counters = counters_},
+      machine_(core_, validation_),
+      factory_(core_, environment, validation_, machine_),
+      active_(core_, factory_, machine_),
+      passive_(core_, factory_, machine_),
+      resolution_(core_, factory_, machine_),
       release_(connections_, machine_, sender_, counters_) {}
 
 // --- messages

@@ -36,6 +36,7 @@
 #include "daemon/roce/cm/connection_factory.hpp"
 #include "daemon/roce/cm/connection_table.hpp"
 #include "daemon/roce/cm/mad_sender.hpp"
+#include "daemon/roce/cm/manager_core.hpp"
 #include "daemon/roce/cm/passive_side.hpp"
 #include "daemon/roce/cm/release.hpp"
 #include "daemon/roce/cm/service_id_resolution.hpp"
@@ -125,6 +126,7 @@ class Manager {
   ConnectionTable connections_;
   MadSender sender_;
   AddressValidation validation_;
+  const ManagerCore core_;
   StateMachine machine_;
   ConnectionFactory factory_;
   ActiveSide active_;

@@ -9,6 +9,7 @@
 #include "daemon/roce/cm/connection_factory.hpp"
 #include "daemon/roce/cm/connection_table.hpp"
 #include "daemon/roce/cm/mad_sender.hpp"
+#include "daemon/roce/cm/manager_core.hpp"
 #include "daemon/roce/cm/state_machine.hpp"
 
 namespace softhca::management::cm {
@@ -16,16 +17,14 @@ namespace softhca::management::cm {
 class PassiveSide {
  public:
   /// All outlive it.
-  PassiveSide(User& user, const LocalEnd& local, ConnectionTable& connections,
-              ConnectionFactory& factory, StateMachine& machine, MadSender& sender,
-              Counters& counters)
-      : user_(user),
-        local_(local),
-        connections_(connections),
+  PassiveSide(const ManagerCore& core, ConnectionFactory& factory, StateMachine& machine)
+      : user_(core.user),
+        local_(core.local),
+        connections_(core.connections),
         factory_(factory),
         machine_(machine),
-        sender_(sender),
-        counters_(counters) {}
+        sender_(core.sender),
+        counters_(core.counters) {}
   PassiveSide(const PassiveSide&) = delete;
   PassiveSide& operator=(const PassiveSide&) = delete;
 

@@ -10,6 +10,7 @@
 #include "daemon/roce/cm/cm_parameters.hpp"
 #include "daemon/roce/cm/connection_table.hpp"
 #include "daemon/roce/cm/mad_sender.hpp"
+#include "daemon/roce/cm/manager_core.hpp"
 #include "daemon/roce/cm/transitions.hpp"
 
 namespace softhca::management::cm {
@@ -17,14 +18,13 @@ namespace softhca::management::cm {
 class StateMachine {
  public:
   /// All outlive it.
-  StateMachine(User& user, const LocalEnd& local, ConnectionTable& connections,
-               AddressValidation& validation, MadSender& sender, Counters& counters)
-      : user_(user),
-        local_(local),
-        connections_(connections),
+  StateMachine(const ManagerCore& core, AddressValidation& validation)
+      : user_(core.user),
+        local_(core.local),
+        connections_(core.connections),
         validation_(validation),
-        sender_(sender),
-        counters_(counters) {}
+        sender_(core.sender),
+        counters_(core.counters) {}
   StateMachine(const StateMachine&) = delete;
   StateMachine& operator=(const StateMachine&) = delete;
 

@@ -22,9 +22,9 @@ struct Parts : testing::Test {
   ConnectionTable connections;
   MadSender sender{world, local, counters};
   AddressValidation validation{world, world, sender, counters};
-  StateMachine machine{world, local, connections, validation, sender, counters};
-  ConnectionFactory factory{world,      world,   local,  connections,
-                            validation, machine, sender, counters};
+  ManagerCore core{world, local, connections, sender, counters};
+  StateMachine machine{core, validation};
+  ConnectionFactory factory{core, world, validation, machine};
   Time now{std::chrono::seconds(5)};
 };
 

@@ -17,7 +17,7 @@ struct Active : Parts {
     world.take_sent();
     return started.id;
   }
-  ActiveSide side{local, connections, factory, machine, sender, counters};
+  ActiveSide side{core, factory, machine};
 };
 
 TEST_F(Active, ConnectsInThreeMessages) {
@@ -50,7 +50,7 @@ TEST_F(Active, AReplyForNoConnectionIsRejected) {
 
 struct Passive : Parts {
   void receive(const wire::CmReq& req) { side.receive_req(req, 7, world.path(), now); }
-  PassiveSide side{world, local, connections, factory, machine, sender, counters};
+  PassiveSide side{core, factory, machine};
 };
 
 TEST_F(Passive, TakesARequestAndAccepts) {
@@ -121,7 +121,7 @@ TEST_F(Releasing, ADreqForAnotherQueuePairChangesNothing) {
 }
 
 struct Resolving : Parts {
-  ServiceIdResolution resolution{world, local, connections, factory, machine, sender, counters};
+  ServiceIdResolution resolution{core, factory, machine};
 };
 
 TEST_F(Resolving, AsksUntilItIsAnswered) {
