@@ -14,6 +14,7 @@
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/multicast_joins.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
+#include "daemon/roce/rdma_cm/service_core.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -30,13 +31,12 @@ class IdentifierLifecycle {
   };
 
   /// All outlive it.
-  IdentifierLifecycle(Environment& environment, const Limits& limits, ChannelTable& channels,
-                      IdentifierTable& identifiers, EventQueues& events, const Parts& parts)
-      : environment_(environment),
-        limits_(limits),
-        channels_(channels),
-        identifiers_(identifiers),
-        events_(events),
+  IdentifierLifecycle(const ServiceCore& core, const Parts& parts)
+      : environment_(core.environment),
+        limits_(core.limits),
+        channels_(core.channels),
+        identifiers_(core.identifiers),
+        events_(core.events),
         parts_(parts) {}
   IdentifierLifecycle(const IdentifierLifecycle&) = delete;
   IdentifierLifecycle& operator=(const IdentifierLifecycle&) = delete;

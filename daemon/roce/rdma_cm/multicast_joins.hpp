@@ -12,19 +12,19 @@
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
+#include "daemon/roce/rdma_cm/service_core.hpp"
 
 namespace softhca::management::rdma_cm {
 
 class Multicast {
  public:
   /// All outlive it.
-  Multicast(Environment& environment, const Limits& limits, const LocalAddresses& addresses,
-            IdentifierTable& identifiers, EventQueues& events)
-      : environment_(environment),
-        limits_(limits),
-        addresses_(addresses),
-        identifiers_(identifiers),
-        events_(events) {}
+  explicit Multicast(const ServiceCore& core)
+      : environment_(core.environment),
+        limits_(core.limits),
+        addresses_(core.addresses),
+        identifiers_(core.identifiers),
+        events_(core.events) {}
   Multicast(const Multicast&) = delete;
   Multicast& operator=(const Multicast&) = delete;
 

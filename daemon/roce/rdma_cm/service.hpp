@@ -36,6 +36,7 @@
 #include "daemon/roce/rdma_cm/multicast_joins.hpp"
 #include "daemon/roce/rdma_cm/options.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
+#include "daemon/roce/rdma_cm/service_core.hpp"
 #include "daemon/roce/rdma_cm/views.hpp"
 
 namespace softhca::management::rdma_cm {
@@ -112,6 +113,7 @@ class Service : private cm::User {
   LocalAddresses addresses_;
   PortSpaces ports_;
   EventQueues events_;
+  const ServiceCore core_;
   AdmissionControl admission_;
   AddressBinding binding_;
   AddressResolution resolution_;

@@ -15,21 +15,20 @@
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
+#include "daemon/roce/rdma_cm/service_core.hpp"
 
 namespace softhca::management::rdma_cm {
 
 class PeerRequests {
  public:
   /// All outlive it.
-  PeerRequests(Environment& environment, const Limits& limits, const LocalAddresses& addresses,
-               ChannelTable& channels, IdentifierTable& identifiers, EventQueues& events,
-               const Listeners& listeners, AdmissionControl& admission)
-      : environment_(environment),
-        limits_(limits),
-        addresses_(addresses),
-        channels_(channels),
-        identifiers_(identifiers),
-        events_(events),
+  PeerRequests(const ServiceCore& core, const Listeners& listeners, AdmissionControl& admission)
+      : environment_(core.environment),
+        limits_(core.limits),
+        addresses_(core.addresses),
+        channels_(core.channels),
+        identifiers_(core.identifiers),
+        events_(core.events),
         listeners_(listeners),
         admission_(admission) {}
   PeerRequests(const PeerRequests&) = delete;

@@ -67,8 +67,7 @@ struct Requests : Listening {
   const cm::Path path{.local = kOwn, .remote = kPeer};
   wire::CmReq req;
   AdmissionControl admission{environment, limits};
-  PeerRequests requests{environment, limits, addresses, channels,
-                        identifiers, events, listeners, admission};
+  PeerRequests requests{core, listeners, admission};
 };
 
 TEST_F(Requests, ARequestBecomesAnIdentifierThatNobodyCanNameYet) {
@@ -168,7 +167,7 @@ struct Groups : Parts {
   }
   Channel& channel = open();
   Identifier& id = make_bound(channel, PortSpace::kUdp);
-  Multicast multicast{environment, limits, addresses, identifiers, events};
+  Multicast multicast{core};
 };
 
 TEST_F(Groups, AMembershipHasEventsUntilItIsLeft) {

@@ -12,7 +12,7 @@ namespace {
 struct Queues : Parts {
   Channel& channel = open();
   Identifier& id = make(channel);
-  Multicast multicast{environment, limits, addresses, identifiers, events};
+  Multicast multicast{core};
   EventCommands commands{identifiers, events, multicast};
 };
 

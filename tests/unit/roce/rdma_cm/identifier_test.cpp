@@ -49,12 +49,8 @@ struct Lifecycle : WithPeer {
 
   AddressResolution resolution{environment, addresses, ports, binding, identifiers, events};
   Listeners listeners{environment, limits, binding, ports, identifiers};
-  Multicast multicast{environment, limits, addresses, identifiers, events};
-  IdentifierLifecycle lifecycle{environment,
-                                limits,
-                                channels,
-                                identifiers,
-                                events,
+  Multicast multicast{core};
+  IdentifierLifecycle lifecycle{core,
                                 {.ports = ports,
                                  .resolution = resolution,
                                  .listeners = listeners,

@@ -17,6 +17,7 @@
 #include "daemon/roce/rdma_cm/command.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
+#include "daemon/roce/rdma_cm/service_core.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -104,6 +105,7 @@ struct Parts : testing::Test {
   LocalAddresses addresses{environment};
   PortSpaces ports{environment, PortRange{}};
   EventQueues events{environment, channels, identifiers};
+  ServiceCore core{environment, limits, addresses, channels, identifiers, events};
   AddressBinding binding{addresses, ports, identifiers};
   Reply reply;
   Time now{std::chrono::seconds(100)};
