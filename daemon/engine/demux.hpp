@@ -3,8 +3,7 @@
 // Finds the queue pair of each received packet, and checks whether the packet may go to it.
 #pragma once
 
-#include "daemon/engine/addresses/local_addresses.hpp"
-#include "daemon/engine/addresses/multicast.hpp"
+#include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/datagrams/shared_qps.hpp"
 #include "daemon/engine/packets/congestion_control.hpp"
 #include "daemon/engine/packets/packet_io.hpp"
@@ -16,14 +15,13 @@ namespace softhca::engine {
 
 class Demux {
  public:
-  Demux(const StepClock& clock, const QpTable& queue_pairs, const LocalAddresses& addresses,
-        const Multicast& multicast, PacketIo& packets, CongestionControl& congestion,
-        UdCongestion& datagrams, TimeWaitTable& time_wait, TransportDriver& transports,
-        SharedQps& services)
+  Demux(const StepClock& clock, const QpTable& queue_pairs, const Addressing& addressing,
+        PacketIo& packets, CongestionControl& congestion, UdCongestion& datagrams,
+        TimeWaitTable& time_wait, TransportDriver& transports, SharedQps& services)
       : clock_(clock),
         queue_pairs_(queue_pairs),
-        addresses_(addresses),
-        multicast_(multicast),
+        addresses_(addressing.local),
+        multicast_(addressing.multicast),
         packets_(packets),
         congestion_(congestion),
         datagrams_(datagrams),

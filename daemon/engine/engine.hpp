@@ -45,9 +45,7 @@
 #include <vector>
 
 #include "daemon/base/time.hpp"
-#include "daemon/engine/addresses/address_handles.hpp"
-#include "daemon/engine/addresses/local_addresses.hpp"
-#include "daemon/engine/addresses/multicast.hpp"
+#include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/commands/dispatch.hpp"
 #include "daemon/engine/commands/guarantee_lending.hpp"
 #include "daemon/engine/commands/ingress.hpp"
@@ -170,11 +168,6 @@ class Engine {
     QpHistory history;
     AsyncEvents async;
     CompletionEvents completion;
-  };
-  struct Addressing {
-    LocalAddresses local;
-    AddressHandles handles;
-    Multicast multicast{local};
   };
   /// The queues of commands, and what they wait for there.
   struct CommandQueues {

@@ -4,9 +4,7 @@
 // or to a multicast group.
 #pragma once
 
-#include "daemon/engine/addresses/address_handles.hpp"
-#include "daemon/engine/addresses/local_addresses.hpp"
-#include "daemon/engine/addresses/multicast.hpp"
+#include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/datagrams/shared_qps.hpp"
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
 
@@ -14,12 +12,11 @@ namespace softhca::engine {
 
 class UdSender {
  public:
-  UdSender(const TransportParts& parts, const LocalAddresses& addresses,
-           const AddressHandles& address_handles, const Multicast& multicast, SharedQps& services)
+  UdSender(const TransportParts& parts, const Addressing& addressing, SharedQps& services)
       : parts_(parts),
-        addresses_(addresses),
-        address_handles_(address_handles),
-        multicast_(multicast),
+        addresses_(addressing.local),
+        address_handles_(addressing.handles),
+        multicast_(addressing.multicast),
         services_(services) {}
 
   /// Sends what the queue pair has, up to the engine's budget. True if it could go on right away.

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "daemon/base/timer_wheel.hpp"
-#include "daemon/engine/addresses/multicast.hpp"
+#include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/commands/level_assignment.hpp"
 #include "daemon/engine/commands/qp_stall.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
@@ -19,19 +19,18 @@ namespace softhca::engine {
 class QpLifecycle {
  public:
   QpLifecycle(const StepClock& clock, const TransportParts& parts, QpTable& queue_pairs,
-              const LocalAddresses& addresses, schedule::SendQueueScheduler& scheduler,
+              Addressing& addressing, schedule::SendQueueScheduler& scheduler,
               CommandExecution& execution, QpStall& stall, TvlAssignment& tvl_assignment,
-              Multicast& multicast, EventLog& event_log, std::size_t requests,
-              std::uint32_t kept_packets)
+              EventLog& event_log, std::size_t requests, std::uint32_t kept_packets)
       : clock_(clock),
         parts_(parts),
         queue_pairs_(queue_pairs),
-        addresses_(addresses),
+        addresses_(addressing.local),
         scheduler_(scheduler),
         execution_(execution),
         stall_(stall),
         levels_(parts.cpu, parts.pcbs, tvl_assignment),
-        multicast_(multicast),
+        multicast_(addressing.multicast),
         event_log_(event_log),
         requests_(requests) {
     timers_.reserve(queue_pairs.slots());
