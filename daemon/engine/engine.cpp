@@ -78,15 +78,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .history = events_.history},
       execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
                  events_.async, events_.completion, events_.history),
-      stall_(commands_, queues_.pcbs, queues_.scheduler),
-      lifecycle_(clock_, parts_, queue_pairs_, addressing_, queues_.scheduler, execution_, stall_,
+      lifecycle_(clock_, parts_, queue_pairs_, addressing_, queues_.scheduler, execution_,
                  tvl_assignment_, events_.log, queues_.pcbs.size(), limits.kept_packets),
       sessions_(cpu_, queues_.pcbs, ingress_, tvl_assignment_, events_.async),
       datagram_services_(clock_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                          queues_.arbitrator, memory_, wire_.packets, addressing_.handles,
                          events_.completion, sessions_, lifecycle_),
       ud_sender_(parts_, addressing_, datagram_services_),
-      transports_(clock_, parts_, ingress_, lifecycle_, stall_, ud_sender_),
+      transports_(clock_, parts_, ingress_, lifecycle_, ud_sender_),
       demux_(clock_, queue_pairs_, addressing_, wire_.packets, wire_.congestion, wire_.datagrams,
              lifecycle_.time_wait(), transports_, datagram_services_) {
   ingress_.order().heed(cpu_.minimums(), false);

@@ -50,7 +50,6 @@
 #include "daemon/engine/commands/guarantee_lending.hpp"
 #include "daemon/engine/commands/ingress.hpp"
 #include "daemon/engine/commands/overflow_places.hpp"
-#include "daemon/engine/commands/qp_stall.hpp"
 #include "daemon/engine/commands/rate_control.hpp"
 #include "daemon/engine/commands/session_registry.hpp"
 #include "daemon/engine/commands/tvl_assignment.hpp"
@@ -225,7 +224,6 @@ class Engine {
   Wire wire_;
   TransportParts parts_;
   CommandExecution execution_;
-  QpStall stall_;
   QpLifecycle lifecycle_;
   SessionRegistry sessions_;
   SharedQps datagram_services_;

@@ -15,12 +15,12 @@ namespace softhca::engine {
 class TransportDriver {
  public:
   TransportDriver(const StepClock& clock, const TransportParts& parts, Ingress& ingress,
-                  QpLifecycle& lifecycle, QpStall& stall, UdSender& ud_sender)
+                  QpLifecycle& lifecycle, UdSender& ud_sender)
       : clock_(clock),
         parts_(parts),
         ingress_(ingress),
         lifecycle_(lifecycle),
-        stall_(stall),
+        stall_(lifecycle.stall()),
         ud_sender_(ud_sender) {}
 
   /// Runs queue pairs that have work, up to the budget. Returns their number.

@@ -20,15 +20,15 @@ class QpLifecycle {
  public:
   QpLifecycle(const StepClock& clock, const TransportParts& parts, QpTable& queue_pairs,
               Addressing& addressing, schedule::SendQueueScheduler& scheduler,
-              CommandExecution& execution, QpStall& stall, TvlAssignment& tvl_assignment,
-              EventLog& event_log, std::size_t requests, std::uint32_t kept_packets)
+              CommandExecution& execution, TvlAssignment& tvl_assignment, EventLog& event_log,
+              std::size_t requests, std::uint32_t kept_packets)
       : clock_(clock),
         parts_(parts),
         queue_pairs_(queue_pairs),
         addresses_(addressing.local),
         scheduler_(scheduler),
         execution_(execution),
-        stall_(stall),
+        stall_(parts.commands, parts.pcbs, scheduler),
         levels_(parts.cpu, parts.pcbs, tvl_assignment),
         multicast_(addressing.multicast),
         event_log_(event_log),
@@ -48,6 +48,8 @@ class QpLifecycle {
   void share(QueuePair& qp, const QpHolder& holder);
   /// Removes one of the processes that have the XRC target open. REQUIRES: another one remains.
   void unshare(QueuePair& qp, const QpHolder& holder);
+  /// Returns the part that handles queue pairs that cannot send.
+  QpStall& stall() { return stall_; }
   /// Returns the connections in TIME-WAIT: the peer may not know yet that all it sent has arrived.
   TimeWaitTable& time_wait() { return time_wait_; }
 
@@ -103,7 +105,7 @@ class QpLifecycle {
   const LocalAddresses& addresses_;
   schedule::SendQueueScheduler& scheduler_;
   CommandExecution& execution_;
-  QpStall& stall_;
+  QpStall stall_;
   LevelAssignment levels_;
   Multicast& multicast_;
   EventLog& event_log_;
