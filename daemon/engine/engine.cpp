@@ -58,7 +58,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
                       limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
-      wire_(clock_, addressing_.local, cpu_, queues_.pcbs, memory_, receive_queues_, events_,
+      payloads_(queues_.pcbs, memory_, receive_queues_),
+      wire_(clock_, addressing_.local, cpu_, payloads_, events_,
             {.tenants = limits.tenants, .queue_pairs = queue_pairs_.slots()}),
       parts_{.command_sink = execution_,
              .commands = commands_,
@@ -73,8 +74,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .peer_rates = rates_.peers,
              .slow_memory = rates_.memory,
              .memory_waits = memory_.waits(),
-             .captures = wire_.captures,
-             .faults = wire_.faults,
+             .captures = wire_.packets.captures(),
+             .faults = wire_.packets.faults(),
              .history = events_.history},
       execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
                  events_.async, events_.completion, events_.history),
@@ -110,10 +111,10 @@ void Engine::remove_tenant(Tenant& tenant) {
   memory_.waits().settle(tenant.counters.memory, true);
   addressing_.local.remove(tenant);
   waits_.forget(tenant);
-  wire_.captures.forget(tenant);
+  wire_.packets.captures().forget(tenant);
   wire_.datagrams.remove(tenant);
   cpu_.minimums().forget(tenant.id);
-  wire_.faults.forget(tenant);
+  wire_.packets.faults().forget(tenant);
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);
@@ -177,8 +178,8 @@ EngineView Engine::view() {
           .ports = wire_.packets.ports(),
           .addresses = addressing_.local,
           .receive_queues = receive_queues_,
-          .captures = wire_.captures,
-          .faults = wire_.faults,
+          .captures = wire_.packets.captures(),
+          .faults = wire_.packets.faults(),
           .authentication = wire_.packets.authentication(),
           .functions = ingress_.functions()};
 }

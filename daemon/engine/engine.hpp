@@ -188,19 +188,11 @@ class Engine {
   /// Packets out and in.
   struct Wire {
     Wire(const StepClock& clock, const LocalAddresses& addresses, CpuScheduler& cpu,
-         collect::PcbPool& pcbs, MemoryAccess& memory, ReceiveQueues& receive_queues,
-         Events& events, const Capture::Sizes& sizes)
-        : payloads(pcbs, memory, receive_queues),
-          captures(clock, sizes),
-          faults(clock),
-          packets(clock, congestion_parameters, addresses, cpu, payloads, captures, faults,
-                  events.log),
+         PayloadReader& payloads, Events& events, const Capture::Sizes& sizes)
+        : packets(clock, congestion_parameters, addresses, cpu, payloads, events.log, sizes),
           congestion(clock, congestion_parameters, packets, events.history),
           datagrams(clock, addresses, cpu, packets, static_cast<std::uint16_t>(sizes.tenants)) {}
     CongestionParameters congestion_parameters;
-    PayloadReader payloads;
-    Captures captures;
-    Faults faults;
     PacketIo packets;
     CongestionControl congestion;
     UdCongestion datagrams;
@@ -221,6 +213,7 @@ class Engine {
   GuaranteeLending lending_;
   TvlAssignment tvl_assignment_;
   ReceiveQueues receive_queues_;
+  PayloadReader payloads_;
   Wire wire_;
   TransportParts parts_;
   CommandExecution execution_;

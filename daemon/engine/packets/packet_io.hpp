@@ -38,15 +38,15 @@ class PacketIo {
  public:
   PacketIo(const StepClock& clock, const CongestionParameters& congestion,
            const LocalAddresses& addresses, CpuScheduler& cpu, PayloadReader& payloads,
-           Captures& captures, Faults& faults, EventLog& log)
+           EventLog& log, const Capture::Sizes& sizes)
       : clock_(clock),
         congestion_(congestion),
         addresses_(addresses),
         cpu_(cpu),
         payloads_(payloads),
-        captures_(captures),
-        faults_(faults),
-        authentication_(clock, log) {}
+        authentication_(clock, log),
+        faults_(clock),
+        captures_(clock, sizes) {}
 
   /// Adds a port. Ports are numbered in the order in which they are added.
   void add_port(std::unique_ptr<PortBinding> binding);
@@ -197,8 +197,6 @@ class PacketIo {
   const LocalAddresses& addresses_;
   CpuScheduler& cpu_;
   PayloadReader& payloads_;
-  Captures& captures_;
-  Faults& faults_;
   std::vector<std::unique_ptr<PortBinding>> ports_;
   std::vector<Sender> senders_;
   std::uint16_t ip_identification_ = 0;
@@ -206,6 +204,8 @@ class PacketIo {
   /// The end of validity of headers that were built just before the keys were last exchanged.
   /// Headers that are valid until then or a shorter time used other keys.
   Time keys_changed_{};
+  Faults faults_;
+  Captures captures_;
 };
 
 }  // namespace softhca::engine

@@ -75,9 +75,8 @@ class Packets : public ::testing::Test {
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
   MemoryAccess memory{64, 16, 64};
   PayloadReader payloads{pcbs, memory, receives};
-  Captures captures{clock, {.tenants = 1, .queue_pairs = 64}};
-  Faults faults{clock};
-  PacketIo packets{clock, parameters, addresses, cpu, payloads, captures, faults, log};
+  PacketIo packets{
+      clock, parameters, addresses, cpu, payloads, log, {.tenants = 1, .queue_pairs = 64}};
   QpHistory history{clock, queue_pairs.slots()};
   CongestionControl congestion{clock, parameters, packets, history};
   Tenant tenant;
