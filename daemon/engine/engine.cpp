@@ -17,8 +17,8 @@ std::uint16_t classes_of(const EngineLimits& limits) {
 
 }  // namespace
 
-Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_pairs,
-                                     const schedule::MinimumRates& minimums)
+Engine::CommandQueues::CommandQueues(const EngineLimits& limits, const StepClock& clock,
+                                     QpTable& queue_pairs, CpuScheduler& cpu, RateControl& rates)
     : pcbs({.pcbs = limits.pcbs,
             .dedicated = limits.dedicated_pcbs,
             .max_groups = classes_of(limits)}),
@@ -27,42 +27,44 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_
                  .max_classes = classes_of(limits),
                  .quantum = 16,
                  .doorbells = limits.doorbells,
-                 .minimums = &minimums},
+                 .minimums = &cpu.minimums()},
                 overflow_places),
       tvls({.max_tvls = limits.tvls,
             .execution_credits = limits.execution_credits,
             .completion_credits = limits.completion_credits}),
-      arbitrator(tvls, pcbs.size(), &minimums) {}
+      arbitrator(tvls, pcbs.size(), &cpu.minimums()),
+      commands(clock, queue_pairs, cpu, pcbs, scheduler, arbitrator, rates),
+      core{.clock = clock,
+           .queue_pairs = queue_pairs,
+           .cpu = cpu,
+           .pcbs = pcbs,
+           .scheduler = scheduler,
+           .tvls = tvls,
+           .arbitrator = arbitrator,
+           .commands = commands} {}
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : queue_pairs_(limits.queue_pairs, limits.qpn_seed),
       cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
       events_(events, clock_, cpu_, queue_pairs_.slots(), limits.tenants),
-      queues_(limits, queue_pairs_, cpu_.minimums()),
-      memory_(limits.memory_regions, limits.memory_windows, queue_pairs_.slots()),
       rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits)},
              .peers = {clock_, queue_pairs_.slots()},
              .memory = {clock_, queue_pairs_.slots()}},
-      commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator,
-                rates_.sent),
-      ingress_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-               queues_.arbitrator, rates_.sent, events_.async, events_.log, limits.vcbs,
-               limits.tenants),
-      dispatch_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-                queues_.arbitrator, rates_.sent),
-      waits_(clock_, addressing_.local, ingress_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-             queues_.tvls, queues_.arbitrator, rates_.memory, memory_.waits(), events_.log,
+      queues_(limits, clock_, queue_pairs_, cpu_, rates_.sent),
+      memory_(limits.memory_regions, limits.memory_windows, queue_pairs_.slots()),
+      ingress_(queues_.core, rates_.sent, events_.async, events_.log, limits.vcbs, limits.tenants),
+      dispatch_(queues_.core, rates_.sent),
+      waits_(queues_.core, addressing_.local, ingress_, rates_.memory, memory_.waits(), events_.log,
              limits.tenants),
       lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
-      tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
-                      limits.tenants, classes_of(limits)),
+      tvl_assignment_(queues_.core, ingress_, limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
       payloads_(queues_.pcbs, memory_, receive_queues_),
       wire_(clock_, addressing_.local, cpu_, payloads_, events_,
             {.tenants = limits.tenants, .queue_pairs = queue_pairs_.slots()}),
       parts_{.command_sink = execution_,
-             .commands = commands_,
+             .commands = queues_.commands,
              .pcbs = queues_.pcbs,
              .memory = memory_,
              .receives = receive_queues_,
@@ -77,13 +79,12 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .captures = wire_.packets.captures(),
              .faults = wire_.packets.faults(),
              .history = events_.history},
-      execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
-                 events_.async, events_.completion, events_.history),
-      lifecycle_(clock_, parts_, queue_pairs_, addressing_, queues_.scheduler, execution_,
-                 tvl_assignment_, events_.log, queues_.pcbs.size(), limits.kept_packets),
+      execution_(queues_.core, dispatch_, memory_, events_.async, events_.completion,
+                 events_.history),
+      lifecycle_(queues_.core, parts_, addressing_, execution_, tvl_assignment_, events_.log,
+                 limits.kept_packets),
       sessions_(cpu_, queues_.pcbs, ingress_, tvl_assignment_, events_.async),
-      datagram_services_(clock_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-                         queues_.arbitrator, memory_, wire_.packets, addressing_.handles,
+      datagram_services_(queues_.core, memory_, wire_.packets, addressing_.handles,
                          events_.completion, sessions_, lifecycle_),
       ud_sender_(parts_, addressing_, datagram_services_),
       transports_(clock_, parts_, ingress_, lifecycle_, ud_sender_),
@@ -93,12 +94,12 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
 }
 
 void Engine::add_level(const Level& level) {
-  commands_.reset(level.qos_class);
+  queues_.commands.reset(level.qos_class);
   queues_.scheduler.reset(level.qos_class);
 }
 
 void Engine::add_tenant(Tenant& tenant) {
-  commands_.reset(tenant.qos_class);
+  queues_.commands.reset(tenant.qos_class);
   queues_.scheduler.reset(tenant.qos_class);
   addressing_.local.add(tenant);
   rates_.memory.add(tenant);

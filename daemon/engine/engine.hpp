@@ -46,6 +46,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/engine/addresses/addressing.hpp"
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/dispatch.hpp"
 #include "daemon/engine/commands/guarantee_lending.hpp"
 #include "daemon/engine/commands/ingress.hpp"
@@ -144,7 +145,7 @@ class Engine {
   /// True if something waits that only polling can move on, and that therefore forbids sleep.
   bool has_runnable() const {
     return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
-           queues_.arbitrator.has_work() || commands_.ahead().has_work() ||
+           queues_.arbitrator.has_work() || queues_.commands.ahead().has_work() ||
            datagram_services_.has_work() || events_.async.has_work() || memory_.waits().has_work();
   }
 
@@ -170,13 +171,15 @@ class Engine {
   };
   /// The queues of commands, and what they wait for there.
   struct CommandQueues {
-    CommandQueues(const EngineLimits& limits, QpTable& queue_pairs,
-                  const schedule::MinimumRates& minimums);
+    CommandQueues(const EngineLimits& limits, const StepClock& clock, QpTable& queue_pairs,
+                  CpuScheduler& cpu, RateControl& rates);
     collect::PcbPool pcbs;
     OverflowPlaces overflow_places;
     schedule::SendQueueScheduler scheduler;
     schedule::TvlTable tvls;
     schedule::KickArbitrator arbitrator;
+    CommandStore commands;
+    const CommandCore core;
   };
 
   struct Rates {
@@ -203,10 +206,9 @@ class Engine {
   CpuScheduler cpu_;
   Events events_;
   Addressing addressing_;
+  Rates rates_;
   CommandQueues queues_;
   MemoryAccess memory_;
-  Rates rates_;
-  CommandStore commands_;
   Ingress ingress_;
   Dispatch dispatch_;
   WaitCensus waits_;

@@ -9,22 +9,21 @@
 #include <cstdint>
 #include <optional>
 
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/command_store.hpp"
 
 namespace softhca::engine {
 
 class Dispatch {
  public:
-  Dispatch(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
-           CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
-           schedule::KickArbitrator& arbitrator, RateControl& rates)
-      : clock_(clock),
-        queue_pairs_(queue_pairs),
-        cpu_(cpu),
-        commands_(commands),
-        pcbs_(pcbs),
-        scheduler_(scheduler),
-        arbitrator_(arbitrator),
+  Dispatch(const CommandCore& core, RateControl& rates)
+      : clock_(core.clock),
+        queue_pairs_(core.queue_pairs),
+        cpu_(core.cpu),
+        commands_(core.commands),
+        pcbs_(core.pcbs),
+        scheduler_(core.scheduler),
+        arbitrator_(core.arbitrator),
         rates_(rates) {}
 
   /// Fetches the commands that doorbells stand for from send queues into PCBs, where they wait for

@@ -17,24 +17,21 @@ constexpr std::size_t kFewLooks = 8;
 
 }  // namespace
 
-Ingress::Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
-                 CommandStore& commands, collect::PcbPool& pcbs,
-                 schedule::SendQueueScheduler& scheduler, schedule::KickArbitrator& arbitrator,
-                 RateControl& rates, AsyncEvents& async_events, EventLog& event_log,
-                 std::uint32_t vcbs, std::uint16_t tenants)
-    : clock_(clock),
-      queue_pairs_(queue_pairs),
-      cpu_(cpu),
-      commands_(commands),
-      pcbs_(pcbs),
-      scheduler_(scheduler),
-      arbitrator_(arbitrator),
+Ingress::Ingress(const CommandCore& core, RateControl& rates, AsyncEvents& async_events,
+                 EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants)
+    : clock_(core.clock),
+      queue_pairs_(core.queue_pairs),
+      cpu_(core.cpu),
+      commands_(core.commands),
+      pcbs_(core.pcbs),
+      scheduler_(core.scheduler),
+      arbitrator_(core.arbitrator),
       rates_(rates),
       async_events_(async_events),
       event_log_(event_log),
       functions_(vcbs),
-      collector_(pcbs, functions_) {
-  poller_.reserve(tenants, static_cast<std::uint16_t>(scheduler.max_classes()));
+      collector_(core.pcbs, functions_) {
+  poller_.reserve(tenants, static_cast<std::uint16_t>(scheduler_.max_classes()));
 }
 
 void Ingress::add(Session& session) {

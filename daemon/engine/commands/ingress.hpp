@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/command_store.hpp"
 #include "daemon/engine/events/async_events.hpp"
 #include "daemon/engine/turns/session_poller.hpp"
@@ -20,9 +21,7 @@ namespace softhca::engine {
 
 class Ingress {
  public:
-  Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
-          CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
-          schedule::KickArbitrator& arbitrator, RateControl& rates, AsyncEvents& async_events,
+  Ingress(const CommandCore& core, RateControl& rates, AsyncEvents& async_events,
           EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants);
 
   /// The control thread may use it at any time, see function_table.hpp.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/command_store.hpp"
 #include "daemon/engine/commands/ingress.hpp"
 
@@ -15,15 +16,14 @@ namespace softhca::engine {
 
 class TvlAssignment {
  public:
-  TvlAssignment(const QpTable& queue_pairs, CommandStore& commands, CpuScheduler& cpu,
-                Ingress& ingress, schedule::TvlTable& tvls, schedule::KickArbitrator& arbitrator,
-                std::uint16_t tenants, std::uint16_t classes)
-      : queue_pairs_(queue_pairs),
-        commands_(commands),
-        cpu_(cpu),
+  TvlAssignment(const CommandCore& core, Ingress& ingress, std::uint16_t tenants,
+                std::uint16_t classes)
+      : queue_pairs_(core.queue_pairs),
+        commands_(core.commands),
+        cpu_(core.cpu),
         ingress_(ingress),
-        tvls_(tvls),
-        arbitrator_(arbitrator),
+        tvls_(core.tvls),
+        arbitrator_(core.arbitrator),
         tenants_(tenants),
         classes_(classes) {}
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/guarantee_watch.hpp"
 #include "daemon/engine/commands/ingress.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
@@ -29,22 +30,20 @@ namespace softhca::engine {
 
 class WaitCensus {
  public:
-  WaitCensus(const StepClock& clock, const LocalAddresses& addresses, const Ingress& ingress,
-             CpuScheduler& cpu, CommandStore& commands, const collect::PcbPool& pcbs,
-             const schedule::SendQueueScheduler& scheduler, const schedule::TvlTable& tvls,
-             const schedule::KickArbitrator& arbitrator, const SlowMemory& memory,
-             const MemoryWaits& accesses, EventLog& log, std::uint16_t tenants)
-      : clock_(clock),
+  WaitCensus(const CommandCore& core, const LocalAddresses& addresses, const Ingress& ingress,
+             const SlowMemory& memory, const MemoryWaits& accesses, EventLog& log,
+             std::uint16_t tenants)
+      : clock_(core.clock),
         ingress_(ingress),
-        cpu_(cpu),
-        commands_(commands),
-        scheduler_(scheduler),
-        arbitrator_(arbitrator),
+        cpu_(core.cpu),
+        commands_(core.commands),
+        scheduler_(core.scheduler),
+        arbitrator_(core.arbitrator),
         memory_(memory),
         accesses_(accesses),
-        guarantees_(clock, addresses, cpu.order(), pcbs, tvls, log, tenants),
-        tvls_(tvls.size()),
-        classes_(pcbs.max_groups()) {}
+        guarantees_(core.clock, addresses, core.cpu.order(), core.pcbs, core.tvls, log, tenants),
+        tvls_(core.tvls.size()),
+        classes_(core.pcbs.max_groups()) {}
 
   /// To be called at the beginning of a poll step, before anything else. The last step began at
   /// `previous`.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/engine/addresses/address_handles.hpp"
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/session_registry.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/packets/packet_io.hpp"
@@ -20,17 +21,15 @@ namespace softhca::engine {
 
 class SharedQps {
  public:
-  SharedQps(const StepClock& clock, CpuScheduler& cpu, CommandStore& commands,
-            collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
-            schedule::KickArbitrator& arbitrator, MemoryAccess& memory, PacketIo& packets,
+  SharedQps(const CommandCore& core, MemoryAccess& memory, PacketIo& packets,
             AddressHandles& address_handles, CompletionEvents& completion_events,
             SessionRegistry& sessions, QpLifecycle& lifecycle)
-      : clock_(clock),
-        cpu_(cpu),
-        commands_(commands),
-        pcbs_(pcbs),
-        scheduler_(scheduler),
-        arbitrator_(arbitrator),
+      : clock_(core.clock),
+        cpu_(core.cpu),
+        commands_(core.commands),
+        pcbs_(core.pcbs),
+        scheduler_(core.scheduler),
+        arbitrator_(core.arbitrator),
         memory_(memory),
         packets_(packets),
         address_handles_(address_handles),

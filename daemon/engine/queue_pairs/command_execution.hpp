@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/dispatch.hpp"
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
 #include "daemon/engine/receive/completion_events.hpp"
@@ -17,14 +18,13 @@ namespace softhca::engine {
 
 class CommandExecution final : public CommandSink {
  public:
-  CommandExecution(CpuScheduler& cpu, CommandStore& commands, collect::PcbPool& pcbs,
-                   const schedule::SendQueueScheduler& scheduler, Dispatch& dispatch,
-                   MemoryAccess& memory, AsyncEvents& async_events,
-                   CompletionEvents& completion_events, QpHistory& history)
-      : cpu_(cpu),
-        commands_(commands),
-        pcbs_(pcbs),
-        scheduler_(scheduler),
+  CommandExecution(const CommandCore& core, Dispatch& dispatch, MemoryAccess& memory,
+                   AsyncEvents& async_events, CompletionEvents& completion_events,
+                   QpHistory& history)
+      : cpu_(core.cpu),
+        commands_(core.commands),
+        pcbs_(core.pcbs),
+        scheduler_(core.scheduler),
         dispatch_(dispatch),
         memory_(memory),
         async_events_(async_events),

@@ -7,6 +7,7 @@
 
 #include "daemon/base/timer_wheel.hpp"
 #include "daemon/engine/addresses/addressing.hpp"
+#include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/level_assignment.hpp"
 #include "daemon/engine/commands/qp_stall.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
@@ -18,22 +19,21 @@ namespace softhca::engine {
 
 class QpLifecycle {
  public:
-  QpLifecycle(const StepClock& clock, const TransportParts& parts, QpTable& queue_pairs,
-              Addressing& addressing, schedule::SendQueueScheduler& scheduler,
+  QpLifecycle(const CommandCore& core, const TransportParts& parts, Addressing& addressing,
               CommandExecution& execution, TvlAssignment& tvl_assignment, EventLog& event_log,
-              std::size_t requests, std::uint32_t kept_packets)
-      : clock_(clock),
+              std::uint32_t kept_packets)
+      : clock_(core.clock),
         parts_(parts),
-        queue_pairs_(queue_pairs),
+        queue_pairs_(core.queue_pairs),
         addresses_(addressing.local),
-        scheduler_(scheduler),
+        scheduler_(core.scheduler),
         execution_(execution),
-        stall_(parts.commands, parts.pcbs, scheduler),
-        levels_(parts.cpu, parts.pcbs, tvl_assignment),
+        stall_(core.commands, core.pcbs, core.scheduler),
+        levels_(core.cpu, core.pcbs, tvl_assignment),
         multicast_(addressing.multicast),
         event_log_(event_log),
-        requests_(requests) {
-    timers_.reserve(queue_pairs.slots());
+        requests_(core.pcbs.size()) {
+    timers_.reserve(queue_pairs_.slots());
     kept_.open(kept_packets);
   }
 

@@ -31,8 +31,7 @@ class Sessions : public Parts {
     return std::find(all.begin(), all.end(), &coming) != all.end();
   }
 
-  TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
-                               tvls,        arbitrator, kTenants, kTenants};
+  TvlAssignment tvl_assignment{core, ingress, kTenants, kTenants};
   SessionRegistry registry{cpu, pcbs, ingress, tvl_assignment, async_events};
   Tenant other;
   RingMemory coming_memory{abi::session_bytes(0)};

@@ -30,8 +30,7 @@ class Assignment : public Parts {
   }
   int turns_of_other() { return turns_of_second(mine, theirs); }
 
-  TvlAssignment assignment{queue_pairs, commands,   cpu,      ingress,
-                           tvls,        arbitrator, kTenants, kTenants};
+  TvlAssignment assignment{core, ingress, kTenants, kTenants};
   Tenant other;
   PairOf mine{tenant, 10}, theirs{other_tenant(), 11};
 };
