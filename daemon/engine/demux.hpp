@@ -5,9 +5,7 @@
 
 #include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/datagrams/shared_qps.hpp"
-#include "daemon/engine/packets/congestion_control.hpp"
-#include "daemon/engine/packets/packet_io.hpp"
-#include "daemon/engine/queue_pairs/ud_congestion.hpp"
+#include "daemon/engine/queue_pairs/wire.hpp"
 #include "daemon/engine/state/time_wait.hpp"
 #include "daemon/engine/transport_driver.hpp"
 
@@ -16,15 +14,14 @@ namespace softhca::engine {
 class Demux {
  public:
   Demux(const StepClock& clock, const QpTable& queue_pairs, const Addressing& addressing,
-        PacketIo& packets, CongestionControl& congestion, UdCongestion& datagrams,
-        TimeWaitTable& time_wait, TransportDriver& transports, SharedQps& services)
+        Wire& wire, TimeWaitTable& time_wait, TransportDriver& transports, SharedQps& services)
       : clock_(clock),
         queue_pairs_(queue_pairs),
         addresses_(addressing.local),
         multicast_(addressing.multicast),
-        packets_(packets),
-        congestion_(congestion),
-        datagrams_(datagrams),
+        packets_(wire.packets),
+        congestion_(wire.congestion),
+        datagrams_(wire.datagrams),
         time_wait_(time_wait),
         transports_(transports),
         services_(services) {}

@@ -61,7 +61,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       tvl_assignment_(queues_.core, ingress_, limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
       payloads_(queues_.pcbs, memory_, receive_queues_),
-      wire_(clock_, addressing_.local, cpu_, payloads_, events_,
+      wire_(clock_, addressing_.local, cpu_, payloads_, events_.log, events_.history,
             {.tenants = limits.tenants, .queue_pairs = queue_pairs_.slots()}),
       parts_{.command_sink = execution_,
              .commands = queues_.commands,
@@ -88,8 +88,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                          events_.completion, sessions_, lifecycle_),
       ud_sender_(parts_, addressing_, datagram_services_),
       transports_(clock_, parts_, ingress_, lifecycle_, ud_sender_),
-      demux_(clock_, queue_pairs_, addressing_, wire_.packets, wire_.congestion, wire_.datagrams,
-             lifecycle_.time_wait(), transports_, datagram_services_) {
+      demux_(clock_, queue_pairs_, addressing_, wire_, lifecycle_.time_wait(), transports_,
+             datagram_services_) {
   ingress_.order().heed(cpu_.minimums(), false);
 }
 

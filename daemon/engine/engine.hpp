@@ -61,11 +61,10 @@
 #include "daemon/engine/events/async_events.hpp"
 #include "daemon/engine/limits.hpp"
 #include "daemon/engine/memory/memory_access.hpp"
-#include "daemon/engine/packets/congestion_control.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
-#include "daemon/engine/queue_pairs/ud_congestion.hpp"
+#include "daemon/engine/queue_pairs/wire.hpp"
 #include "daemon/engine/receive/completion_events.hpp"
 #include "daemon/engine/receive/payload_reader.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
@@ -186,19 +185,6 @@ class Engine {
     RateControl sent;
     PeerRates peers;
     SlowMemory memory;
-  };
-
-  /// Packets out and in.
-  struct Wire {
-    Wire(const StepClock& clock, const LocalAddresses& addresses, CpuScheduler& cpu,
-         PayloadReader& payloads, Events& events, const Capture::Sizes& sizes)
-        : packets(clock, congestion_parameters, addresses, cpu, payloads, events.log, sizes),
-          congestion(clock, congestion_parameters, packets, events.history),
-          datagrams(clock, addresses, cpu, packets, static_cast<std::uint16_t>(sizes.tenants)) {}
-    CongestionParameters congestion_parameters;
-    PacketIo packets;
-    CongestionControl congestion;
-    UdCongestion datagrams;
   };
 
   StepClock clock_;
