@@ -69,7 +69,6 @@ _softhcactl() {
       words+=' rate.burst_messages= rate.min_bytes_per_second= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
       words+=' connections.identifiers= connections.listeners= connections.most='
       words+=' connections.half_open= connections.connects_per_second= connections.pcbs_each='
-      words+=' connections.completion_credits_each='
       words+=' srq.overcommit= srq.watermark= sessions= queue_pairs= completion_queues='
       words+=' shared_receive_queues= memory_regions= memory_windows= protection_domains= address_handles='
       words+=' registered_bytes= shared_bytes= queue_bytes= descriptors= mappings='

@@ -57,7 +57,6 @@ enum class Allocation : std::uint8_t {
   kConnectionsHalfOpen,
   kConnectionsPerSecond,
   kConnectionsPcbsEach,
-  kConnectionsCompletionCreditsEach,
   kFirstLimit,  ///< limits of what programs take: one for each Kind
 };
 inline constexpr std::size_t kAllocations =

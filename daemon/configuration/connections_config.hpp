@@ -17,9 +17,9 @@ struct ConnectionsConfig {
   /// wait for one listener.
   std::uint32_t half_open = 1024;
   std::uint32_t connects_per_second = 0;  ///< both roles; 0: no limit
-  // What each connection takes of the guarantees (admission). 0: nothing.
+  /// PCBs, and as many completion credits, that each connection takes of the guarantees
+  /// (admission). 0: nothing.
   std::uint32_t pcbs_each = 0;
-  std::uint32_t completion_credits_each = 0;
 
   bool operator==(const ConnectionsConfig&) const = default;
 };

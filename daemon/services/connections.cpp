@@ -241,8 +241,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   std::string why(rdma_cm::Refusal refusal) {
     const std::uint32_t admitted = service_.admission().admitted();
     if (refusal == rdma_cm::Refusal::kAdmission)
-      return admitted == 0 ? "its guarantees carry 0 connections (pcbs_each, "
-                             "completion_credits_each); raise its PCBs or credits"
+      return admitted == 0 ? "its guarantees carry 0 connections (pcbs_each); raise its PCBs or "
+                             "credits"
                            : "its guarantees carry only its " + std::to_string(admitted) +
                                  " connections; raise its PCBs or credits";
     if (refusal == rdma_cm::Refusal::kBacklog)

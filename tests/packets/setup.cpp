@@ -97,7 +97,7 @@ void Script::make_srq(Arguments& a) {
   srqs_.push_back(&process_->make_srq(domain, *cq_));
 }
 
-/// congestion mode=off|notify|on [name=value...], as in the configuration.
+/// congestion mode=off|notify|on [name=value...], as in the configuration, and rpg_time_reset.
 void Script::congestion(Arguments& a) {
   CongestionParameters p;
   const std::string mode = a.text("mode", "on");
@@ -110,6 +110,8 @@ void Script::congestion(Arguments& a) {
       configuration::set_amount(key, &p, *value);
     }
   }
+  if (const auto value = a.number("rpg_time_reset"))
+    p.fixed.rpg_time_reset = static_cast<std::uint32_t>(*value);
   process_->adapter.engine.set_congestion(p);
 }
 

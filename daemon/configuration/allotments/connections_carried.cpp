@@ -16,10 +16,10 @@ std::uint32_t times(std::uint64_t has, std::uint32_t each) {
 std::uint32_t carried(const ConnectionsConfig& config, std::uint32_t pcbs,
                       std::span<const TvlConfig> tvls) {
   const std::uint32_t by_pcbs = times(pcbs, config.pcbs_each);
-  if (tvls.empty()) return by_pcbs;
   std::uint64_t credits = 0;
   for (const TvlConfig& tvl : tvls) credits += tvl.completion_credits;
-  return std::min(by_pcbs, times(credits, config.completion_credits_each));
+  if (credits == 0) return by_pcbs;
+  return std::min(by_pcbs, times(credits, config.pcbs_each));
 }
 
 }  // namespace

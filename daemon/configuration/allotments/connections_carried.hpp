@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The number of connections that the guarantees of a tenant carry. Each takes pcbs_each PCBs and
-// completion_credits_each credits of the guaranteed ones.
+// The number of connections that the guarantees of a tenant carry. Each takes pcbs_each PCBs and as
+// many completion credits of the guaranteed ones: a command holds both until its acknowledgement.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Carried {
   bool shares = true;  ///< more of its connections may use the part that belongs to no level
 };
 
-/// Returns the connections that each part of the tenant carries. For a level without TVLs of its
-/// own, credits do not count: its programs send on TVLs that it shares with others.
+/// Returns the connections that each part of the tenant carries. Credits count only for a part with
+/// guaranteed ones. A level without TVLs has none: its programs send on TVLs that it shares.
 std::vector<Carried> carried_by(const TenantConfig& tenant);
 
 }  // namespace softhca::configuration

@@ -91,14 +91,10 @@ constexpr Key kConnectionsKeys[] = {
      .at = at<&C::pcbs_each>,
      .range = {0, kMostOfAny},
      .set = Allocation::kConnectionsPcbsEach,
-     .lead = "Admission: each connection takes this many of the PCBs and completion credits that "
-             "are guaranteed to the level of its program, or that belong to no level. A connection "
-             "is refused if they do not suffice. 0: it takes none. There are never more "
+     .lead = "Admission: each connection takes this many PCBs, and as many completion credits, of "
+             "those that are guaranteed to the level of its program or belong to no level. A "
+             "connection is refused if they do not suffice. 0: it takes none. There are never more "
              "connections than the tenant's limit of queue pairs."},
-    {.name = "completion_credits_each",
-     .at = at<&C::completion_credits_each>,
-     .range = {0, kMostOfAny},
-     .set = Allocation::kConnectionsCompletionCreditsEach},
 };
 constexpr Schema kConnections{
     .comment =

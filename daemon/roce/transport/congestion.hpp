@@ -40,6 +40,7 @@ struct FixedCongestionParameters {
   bool clamp_tgt_rate_after_time_inc = true;  ///< also after an increase by time
 
   // Increase.
+  std::uint32_t rpg_time_reset = 300;  ///< time between increases by time
   /// Bytes between increases by bytes. This value and the next are as published; those of hardware,
   /// 32767 and 1, overshoot at the speeds of a software adapter.
   std::uint32_t rpg_byte_reset = 10'000'000;
@@ -55,8 +56,7 @@ struct CongestionParameters {
   CongestionMode mode = CongestionMode::kNotify;
   bool datagrams = true;  ///< slow down senders that lose many datagrams, in any mode
   std::uint8_t cnp_dscp = 48;
-  std::uint8_t cnp_802p_prio = 6;      ///< on ports with a VLAN
-  std::uint32_t rpg_time_reset = 300;  ///< time between increases by time
+  std::uint8_t cnp_802p_prio = 6;  ///< on ports with a VLAN
   /// The limit of a queue pair ends once it may send this fast. (In mlx5, 0 means the speed of the
   /// port; a software adapter has no fixed one.)
   std::uint32_t rpg_max_rate = 10000;

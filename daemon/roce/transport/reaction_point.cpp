@@ -47,7 +47,7 @@ void ReactionPoint::begin(const CongestionParameters& p, Time now) {
 }
 
 void ReactionPoint::advance(const CongestionParameters& p, Time now) {
-  const Duration step = microseconds(p.rpg_time_reset);
+  const Duration step = microseconds(p.fixed.rpg_time_reset);
   const Duration monitored = microseconds(p.fixed.rate_reduce_monitor_period);
   for (unsigned steps = 0; limited() && steps < kStepsAtOnce;) {
     const Time reduction = reduction_due_ ? reduced_at_ + monitored : kNever;

@@ -262,7 +262,6 @@ void change_parameters(Config& config, Input& input) {
       config.congestion.mode = static_cast<CongestionMode>(input.byte() % 3);
       config.congestion.datagrams = input.flag();
       config.congestion.rpg_max_rate = 1 + few(input);
-      config.congestion.rpg_time_reset = 1 + few(input);
       return;
     default:
       config.reliability.selective_repeat = input.flag();

@@ -119,12 +119,18 @@ TEST(Carried, ByPcbs) {
   EXPECT_EQ(parts[2].level, "");
 }
 
-TEST(Carried, ByCreditsOfItsOwnTvls) {
+TEST(Carried, FewerCreditsThanPcbs_CreditsOfOwnTvlsCount) {
   TenantConfig tenant = divided_tenant();
-  tenant.connections.completion_credits_each = 7;
-  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{2, kCarriesAll, 2}));
-  tenant.connections.pcbs_each = 16;
-  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{1, 0, 0}));
+  tenant.connections.pcbs_each = 4;
+  for (TvlConfig& tvl : tenant.tvls) tvl.completion_credits = 3;
+  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{1, 2, 1}));
+}
+
+TEST(Carried, NoGuaranteedCredits_OnlyPcbsCount) {
+  TenantConfig tenant = divided_tenant();
+  tenant.connections.pcbs_each = 4;
+  for (TvlConfig& tvl : tenant.tvls) tvl.completion_credits = 0;
+  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{4, 2, 3}));
 }
 
 }  // namespace

@@ -289,9 +289,9 @@ TEST_F(Aside, NobodyWaitsForTheNeighboursOfDatagrams) {
 
 /// The slowest that congestion makes a queue pair: 1 Mbit/s, a packet in 8 ms.
 TEST_F(Aside, NobodyWaitsForThePaceOfOthers) {
-  const CongestionParameters slow{.mode = CongestionMode::kOn,
-                                  .rpg_time_reset = 1'000'000,
-                                  .fixed = {.rate_to_set_on_first_cnp = 1}};
+  const CongestionParameters slow{
+      .mode = CongestionMode::kOn,
+      .fixed = {.rate_to_set_on_first_cnp = 1, .rpg_time_reset = 1'000'000}};
   a.adapter.engine.set_congestion(slow);
   Buffer& from = a.make_buffer(1000);
   Buffer& to = b.make_buffer(1000);
@@ -345,9 +345,9 @@ TEST_F(Aside, NobodyWaitsForTheWindowsOfOthers) {
 
 /// The message that is half sent keeps its PCB, but not the credit that others need.
 TEST_F(Aside, AMessageThatIsHalfSentHoldsNoExecutionCredit) {
-  const CongestionParameters slow{.mode = CongestionMode::kOn,
-                                  .rpg_time_reset = 1'000'000,
-                                  .fixed = {.rate_to_set_on_first_cnp = 1}};
+  const CongestionParameters slow{
+      .mode = CongestionMode::kOn,
+      .fixed = {.rate_to_set_on_first_cnp = 1, .rpg_time_reset = 1'000'000}};
   a.adapter.engine.set_congestion(slow);
   Buffer& from = a.make_buffer(4000);
   Buffer& to = b.make_buffer(4000);

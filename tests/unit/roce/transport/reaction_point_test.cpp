@@ -26,7 +26,7 @@ CongestionParameters published() {
   p.fixed.rate_reduce_monitor_period = 50;
   p.fixed.clamp_tgt_rate = true;
   p.fixed.rpg_min_dec_fac = 1;
-  p.rpg_time_reset = 55;
+  p.fixed.rpg_time_reset = 55;
   p.fixed.rpg_byte_reset = 10'000'000;
   p.fixed.rpg_threshold = 5;
   p.fixed.rpg_ai_rate = 40;
@@ -43,7 +43,7 @@ class ReactionPointTest : public testing::Test {
     point.advance(p, now);
   }
   /// One step by time, the last at which nothing else is due.
-  void step() { pass(microseconds(p.rpg_time_reset)); }
+  void step() { pass(microseconds(p.fixed.rpg_time_reset)); }
   void send(std::uint32_t bytes) { point.sent(p, bytes, now); }
   double rate() const { return point.rate() / kMega; }
   double target() const { return point.target() / kMega; }
@@ -77,7 +77,7 @@ TEST_F(ReactionPointTest, FirstNotificationSetsTheRateThatIsGivenForIt) {
 // without.
 TEST_F(ReactionPointTest, AlphaFollowsTheNotifications) {
   p.fixed.initial_alpha_value = 512;
-  p.rpg_time_reset = 1'000'000;
+  p.fixed.rpg_time_reset = 1'000'000;
   notify();
   const double g = 1 / 256.0;
   double alpha = 0.5;
@@ -103,7 +103,7 @@ TEST_F(ReactionPointTest, AlphaFollowsTheNotifications) {
 // Equation 1: the target becomes the rate, the rate loses alpha / 2.
 TEST_F(ReactionPointTest, DecreaseDependsOnAlpha) {
   p.fixed.initial_alpha_value = 256;
-  p.rpg_time_reset = 1'000'000;
+  p.fixed.rpg_time_reset = 1'000'000;
   notify();
   EXPECT_DOUBLE_EQ(rate(), 40000 * (1 - 0.125));
   pass(microseconds(54));
@@ -176,7 +176,7 @@ TEST_F(ReactionPointTest, AdditiveIncreaseByTimeAlone) {
 
 TEST_F(ReactionPointTest, BytesSentAreStepsToo) {
   p.fixed.rate_to_set_on_first_cnp = 20000;
-  p.rpg_time_reset = 1'000'000;
+  p.fixed.rpg_time_reset = 1'000'000;
   notify();
   for (unsigned i = 0; i < p.fixed.rpg_threshold; ++i) send(10'000'000);
   EXPECT_DOUBLE_EQ(target(), 20000);
@@ -244,7 +244,7 @@ TEST_F(ReactionPointTest, RecoversAndIsNotLimitedAnyMore) {
 }
 
 TEST_F(ReactionPointTest, LongSilenceIsMadeUpForInPortions) {
-  p.rpg_time_reset = 1;
+  p.fixed.rpg_time_reset = 1;
   p.fixed.rpg_ai_rate = 1;
   p.fixed.rate_to_set_on_first_cnp = 10000;
   notify();
@@ -256,7 +256,7 @@ TEST_F(ReactionPointTest, LongSilenceIsMadeUpForInPortions) {
 
 TEST_F(ReactionPointTest, PacketsLeaveAtTheRate) {
   p.fixed.rate_to_set_on_first_cnp = 800;  // 100 bytes a microsecond
-  p.rpg_time_reset = 10'000'000;
+  p.fixed.rpg_time_reset = 10'000'000;
   notify();
   std::uint64_t sent = 0;
   for (int i = 0; i < 100'000; ++i) {
@@ -271,7 +271,7 @@ TEST_F(ReactionPointTest, PacketsLeaveAtTheRate) {
 
 TEST_F(ReactionPointTest, ASenderThatCameLateCatchesUpALittle) {
   p.fixed.rate_to_set_on_first_cnp = 800;
-  p.rpg_time_reset = 10'000'000;
+  p.fixed.rpg_time_reset = 10'000'000;
   notify();
   pass(seconds(1));
   int burst = 0;
@@ -282,7 +282,7 @@ TEST_F(ReactionPointTest, ASenderThatCameLateCatchesUpALittle) {
 
 TEST_F(ReactionPointTest, KnowsTheLastPacketBeforeAWait) {
   p.fixed.rate_to_set_on_first_cnp = 800;
-  p.rpg_time_reset = 10'000'000;
+  p.fixed.rpg_time_reset = 10'000'000;
   notify();
   EXPECT_TRUE(point.may_send(now));
   EXPECT_TRUE(point.holds_after(1000, now));
