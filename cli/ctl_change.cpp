@@ -79,7 +79,7 @@ Json value_of(std::string_view key, std::string_view text, std::string_view word
   if (text == "true" || text == "false") return text == "true";
   if (key == "shared" || key == "srq.statistical")
     usage(std::string(word) + ": the value must be true or false");
-  if (key == "srq.kind" || key == "srq.on_exceed") return text;
+  if (key == "share" || key == "class" || key == "srq.kind" || key == "srq.on_exceed") return text;
   if (text.find('.') == std::string_view::npos) return number_of(text, word);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -86,6 +86,7 @@ struct TenantOptions {
   std::vector<std::string> addresses;
   std::string owner, group;
   std::string mode;  ///< octal
+  std::string share, workload;
   bool save = false;
 };
 void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,

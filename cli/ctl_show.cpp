@@ -194,7 +194,10 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   const Json& pcbs = tenant.at("pcbs");
   print("tenant " + cell(tenant, "name") + ", link " + cell(tenant, "link") + ", path MTU " +
         cell(tenant, "path_mtu") + ", addresses " + addresses_of(tenant) +
-        (tenant.value("leaving", false) ? ", leaving" : "") + "\n");
+        (tenant.value("leaving", false)
+             ? ", leaving"
+             : ", share " + cell(tenant, "share") + ", class " + cell(tenant, "class")) +
+        "\n");
   TextTable table(
       {"", "GUARANTEED", "LENT", "IN-USE", "SHARED", "HIGH-WATER", "DRAINING", "REFUSED"});
   for (const char* kind : {"vcbs", "pcbs"}) {

@@ -26,6 +26,8 @@ void create_tenant(AdminClient& daemon, const std::string& name, const TenantOpt
   if (!options.owner.empty()) params["owner"] = options.owner;
   if (!options.group.empty()) params["group"] = options.group;
   if (!options.mode.empty()) params["mode"] = mode_of(options.mode);
+  if (!options.share.empty()) params["share"] = options.share;
+  if (!options.workload.empty()) params["class"] = options.workload;
   if (options.save) params["save"] = true;
   const Json result = daemon.call("tenant.create", params);
   if (json) return print_json(result);

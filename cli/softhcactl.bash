@@ -37,7 +37,7 @@ _softhcactl() {
       case $before in
         show | remove) words=$(_softhcactl_tenants) ;;
         tenant) words="show create remove $common" ;;
-        *) words="--template --address --owner --group --mode --save --end $common" ;;
+        *) words="--template --address --owner --group --mode --share --class --save --end $common" ;;
       esac
       ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
@@ -62,7 +62,7 @@ _softhcactl() {
       ;;
     set)
       words="$(_softhcactl_tenants) --dry-run --save"
-      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='
+      words+=' share= class= vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='
       words+=' kick_list= weight= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages='
       words+=' served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages='

@@ -83,6 +83,8 @@ void add_tenant_changes(CLI::App& tenant, Options& options) {
   create->add_option("--owner", made.owner, "of its socket")->type_name("USER");
   create->add_option("--group", made.group, "of its socket")->type_name("GROUP");
   create->add_option("--mode", made.mode, "of its socket, in octal")->type_name("MODE");
+  create->add_option("--share", made.share, "of the adapter")->type_name("PERCENT%");
+  create->add_option("--class", made.workload, "standard, latency or bulk")->type_name("CLASS");
   create->add_flag("--save", made.save, "keep the tenant after restarts");
   CLI::App* remove =
       tenant.add_subcommand("remove", "remove a tenant that `create` made; its programs continue");

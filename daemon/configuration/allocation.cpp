@@ -83,6 +83,8 @@ ValueForm form_of(Allocation allocation) {
       return ValueForm::kWord;
     case Type::kFactor:
       return ValueForm::kFactor;
+    case Type::kShare:
+      return ValueForm::kShare;
     default:
       return ValueForm::kNumber;
   }

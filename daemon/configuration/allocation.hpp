@@ -2,7 +2,7 @@
 
 // The settings of a tenant, a level or a TVL that can change while the daemon runs: the keys of the
 // schema that have a `set`. A value is a number. For a word of the configuration it is the word's
-// index; for yes it is 1; a factor is in thousandths.
+// index; for yes it is 1; a factor is in thousandths, a share in tenths of a percent.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@
 namespace softhca::configuration {
 
 enum class Allocation : std::uint8_t {
+  kShare,
+  kClass,
   kVcbs,
   kPcbs,
   kTvls,
@@ -77,7 +79,7 @@ constexpr Allocation limit_of(Kind kind) {
 const std::string& name_of(Allocation allocation);
 std::optional<Allocation> allocation_of(std::string_view name);
 
-enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor };
+enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor, kShare };
 ValueForm form_of(Allocation allocation);
 /// Returns the words of a setting of form kWord, in the order of their numbers.
 std::span<const std::string_view> words_of(Allocation allocation);

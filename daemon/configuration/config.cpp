@@ -14,6 +14,7 @@
 #include "daemon/configuration/config_read.hpp"
 #include "daemon/configuration/schema/document.hpp"
 #include "daemon/configuration/schema/schema.hpp"
+#include "daemon/configuration/tenant_amounts.hpp"
 
 namespace softhca::configuration {
 
@@ -23,12 +24,6 @@ Amounts totals_of(const PoolsConfig& pools) {
     totals[kind] = amount_in(*find_key(schema_of<PoolsConfig>(), name_of(kind)), &pools);
   });
   return totals;
-}
-
-Amounts equal_share(const PoolsConfig& pools, std::size_t tenants) {
-  Amounts share = totals_of(pools);
-  for (std::uint64_t& amount : share.values) amount /= tenants;
-  return share;
 }
 
 namespace {
@@ -72,23 +67,22 @@ Config default_config() {
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();
   config.daemon.state_dir = default_state_dir();
+  constexpr Share kQuarter{kWhole.tenths / 4};
   const auto add_tenant = [&](const char* name, std::uint32_t address) {
     TenantConfig& tenant = config.tenants.emplace_back();
     tenant.name = name;
     tenant.addresses = {Gid::from_ipv4(address)};
-    tenant.vcbs = config.pools.vcbs / 4;
-    tenant.pcbs = config.pools.pcbs / 4;
-    tenant.tvls.resize(4);
-    for (TvlConfig& tvl : tenant.tvls) {
-      tvl.execution_credits = config.pools.execution_credits / 16;
-      tvl.completion_credits = config.pools.completion_credits / 16;
-      tvl.kick_list = config.pools.kick_list;
-    }
+    tenant.share = kQuarter;
+    constexpr std::size_t kTvls = 4;
+    const TenantAmounts amounts = amounts_of(tenant.share, tenant.workload, config.pools, kTvls);
+    give(tenant, amounts);
+    tenant.tvls.assign(kTvls, amounts.tvl);
   };
   add_tenant("a", 0xc6120001);
   add_tenant("b", 0xc6120002);
+  const std::vector<Share> shares(config.tenants.size(), kQuarter);
   for (TenantConfig& tenant : config.tenants)
-    tenant.limits = equal_share(config.pools, config.tenants.size());
+    tenant.limits = limits_of(kQuarter, unshared(shares), shares.size(), config.pools);
   return config;
 }
 

@@ -217,6 +217,10 @@ struct LevelConfig {
 enum class Trusted : std::uint8_t { kNone, kOwn, kAll };
 inline constexpr std::string_view kTrustedWords[] = {"none", "own", "all"};
 
+/// The class of a tenant: what its programs need most. Amounts follow from it (tenant_amounts.hpp).
+enum class Workload : std::uint8_t { kStandard, kLatency, kBulk };
+inline constexpr std::string_view kWorkloadWords[] = {"standard", "latency", "bulk"};
+
 /// What a tenant's programs may do.
 struct ProgramsConfig {
   bool process_memory = true;  ///< register memory that is not shared with the daemon
@@ -240,6 +244,8 @@ struct TenantConfig {
   /// The socket on which the tenant creates levels and divides its amounts among them:
   /// control.sock. It exists if the tenant has levels or may create some.
   SocketConfig control{.owner = "", .group = "", .mode = 0600};
+  Share share;  ///< of every pool, for the amounts that are not given
+  Workload workload = Workload::kStandard;
   std::uint32_t vcbs = 0;
   std::uint32_t vcbs_per_process = 16;  ///< at first
   std::uint32_t pcbs = 0;
@@ -314,12 +320,8 @@ inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of t
 
 /// Returns the configuration that is used without a file. It has the tenants `a` (198.18.0.1) and
 /// `b` (198.18.0.2, both of the benchmarking range of RFC 2544), and loopback only. A quarter of
-/// the buffers and credits is guaranteed to each, and the rest is shared.
+/// the adapter is guaranteed to each, and the rest is shared.
 Config default_config();
-
-/// Returns the limits of a tenant that does not set its own, if there are `tenants` of them: an
-/// equal share of each pool, so that none can use up the share of another.
-Amounts equal_share(const PoolsConfig& pools, std::size_t tenants);
 
 /// Returns $RUNTIME_DIRECTORY (systemd), else /run/softhca for root, else $XDG_RUNTIME_DIR/softhca,
 /// else /tmp/softhca-<uid>.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "daemon/configuration/allotments/minimum_check.hpp"
+#include "daemon/configuration/tenant_amounts.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -34,7 +35,7 @@ class Checker {
     check_gateways();
     check_tenant_count();
     check_tenant_names();
-    check_pools();
+    if (check_shares()) check_pools();  // amounts that follow from the shares would not fit either
     check_hard_caps();
     check_minimums();
     if (check_address_count()) {
@@ -219,6 +220,12 @@ class Checker {
     if (!subnet) return std::nullopt;
     return to_string(gid) + " lies in the subnet of port \"" + owner->name +
            "\", which does not have it; add it to that port's addresses";
+  }
+
+  bool check_shares() {
+    const auto excess = find_excess(config_.tenants);
+    if (excess) tenant_problem(config_.tenants.size() - 1, "share", *excess);
+    return !excess;
   }
 
   void check_pools() {

@@ -9,6 +9,7 @@
 #include "daemon/configuration/config_levels.hpp"
 #include "daemon/configuration/config_peers.hpp"
 #include "daemon/configuration/schema/schema_read.hpp"
+#include "daemon/configuration/tenant_amounts.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -18,14 +19,16 @@ void read_tvl_keys(Reader& reader, TvlConfig& tvl, Problems& problems) {
   read_keys(reader, schema_of<TvlConfig>(), &tvl, problems);
 }
 
-std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Problems& problems) {
-  TvlConfig common;
-  common.kick_list = pools.kick_list;
-  read_tvl_keys(reader, common, problems);
+/// Reads the TVLs of a tenant. REQUIRES: its share and class are read.
+std::vector<TvlConfig> read_tvls(Reader& reader, const TenantConfig& tenant,
+                                 const PoolsConfig& pools, Problems& problems) {
   const Range range = find_key(schema_of<TenantConfig>(), "tvls")->range;
-  std::uint64_t count = 1;
+  std::uint64_t count = amounts_of(tenant.share, tenant.workload, pools).tvls;
   reader.integer("tvls", count, range.least, range.most);
   const auto tables = reader.tables("tvl");
+  if (!tables.empty()) count = tables.size();
+  TvlConfig common = amounts_of(tenant.share, tenant.workload, pools, count).tvl;
+  read_tvl_keys(reader, common, problems);
   if (tables.empty()) return std::vector<TvlConfig>(count, common);
   if (reader.find("tvls"))
     reader.complain(
@@ -106,17 +109,36 @@ void check_address_count(Reader& reader, const TenantConfig& config, Section sec
     reader.complain("addresses", "holds more than " + std::to_string(most) + " addresses");
 }
 
-/// Reads a tenant or a template. `share`, `connections`: its limits if it sets none.
-TenantConfig read_tenant(const Value& value, Section section, const PoolsConfig& pools,
-                         const Amounts& share, const ConnectionsConfig& connections,
+/// What tenants have in common.
+struct Common {
+  const PoolsConfig& pools;
+  const ConnectionsConfig& connections;  ///< its limits if it sets none
+  Share unshared;                        ///< what the shares of the tenants leave
+  std::size_t tenants;                   ///< that divide it
+};
+
+/// Returns the share that a tenant gives; none if it gives no valid one.
+Share share_in(const Value& tenant) {
+  const Value* value = tenant.table()->find("share");
+  return value != nullptr && value->string() ? parse_share(*value->string()).value_or(Share{})
+                                             : Share{};
+}
+
+/// Reads a tenant or a template.
+TenantConfig read_tenant(const Value& value, Section section, const Common& common,
                          Problems& problems) {
   TenantConfig config;
-  config.limits = share;
-  config.connections = connections;
+  config.connections = common.connections;
   Reader reader(value, section == Section::kTenant ? "tenant" : "template", problems);
+  const PoolsConfig& pools = common.pools;
+  // The defaults of other keys follow from these.
+  for (const char* key : {"share", "class"})
+    read_key(reader, *find_key(schema_of<TenantConfig>(), key), {}, &config, problems);
+  give(config, amounts_of(config.share, config.workload, pools));
+  config.limits = limits_of(config.share, common.unshared, common.tenants, pools);
   read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
   check_address_count(reader, config, section);
-  config.tvls = read_tvls(reader, pools, problems);
+  config.tvls = read_tvls(reader, config, pools, problems);
   read_levels(reader, config, problems);
   read_srq_rules(reader, config, problems);
   reader.finish();
@@ -145,11 +167,15 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   // With templates, only the greatest possible number of tenants is known.
   const std::size_t sharers =
       source.templates.empty() ? source.tenants.size() : config.pools.tenants;
-  const Amounts share = equal_share(config.pools, std::max<std::size_t>(sharers, 1));
+  std::vector<Share> shares;
+  for (const Value* tenant : source.tenants) shares.push_back(share_in(*tenant));
+  const Common common{.pools = config.pools,
+                      .connections = connections,
+                      .unshared = unshared(shares),
+                      .tenants = std::max<std::size_t>(sharers, 1)};
   const auto read_all = [&](const std::vector<const Value*>& values, Section section) {
     std::vector<TenantConfig> all;
-    for (const Value* v : values)
-      all.push_back(read_tenant(*v, section, config.pools, share, connections, problems));
+    for (const Value* v : values) all.push_back(read_tenant(*v, section, common, problems));
     return all;
   };
   config.tenants = read_all(source.tenants, Section::kTenant);

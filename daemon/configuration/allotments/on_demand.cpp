@@ -64,6 +64,17 @@ void give_socket(TenantConfig& tenant, const TenantRequest& request) {
   if (request.mode) tenant.socket.mode = *request.mode;
 }
 
+/// Returns the changes to what the template gives.
+std::vector<AllocationChange> changes_of(const TenantRequest& request) {
+  std::vector<AllocationChange> changes;
+  const auto add = [&](Allocation allocation, std::uint64_t amount) {
+    changes.push_back({.tenant = request.name, .allocation = allocation, .amount = amount});
+  };
+  if (request.share) add(Allocation::kShare, request.share->tenths);
+  if (request.workload) add(Allocation::kClass, static_cast<std::uint64_t>(*request.workload));
+  return changes;
+}
+
 std::optional<AllocationRefusal> find_unknown_owner(const TenantRequest& request,
                                                     const std::string& who) {
   if (request.owner)
@@ -105,11 +116,11 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
     tenant.addresses = {*free};
   }
   give_socket(tenant, request);
-  if (auto mistake = find_mistake(tenant)) return std::move(*mistake);
-  Config wanted = in_force;
-  wanted.tenants.push_back(std::move(tenant));
-  if (auto missing = check_room(in_force, wanted, held)) return std::move(*missing);
-  if (const auto possible = check_together(wanted); !possible)
+  Config with_template = in_force;
+  with_template.tenants.push_back(std::move(tenant));
+  AllocationResult wanted = with_changes(with_template, in_force, changes_of(request), held);
+  if (!wanted) return wanted;
+  if (const auto possible = check_together(*wanted); !possible)
     return AllocationRefusal{Cause::kBadAmount, who, {}, 0, 0, possible.error().message};
   return wanted;
 }

@@ -22,6 +22,9 @@ struct TenantRequest {
   // These override the template's values for its socket.
   std::optional<std::string> owner, group;
   std::optional<std::uint32_t> mode;
+  // These override the template's values, with what follows from them.
+  std::optional<Share> share;
+  std::optional<Workload> workload;
 };
 
 /// A tenant that was created on demand.

@@ -8,6 +8,7 @@
 
 #include "daemon/configuration/allotments/minimum_check.hpp"
 #include "daemon/configuration/schema/wrap.hpp"
+#include "daemon/configuration/tenant_amounts.hpp"
 #include "daemon/qos/pools/quota_division.hpp"
 
 namespace softhca::configuration {
@@ -75,10 +76,51 @@ void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
   for (std::size_t i = 0; i < parts.size(); ++i) tenant.levels[i].*part = after.levels[i];
 }
 
-void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
+/// Returns the amounts that follow for the tenant as it is.
+TenantAmounts amounts_now(const TenantConfig& tenant, const PoolsConfig& pools) {
+  return amounts_of(tenant.share, tenant.workload, pools, tenant.tvls.size());
+}
+
+/// Changes the amounts that follow. Those that did not follow `before` stay.
+void follow(TenantConfig& tenant, const TenantAmounts& before, const TenantAmounts& after) {
+  const auto change = [](auto& value, const auto& was, const auto& is) {
+    if (value == was) value = is;
+  };
+  if (tenant.vcbs == before.vcbs)
+    set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, after.vcbs);
+  if (tenant.pcbs == before.pcbs)
+    set_total(tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, after.pcbs);
+  change(tenant.vcbs_per_process, before.vcbs_per_process, after.vcbs_per_process);
+  change(tenant.lends, before.lends, after.lends);
+  change(tenant.priority, before.priority, after.priority);
+  for (TvlConfig& tvl : tenant.tvls)
+    for (const auto member : {&TvlConfig::weight, &TvlConfig::execution_credits,
+                              &TvlConfig::completion_credits, &TvlConfig::kick_list})
+      change(tvl.*member, before.tvl.*member, after.tvl.*member);
+}
+
+/// Sets the number of TVLs, and what follows from it. `before`: the amounts that followed before
+/// the change. Added TVLs are copies of the last one, with the guaranteed credits that follow, if
+/// any.
+void set_tvl_count(TenantConfig& tenant, std::uint32_t count, const PoolsConfig& pools,
+                   const TenantAmounts& before) {
+  const TenantAmounts after = amounts_of(tenant.share, tenant.workload, pools, count);
+  follow(tenant, before, after);
   TvlConfig more = tenant.tvls.back();
-  more.execution_credits = more.completion_credits = 0;
+  for (const auto credits : {&TvlConfig::execution_credits, &TvlConfig::completion_credits})
+    if (more.*credits != after.tvl.*credits) more.*credits = 0;
   tenant.tvls.resize(count, more);
+}
+
+/// Sets the share or the class. The number of TVLs does not follow if the tenant has levels, which
+/// divide them.
+void set_share_or_class(TenantConfig& tenant, const AllocationChange& change,
+                        const PoolsConfig& pools) {
+  const TenantAmounts before = amounts_now(tenant, pools);
+  const auto following = [&] { return amounts_of(tenant.share, tenant.workload, pools).tvls; };
+  const bool follows = tenant.levels.empty() && tenant.tvls.size() == following();
+  set(tenant, change.allocation, change.amount);
+  set_tvl_count(tenant, follows ? following() : before.tvls, pools, before);
 }
 
 /// Returns the index of the first TVL of the level. A level's TVLs come after those of the levels
@@ -152,9 +194,13 @@ std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig
 
 std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
                                                 const AllocationChange& change,
-                                                const std::string& who) {
+                                                const PoolsConfig& pools, const std::string& who) {
   const auto amount = static_cast<std::uint32_t>(change.amount);
   switch (change.allocation) {
+    case Allocation::kShare:
+    case Allocation::kClass:
+      set_share_or_class(tenant, change, pools);
+      break;
     case Allocation::kVcbs:
       set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amount);
       break;
@@ -167,7 +213,7 @@ std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
                          tenant.levels.empty() ? who + ": tvls must be 1 to 64"
                                                : who + ": its levels need at least " +
                                                      std::to_string(least_tvls(tenant)) + " tvls");
-      set_tvl_count(tenant, amount);
+      set_tvl_count(tenant, amount, pools, amounts_now(tenant, pools));
       break;
     default:
       set(tenant, change.allocation, change.amount);
@@ -206,20 +252,24 @@ std::optional<AllocationRefusal> make(Config& config, const AllocationChange& ch
   if (change.tvl)
     return no_such(who, who + ": " + name_of(change.allocation) + " does not belong to a TVL");
   if (level != nullptr) return make_of_level(*tenant, *level, change, who);
-  return make_of_tenant(*tenant, change, who);
+  return make_of_tenant(*tenant, change, config.pools, who);
 }
 
-/// Ranks changes so that their order makes no difference: changes that give back come before those
-/// that take, totals before parts, and the number of TVLs before their settings.
+constexpr int kLastRank = 5;
+
+/// Ranks changes so that their order makes no difference. Shares and classes come before amounts
+/// that do not follow from them. Then come changes that give back before those that take, totals
+/// before parts, and the number of TVLs before their settings.
 int rank_of(const Config& in_force, const AllocationChange& change) {
   const bool of_level = !change.level.empty();
+  if (change.allocation == Allocation::kShare || change.allocation == Allocation::kClass) return 0;
   if (change.allocation == Allocation::kTvls) {
-    if (!of_level) return 1;
+    if (!of_level) return 2;
     const TenantConfig* tenant = find_tenant(in_force, change.tenant);
     const LevelConfig* level = tenant != nullptr ? find_level(*tenant, change.level) : nullptr;
-    return level != nullptr && change.amount < level->tvls ? 0 : 2;
+    return level != nullptr && change.amount < level->tvls ? 1 : 3;
   }
-  return of_level || is_of_tvl(change.allocation) ? 4 : 3;
+  return of_level || is_of_tvl(change.allocation) ? kLastRank : 4;
 }
 
 /// Returns the error if the tenant or level has a hard cap without any credit: it could never send.
@@ -373,7 +423,7 @@ AllocationResult with_changes(const Config& in_force, std::span<const Allocation
 AllocationResult with_changes(const Config& base, const Config& in_force,
                               std::span<const AllocationChange> changes, const Held& held) {
   Config wanted = base;
-  for (int rank = 0; rank <= 4; ++rank)
+  for (int rank = 0; rank <= kLastRank; ++rank)
     for (const AllocationChange& change : changes)
       if (rank_of(base, change) == rank)
         if (auto refusal = make(wanted, change)) return std::move(*refusal);
@@ -385,6 +435,9 @@ AllocationResult with_changes(const Config& base, const Config& in_force,
 
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
                                             const Held& held) {
+  if (auto excess = find_excess(wanted.tenants))
+    return AllocationRefusal{Cause::kNotFree,   "the tenants", name_of(Allocation::kShare), 0, 0,
+                             std::move(*excess)};
   const PoolsConfig& pools = wanted.pools;
   const Pool all[] = {
       {"tenants", "pools.tenants", pools.tenants, &Held::tenants},

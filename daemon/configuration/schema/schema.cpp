@@ -46,6 +46,8 @@ Range range_of(const Key& key) {
   switch (key.at.type) {
     case Type::kBoolean:
       return {0, 1};
+    case Type::kShare:
+      return {0, kWhole.tenths};
     case Type::kWord:
       return {0, key.words.size() - 1};
     case Type::kFactor:
@@ -87,6 +89,8 @@ std::string to_text(const Key& key, const void* section) {
       return key.octal ? octal(key.at.amount(value)) : amount();
     case Type::kFactor:
       return to_text(*static_cast<const double*>(value));
+    case Type::kShare:
+      return quoted(to_text(*static_cast<const Share*>(value)));
     case Type::kWord:
       return quoted(std::string(key.words[key.at.amount(value)]));
     case Type::kText:

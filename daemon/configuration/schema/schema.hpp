@@ -43,6 +43,7 @@ enum class Type : std::uint8_t {
   kBoolean,
   kInteger,  ///< of Access::bytes bytes
   kFactor,   ///< a number with a fraction
+  kShare,    ///< a percentage, as text
   kWord,     ///< one of Key::words: an enumeration, in their order
   kText,
   kSeconds,
@@ -80,6 +81,8 @@ constexpr Type type_of() {
     return Type::kInteger;
   else if constexpr (std::is_same_v<T, double>)
     return Type::kFactor;
+  else if constexpr (std::is_same_v<T, Share>)
+    return Type::kShare;
   else if constexpr (std::is_enum_v<T>)
     return Type::kWord;
   else if constexpr (std::is_same_v<T, std::string>)
@@ -127,6 +130,8 @@ std::uint64_t amount_at(const void* value) {
     return static_cast<std::uint64_t>(given.count());
   else if constexpr (std::is_same_v<T, double>)
     return static_cast<std::uint64_t>(std::llround(given * 1000));
+  else if constexpr (std::is_same_v<T, Share>)
+    return given.tenths;
   else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
     return static_cast<std::uint64_t>(given);
   else
@@ -140,6 +145,8 @@ void set_amount_at(void* value, std::uint64_t amount) {
     target = std::chrono::seconds(amount);
   else if constexpr (std::is_same_v<T, double>)
     target = static_cast<double>(amount) / 1000;
+  else if constexpr (std::is_same_v<T, Share>)
+    target.tenths = static_cast<std::uint32_t>(amount);
   else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
     target = static_cast<T>(amount);
 }
@@ -339,8 +346,8 @@ const Key* find_key(const Schema& table, std::string_view name);
 /// Returns the range of the key without other keys, in whole numbers.
 Range range_of(const Key& key);
 
-/// Returns a value as a whole number: yes is 1, a word is its index, a factor is in thousandths. 0:
-/// not given. REQUIRES: not a list, text or table.
+/// Returns a value as a whole number: yes is 1, a word is its index, a factor is in thousandths, a
+/// share in tenths of a percent. 0: not given. REQUIRES: not a list, text or table.
 std::uint64_t amount_in(const Key& key, const void* section);
 void set_amount(const Key& key, void* section, std::uint64_t amount);
 

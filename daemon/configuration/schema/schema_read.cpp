@@ -47,6 +47,17 @@ void read_word(Reader& reader, const Key& key, void* section) {
   reader.complain(key.name, "must be " + known);
 }
 
+void read_share(Reader& reader, const Key& key, void* section) {
+  std::string text;
+  reader.string(key.name, text);
+  const Value* value = reader.find(key.name);
+  if (value == nullptr || !value->string()) return;
+  if (const auto share = parse_share(text))
+    set_amount(key, section, share->tenths);
+  else
+    reader.complain(key.name, kShareForm);
+}
+
 void read_text(Reader& reader, const Key& key, void* section) {
   auto& target = *static_cast<std::string*>(key.at.reach(section));
   std::string given = target;
@@ -196,6 +207,8 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
     case Type::kFactor:
       return reader.number(key.name, *static_cast<double*>(key.at.reach(section)),
                            key.factors.least, key.factors.most);
+    case Type::kShare:
+      return read_share(reader, key, section);
     case Type::kWord:
       return read_word(reader, key, section);
     case Type::kText:

@@ -6,6 +6,7 @@
 #include "daemon/configuration/schema/schema.hpp"
 #include "daemon/configuration/schema/schema_print.hpp"
 #include "daemon/configuration/schema/wrap.hpp"
+#include "daemon/configuration/tenant_amounts.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -194,18 +195,21 @@ std::string shared_datagrams(const Config& config) {
          written(first, &config.shared_datagrams) + '\n';
 }
 
-/// Returns a further tenant, with only the keys that differ from the defaults.
-std::string another_tenant(const TenantConfig& tenant) {
+/// Returns a further tenant, with only the keys that differ from the defaults, and from what
+/// follows from its share.
+std::string another_tenant(const TenantConfig& tenant, const Config& config) {
   std::string out = "\n[[tenant]]\n";
   const auto differing = [&](const Schema& schema, const void* values, const void* defaults) {
     for (const Key& key : schema.keys)
       if (key.shown == Shown::kOn && !key.at.same(values, defaults))
         out += std::string(key.name) + " = " + written(key, values) + '\n';
   };
-  const TenantConfig defaults;
-  const TvlConfig tvl;
+  TenantConfig defaults;
+  const TenantAmounts amounts =
+      amounts_of(tenant.share, tenant.workload, config.pools, tenant.tvls.size());
+  give(defaults, amounts);
   differing(schema_of<TenantConfig>(), &tenant, &defaults);
-  differing(schema_of<TvlConfig>(), &tenant.tvls.front(), &tvl);
+  differing(schema_of<TvlConfig>(), &tenant.tvls.front(), &amounts.tvl);
   return out;
 }
 
@@ -233,7 +237,8 @@ std::string sample_configuration() {
   out += alternative(schema_of<TvlConfig>(), "[[tenant.tvl]]", &tvl);
   out += alternative(schema_of<LevelConfig>(), "[[tenant.level]]", &level);
   out += alternative(schema_of<SrqRule>(), "[[tenant.srq_rule]]", &rule);
-  for (std::size_t i = 1; i < config.tenants.size(); ++i) out += another_tenant(config.tenants[i]);
+  for (std::size_t i = 1; i < config.tenants.size(); ++i)
+    out += another_tenant(config.tenants[i], config);
   out += '\n' + comment(kTemplates) + "# [[template]]\n# name = \"container\"\n" +
          "# addresses = [\"198.18.1.1\", \"198.18.1.2\"]\n# vcbs = 64\n# pcbs = 128\n";
   return out;

@@ -75,6 +75,27 @@ constexpr Key kTenantKeys[] = {
          "has levels or own_levels. Default: owner and group of the socket, and no other user.",
      .shown = Shown::kOff,
      .sample = "{ mode = 0o600 }"},
+    {.name = "share",
+     .at = at<&T::share>,
+     .apart = true,
+     .set = Allocation::kShare,
+     .doc = "of all tenants at most \"100%\"",
+     .lead =
+         "Its share of the adapter, \"0%\" to \"100%\", and its class. What is not given below "
+         "follows from them. Guarantees: vcbs, pcbs and the sums of the TVLs' execution_credits "
+         "and "
+         "completion_credits are this share of [pools] (of the PCBs without dedicated_pcbs). "
+         "Engine "
+         "time: the weight is 1 for each 5%. Limits: this share of [pools], and an equal part of "
+         "what all shares leave."},
+    {.name = "class",
+     .at = at<&T::workload>,
+     .words = kWorkloadWords,
+     .apart = true,
+     .set = Allocation::kClass,
+     .doc = "\"latency\" is for short messages that must not wait: tvls = 4, "
+            "vcbs_per_process = 64, kick_list = 64, lends = false, priority = 5. \"bulk\" is for "
+            "long messages: vcbs = 0, vcbs_per_process = 4, priority = 1."},
     {.name = "shared",
      .at = at<&T::shared>,
      .set = Allocation::kShared,

@@ -159,6 +159,10 @@ RpcResult AdminView::tenant_show(const Json& params) {
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
   const configuration::TenantConfig* config = configuration::find_tenant(adapter_.config, name);
+  if (config != nullptr) {
+    out["share"] = to_text(config->share);
+    out["class"] = configuration::kWorkloadWords[static_cast<std::size_t>(config->workload)];
+  }
   add_minimum(out, config != nullptr ? &config->rates.sent : nullptr, tenant->rate.minimum_bytes);
   out["levels"] = levels_of(*tenant, config, adapter_.engine);
   out["limits"] = limits_of(tenant->control.accounts);

@@ -100,6 +100,11 @@ Expected<std::uint64_t> amount_of(configuration::Allocation allocation, const Js
       if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 1e6)
         return static_cast<std::uint64_t>(value.get<double>() * 1000 + 0.5);
       return Error{name + ": amount must be a factor, such as 1.5"};
+    case ValueForm::kShare:
+      if (value.is_string())
+        if (const auto share = configuration::parse_share(value.get<std::string>()))
+          return std::uint64_t{share->tenths};
+      return Error{name + ": amount " + configuration::kShareForm};
     case ValueForm::kWord:
       break;
   }
@@ -154,6 +159,10 @@ Json to_json(const configuration::AllocationChange& change) {
     case ValueForm::kFactor:
       amount = static_cast<double>(change.amount) / 1000;
       break;
+    case ValueForm::kShare:
+      amount =
+          configuration::to_text(configuration::Share{static_cast<std::uint32_t>(change.amount)});
+      break;
     case ValueForm::kWord:
       amount = configuration::words_of(change.allocation)[change.amount];
   }
@@ -190,6 +199,9 @@ Json to_json(const configuration::TenantRequest& request) {
   if (request.owner) out["owner"] = *request.owner;
   if (request.group) out["group"] = *request.group;
   if (request.mode) out["mode"] = *request.mode;
+  if (request.share) out["share"] = configuration::to_text(*request.share);
+  if (request.workload)
+    out["class"] = configuration::kWorkloadWords[static_cast<std::size_t>(*request.workload)];
   return out;
 }
 
@@ -206,6 +218,17 @@ Expected<configuration::TenantRequest> tenant_request_of(const Json& params) {
     }
   if (params.contains("owner")) request.owner = params.at("owner").get<std::string>();
   if (params.contains("group")) request.group = params.at("group").get<std::string>();
+  using configuration::Allocation;
+  if (params.contains("share")) {
+    const auto share = amount_of(Allocation::kShare, params.at("share"));
+    if (!share) return share.error();
+    request.share = configuration::Share{static_cast<std::uint32_t>(*share)};
+  }
+  if (params.contains("class")) {
+    const auto word = amount_of(Allocation::kClass, params.at("class"));
+    if (!word) return word.error();
+    request.workload = static_cast<configuration::Workload>(*word);
+  }
   if (!params.contains("mode")) return request;
   if (!params.at("mode").is_number_unsigned() || params.at("mode").get<std::uint64_t>() > 0777)
     return Error{"mode must be file permissions, 0 to 0777 (octal)"};

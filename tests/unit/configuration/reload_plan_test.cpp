@@ -102,7 +102,7 @@ const Edit kEdits[] = {
     {[](Config& c) { c.tenants[0].vcbs = 3; }, "tenant a: vcbs 1024 -> 3", true},
     {[](Config& c) { c.tenants[0].shared = false; }, "tenant a: shared true -> false", true},
     {[](Config& c) { c.tenants[0].tvls.resize(7); }, "tenant a: tvls 4 -> 7", true},
-    {[](Config& c) { c.tenants[0].tvls[2].weight = 9; }, "tenant a: TVL 2: weight 1 -> 9", true},
+    {[](Config& c) { c.tenants[0].tvls[2].weight = 9; }, "tenant a: TVL 2: weight 5 -> 9", true},
     {[](Config& c) { c.tenants[0].tvls[3].kick_list = 9; }, "tenant a: TVL 3: kick_list 1024 -> 9",
      true},
     {[](Config& c) { c.tenants[0].levels[0].pcbs = 9; }, "tenant a: level high: pcbs 0 -> 9", true},
