@@ -28,7 +28,7 @@ def library_mounts(folder=None):
     pattern = f"{folder or '/usr/lib/*'}/libibverbs/libsofthca-rdmav*.so"
     providers = sorted(glob.glob(pattern))
     if not providers:
-        raise NotThere(f"no provider: there is no {pattern}; install softhca-provider")
+        raise NotThere(f"there is no provider {pattern}; install softhca-provider")
     preload = pathlib.Path(providers[0]).parent.parent / "softhca" / PRELOAD
     if not preload.is_file():
         raise NotThere(f"there is no {preload}; install softhca-provider")

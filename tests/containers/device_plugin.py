@@ -183,7 +183,7 @@ class Test:
                                (["--resource", "a/b=1"], "is not TEMPLATE=COUNT"),
                                (["--resource", "x" * 60 + "=1"], "is too long"),
                                (["--resource", "small=1", "--resource", "small=2"], "a template is named twice"),
-                               (["--resource", "small=1", "--kubelet-dir", "/nowhere"], "does a kubelet run here?")):
+                               (["--resource", "small=1", "--kubelet-dir", "/nowhere"], "check that a kubelet runs")):
             ended = subprocess.run(self.plugin.command(*options), stderr=subprocess.PIPE, text=True, timeout=60)
             expect(ended.returncode == 2 and words in ended.stderr, f"{options}: {ended.stderr}")
 
@@ -242,7 +242,7 @@ class Test:
         refused(wrong, ["there is no device 'pod-small-4'"], self.kubelet.allocate, SMALL, ["pod-small-4"])
         refused(wrong, ["there is no device 'pod-large-0'"], self.kubelet.allocate, SMALL, ["pod-large-0"])
         refused(wrong, ["there is no device '../../etc'"], self.kubelet.allocate, SMALL, ["../../etc"])
-        refused(wrong, ["a container takes 1 of it, not 2"], self.kubelet.allocate, SMALL,
+        refused(wrong, ["a container gets 1 device of it, not 2"], self.kubelet.allocate, SMALL,
                 ["pod-small-2", "pod-small-3"])
         refused(wrong, ["not 0"], self.kubelet.allocate, SMALL, [])
         refused(wrong, ["not 0"], self.kubelet.allocate, SMALL, ["pod-small-2"], [])
@@ -328,7 +328,7 @@ class Test:
         refused(grpc.StatusCode.DEADLINE_EXCEEDED, [], self.kubelet.allocate, SMALL, ["pod-small-3"], timeout=1)
         self.daemon.process.send_signal(signal.SIGCONT)
         eventually(lambda: self.plugin.says("pod-small-3: made"), "not made")
-        eventually(lambda: self.plugin.says("pod-small-3: removed, no container has it"), "a tenant of no pod stays")
+        eventually(lambda: self.plugin.says("pod-small-3: removed, no container uses it"), "a tenant of no pod stays")
         expect("pod-small-3" not in self.daemon.tenants(), "removed, and there")
 
     def step_no_list_of_pods(self):

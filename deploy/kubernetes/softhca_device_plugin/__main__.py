@@ -30,35 +30,36 @@ def resource(text):
     """("small", 8) of "small=8"."""
     template, _, count = text.partition("=")
     if not TEMPLATE.fullmatch(template) or not re.fullmatch("[1-9][0-9]{0,3}", count):
-        raise argparse.ArgumentTypeError(f"{text!r} is not TEMPLATE=COUNT, as small=8")
+        raise argparse.ArgumentTypeError(f"{text!r} is not TEMPLATE=COUNT, such as small=8; COUNT is 1 to 9999")
     if len(name_of(template, int(count) - 1)) > LONGEST_TENANT:
-        raise argparse.ArgumentTypeError(f"{template!r} is too long")
+        raise argparse.ArgumentTypeError(f"{template!r} is too long: the names of its tenants have at most {LONGEST_TENANT} letters")
     return template, int(count)
 
 
 def parse():
     parser = argparse.ArgumentParser(prog="softhca-device-plugin", description=__doc__)
     parser.add_argument("--resource", type=resource, action="append", required=True, metavar="TEMPLATE=COUNT",
-                        help="softhca.io/TEMPLATE, so many of this node: tenants made of the template. May be repeated")
+                        help="offers COUNT devices softhca.io/TEMPLATE on this node; each is a tenant made of the template. "
+                             "May be repeated")
     parser.add_argument("--runtime-dir", default="/run/softhca", metavar="DIR",
-                        help="of the daemon, as the host knows it (%(default)s)")
+                        help="runtime directory of the daemon, as a path of the host (%(default)s)")
     parser.add_argument("--libraries", metavar="DIR",
-                        help="where the host has libibverbs/ and softhca/ of softhca-provider (below /usr/lib)")
+                        help="folder of the host with libibverbs/ and softhca/ of softhca-provider (below /usr/lib)")
     parser.add_argument("--kubelet-dir", type=pathlib.Path, default="/var/lib/kubelet", metavar="DIR",
-                        help="with device-plugins/ and pod-resources/ (%(default)s)")
+                        help="folder of the kubelet, with device-plugins/ and pod-resources/ (%(default)s)")
     parser.add_argument("--interval", type=float, default=1, metavar="SECONDS",
-                        help="between two looks at kubelet and daemon (%(default)s)")
+                        help="seconds between two checks of kubelet and daemon (%(default)s)")
     parser.add_argument("--grace", type=float, default=60, metavar="SECONDS",
-                        help="how long the kubelet may take to list a container that was given a tenant (%(default)s)")
+                        help="seconds that the kubelet may take to list a container that was given a tenant (%(default)s)")
     options = parser.parse_args()
     templates = [template for template, _ in options.resource]
     if len(set(templates)) < len(templates):
-        parser.error("a template is named twice")
+        parser.error("a template is named twice; give one --resource for each template")
     options.runtime_dir = os.path.abspath(options.runtime_dir)
     options.libraries = options.libraries and os.path.abspath(options.libraries)
     options.kubelet_dir = options.kubelet_dir.absolute()
     if not (options.kubelet_dir / "device-plugins").is_dir():
-        parser.error(f"there is no {options.kubelet_dir}/device-plugins; does a kubelet run here?")
+        parser.error(f"there is no {options.kubelet_dir}/device-plugins; check that a kubelet runs on this node, or name its folder with --kubelet-dir")
     return options
 
 

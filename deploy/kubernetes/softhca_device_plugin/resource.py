@@ -82,7 +82,7 @@ class Resource(api_grpc.DevicePluginServicer):
                 self._abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"there is no device {device!r}")
         if len(devices) != 1:
             self._abort(context, grpc.StatusCode.INVALID_ARGUMENT,
-                        f"a container takes 1 of it, not {len(devices)}: its programs are of one tenant")
+                        f"a container gets 1 device of it, not {len(devices)}: its programs belong to one tenant")
 
     def _give(self, name):
         try:
@@ -99,7 +99,7 @@ class Resource(api_grpc.DevicePluginServicer):
             try:
                 self._tenants.take_back(name)
             except (Refused, Unreachable, OSError) as error:
-                log.warning("%s: tenant %s stays until the next look: %s", self.name, name, error)
+                log.warning("%s: tenant %s is not removed; the next check tries again: %s", self.name, name, error)
 
     def _response(self, name, libraries):
         mounts = [tenant_edits.tenant_mount(name, self._runtime_dir), *libraries]
@@ -115,7 +115,7 @@ class Resource(api_grpc.DevicePluginServicer):
         if isinstance(error, Refused) and error.code == NOT_FREE:
             return grpc.StatusCode.RESOURCE_EXHAUSTED, f"the daemon has no room for a tenant: {error}"
         if isinstance(error, Refused) and error.code == NO_SUCH_THING:
-            return grpc.StatusCode.FAILED_PRECONDITION, f"the daemon's configuration lacks it: {error}"
+            return grpc.StatusCode.FAILED_PRECONDITION, f"the daemon's configuration lacks the template: {error}"
         return grpc.StatusCode.FAILED_PRECONDITION, str(error)
 
     def _abort(self, context, code, text):

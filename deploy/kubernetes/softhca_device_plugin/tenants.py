@@ -48,7 +48,7 @@ class Tenants:
                 if name in self._given_at and name not in self._listed and not self._was_used(name):
                     self._await(name)
                     return
-                log.info("%s: its container has ended, another one has its place", name)
+                log.info("%s: its container has ended; made again for another container", name)
                 self._remove(name)
             self._make(name)
             self._given_at[name] = time.monotonic()
@@ -109,9 +109,9 @@ class Tenants:
     def _keep(self, name, container):
         try:
             self._mark(name).touch()  # gone where the node has started again
-            self._once.say(name, f"is of {container}", logging.INFO)
+            self._once.say(name, f"belongs to container {container}", logging.INFO)
         except OSError as error:
-            self._once.say(name, f"of {container}, will not outlive the daemon: {error}")
+            self._once.say(name, f"belongs to container {container}, but its folder will be gone after a restart of the daemon: {error}")
 
     def _remove(self, name):
         self._mark(name).unlink(missing_ok=True)
@@ -119,7 +119,7 @@ class Tenants:
         try:
             while "draining" in self._daemon.call("tenant.remove", name=name, end=True):
                 if time.monotonic() > give_up:
-                    raise OSError(f"the sessions of tenant {name} do not end")
+                    raise OSError(f"tenant {name} still has sessions after {GOING_S} s")
                 time.sleep(0.05)
         except Refused as error:
             if error.code != NO_SUCH_THING:
@@ -132,16 +132,16 @@ class Tenants:
     def _remove_quietly(self, name):
         try:
             self._remove(name)
-            log.info("%s: removed, no container has it", name)
+            log.info("%s: removed, no container uses it", name)
         except (Refused, OSError) as error:
             self._once.say(name, f"not removed: {error}")
 
     def _restore(self, name):
         try:
             self._make(name)
-            log.warning("%s: the daemon had it no more, it was made anew", name)
+            log.warning("%s: the daemon had lost it; made again", name)
         except (Refused, OSError) as error:
-            self._once.say(name, f"the daemon has it no more, and it cannot be made anew: {error}")
+            self._once.say(name, f"the daemon has lost it, and it cannot be made again: {error}")
 
     def _clean_up(self, known):
         """Folders that were left for containers, of tenants that did not come back."""
@@ -151,4 +151,4 @@ class Tenants:
                     mark.unlink()
                     mark.parent.rmdir()
                 except OSError as error:
-                    self._once.say(mark.parent.name, f"its folder stays: {error}")
+                    self._once.say(mark.parent.name, f"its folder cannot be removed: {error}")
