@@ -55,13 +55,13 @@ void add_set(AdminMethods& methods, Reloader& reloader, const engine::Tenant& te
               [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
                 const auto changes = changes_of(params, tenant.name);
                 if (!changes) return invalid_params(changes.error().message);
-                if (param(params, "dry_run", false))
-                  return planned_or_refused(reloader.plan_own_change(tenant, *changes));
                 if (param(params, "save", false))
                   return RpcError{RpcCode::kNotAllowed,
                                   "a tenant cannot save; what it sets holds while it fits, until "
                                   "the daemon ends; nothing was changed",
                                   {}};
+                if (param(params, "dry_run", false))
+                  return planned_or_refused(reloader.plan_own_change(tenant, *changes));
                 return answer_of(reloader.change_own(tenant, *changes, actor_of(caller)));
               });
 }

@@ -174,6 +174,11 @@ void Reloader::record(const char* cause, const Actor& by, const ReloadResult& re
 }
 
 PlannedRequest Reloader::plan_change(Changes changes) const {
+  if (auto why = find_own_level(changes)) {
+    PlannedRequest planned;
+    planned.result.refusal = std::move(why);
+    return planned;
+  }
   return plan_request(configuration::with_changes(adapter_.config, changes,
                                                   departures_.held_besides(adapter_.config)));
 }

@@ -253,6 +253,21 @@ TEST_F(ReloadTest, TenantsOnDemandComeAndGoAndLeaveNothing) {
   EXPECT_LE(daemon.adapter.journal.after(0, 10000).entries.size(), 2 * 256u);
 }
 
+TEST_F(ReloadTest, PlanChange_LevelThatTheTenantMade_RefusedLikeTheChange) {
+  const std::vector<configuration::LevelEdit> edits = {{.level = "own", .make = true}};
+  const auto make = [&](const TenantConfig& given, configuration::OwnDivision& division) {
+    return configuration::edit_levels(given, division, edits);
+  };
+  ASSERT_TRUE(reloader.divide(*find("a"), make, "level made", {}));
+  const std::vector<configuration::AllocationChange> changes = {
+      {"a", configuration::Allocation::kPcbs, 1, {}, "own"}};
+  const PlannedRequest planned = reloader.plan_change(changes);
+  const ReloadResult changed = reloader.change(changes, {}, false);
+  ASSERT_FALSE(changed);
+  ASSERT_FALSE(planned.result);
+  EXPECT_EQ(planned.result.refusal->lines, changed.refusal->lines);
+}
+
 TEST_F(ReloadTest, ATenantOnDemandWhoseSocketCannotBeMadeIsNotThere) {
   Config file = daemon.adapter.config;
   file.templates.push_back(another("small", 10));
