@@ -19,7 +19,7 @@ constexpr int kTimeoutSeconds = 30;
 std::string why_unreachable(const std::string& path, int error) {
   if (error == ENOENT && path.ends_with("/control.sock"))
     return "no socket " + path +
-           ": only a tenant that has levels or own_levels has one, and softhcad must be running";
+           "; check that softhcad is running, and that the tenant has levels or own_levels";
   if (error == ENOENT || error == ECONNREFUSED)
     return "no daemon listens on " + path + "; check that softhcad is running";
   if (error == EACCES || error == EPERM)

@@ -98,8 +98,9 @@ class Source {
     if (options.buffer != 0) params["ring_bytes"] = std::uint64_t{options.buffer} << 20;
     const Json told = daemon.call("capture.start", params);
     if (told.at("version") != abi::kCaptureVersion || descriptors_.size() != 2)
-      throw CommandError(kUnreachable,
-                         "softhcad is of another version, which captures in another format");
+      throw CommandError(
+          kUnreachable,
+          "softhcad writes captures in another format; install the softhcactl of its version");
     remarks_ = told.at("remarks").get<std::vector<std::string>>();
     reader_.emplace(descriptors_[0], told.at("ring_bytes").get<std::uint64_t>());
   }

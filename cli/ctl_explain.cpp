@@ -95,7 +95,7 @@ std::string explanation_text(const Json& view) {
       ", over " + text_of(view.value("seconds", 0.0), "%.1f", " s: ") +
       short_number(view.value("commands", 0.0)) + " send commands, " +
       (each.is_null() ? std::string() : time_text(each.get<double>()) + " of waiting each, ") +
-      text_of(view.value("waiting", 0.0), "%.3g", " waiting at a time\n");
+      text_of(view.value("waiting", 0.0), "%.3g", " waiting on average\n");
   if (view.contains("engine_share"))
     text += "its tenant had " + text_of(view.value("engine_share", 0.0) * 100, "%.0f",
                                         "% of the time that the engine worked for tenants\n");
@@ -104,7 +104,7 @@ std::string explanation_text(const Json& view) {
   if (rung > 0 && commands > 0)
     text += "its processes had no free VCB for " +
             text_of(std::min(rung / commands, 1.0) * 100, "%.0f") +
-            "% of them, and rang doorbells instead (vcbs_per_process, vcbs)\n";
+            "% of these commands, and rang doorbells instead; raise vcbs_per_process or vcbs\n";
   for (const auto& [name, time] : view.at("guarantees_not_kept_s").items())
     if (time.get<double>() > 0)
       text += "guarantee not kept for " + time_text(time.get<double>()) + ": " + name + "\n";
@@ -121,7 +121,7 @@ std::string explanation_text(const Json& view) {
          time.is_null() ? "-" : time_text(time.get<double>()), setting.empty() ? "-" : setting});
     const bool own = name == "engine" && view.value("engine_share", 0.0) >= kNearlyAll;
     help += name + ": " +
-            (own ? "the engine works on the tenant's own commands nearly all the time; no setting "
+            (own ? "the engine spends nearly all its time on the tenant's own commands; no setting "
                    "gives it more"
                  : cell(cause, "help")) +
             "\n";

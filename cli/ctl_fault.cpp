@@ -26,15 +26,15 @@ std::string fault_target(const Json& fault) {
 }
 
 std::string chance_of(const Json& fault) {
-  return fault.contains("every") ? "1 of " + cell(fault, "every")
-                                 : "p = " + number_text(fault, "probability");
+  return fault.contains("every") ? "each n-th, n = " + cell(fault, "every")
+                                 : "each with p = " + number_text(fault, "probability");
 }
 
 std::string effect_of(const Json& fault) {
   std::string text;
-  if (fault.contains("by")) text += "by " + cell(fault, "by") + ", at most ";
+  if (fault.contains("by")) text += "behind " + cell(fault, "by") + " later ones, at most ";
   if (fault.contains("delay_s")) text += number_text(fault, "delay_s") + " s";
-  if (fault.contains("jitter_s")) text += " to " + number_text(fault, "jitter_s") + " s more";
+  if (fault.contains("jitter_s")) text += " + 0 to " + number_text(fault, "jitter_s") + " s";
   return text.empty() ? "-" : text;
 }
 
@@ -45,7 +45,8 @@ std::string injected_of(const Json& fault) {
 }  // namespace
 
 void print_faults(const Json& faults) {
-  TextTable table({"FAULT", "KIND", "TARGET", "CHANCE", "EFFECT", "LEFT", "MET", "INJECTED"});
+  TextTable table(
+      {"FAULT", "KIND", "TARGET", "AFFECTS", "EFFECT", "ENDS-IN", "MATCHED", "AFFECTED"});
   for (const Json& fault : faults)
     table.add({cell(fault, "number"), cell(fault, "kind"), fault_target(fault), chance_of(fault),
                effect_of(fault), duration_text(fault.value("left_s", 0.0)), cell(fault, "met"),

@@ -31,7 +31,7 @@ std::string peer_text(const Json& qp) {
   if (!qp.contains("destination")) return "no peer; ";
   return "from " + cell(qp, "source") + " to " + cell(qp, "destination") + ", queue pair " +
          cell(qp, "destination_qpn") +
-         (cell(qp, "path") == "local" ? ", inside the daemon; " : ", by the wire; ");
+         (cell(qp, "path") == "local" ? ", inside the daemon; " : ", on the wire; ");
 }
 
 std::string access_text(const Json& list) {
@@ -46,7 +46,7 @@ void print_attributes(const Json& of) {
   if (!of.contains("timeout")) return;
   print("timeout " + cell(of, "timeout") + " (" + timeout_text(of.value("timeout", 0u)) +
         "), retries " + cell(of, "retry_count") + ", RNR retries " + cell(of, "rnr_retry") +
-        (of.value("rnr_retry", 0) == 7 ? " (for ever)" : "") + ", RNR timer " +
+        (of.value("rnr_retry", 0) == 7 ? " (no limit)" : "") + ", RNR timer " +
         cell(of, "min_rnr_timer") + "; reads and atomics: " + cell(of, "max_rd_atomic") + " out, " +
         cell(of, "max_dest_rd_atomic") + " in\n");
 }

@@ -162,7 +162,8 @@ void show_status(AdminClient& daemon, bool json) {
   char busy[32];
   std::snprintf(busy, sizeof busy, "%.1f", status.at("engine").value("busy_share", 0.0) * 100);
   print("softhcad " + cell(status, "version") + ", process " + cell(status, "pid") + ", up " +
-        duration_text(status.value("uptime_s", 0.0)) + ", engine busy " + busy + " %\n");
+        duration_text(status.value("uptime_s", 0.0)) + ", engine busy " + busy +
+        " % of that time\n");
   print(counted(cell(status, "tenants"), "tenant") + ", " +
         counted(cell(status, "sessions"), "session") + ", device " + cell(status, "device") +
         ", runtime directory " + cell(status, "runtime_dir") + "\n");

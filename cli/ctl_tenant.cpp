@@ -15,7 +15,8 @@ std::uint32_t mode_of(const std::string& text) {
   std::uint32_t mode = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
   if (error != std::errc{} || end != text.data() + text.size() || mode > 0777)
-    throw CommandError(kUsage, "--mode: file permissions in octal, as 660");
+    throw CommandError(
+        kUsage, "--mode: " + text + " is not a mode; give file permissions in octal, such as 660");
   return mode;
 }
 

@@ -26,20 +26,22 @@ constexpr char kHelp[] =
 
 Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a softhca tenant.
 
-  -t, --tenant NAME      the tenant; otherwise $SOFTHCA_TENANT, or the only one open to you
-  -l, --level NAME       the level of the tenant; otherwise $SOFTHCA_LEVEL, or what the daemon
-                         chooses by user and group, or its default level
-  -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees; otherwise
+  -t, --tenant NAME      the tenant; default: $SOFTHCA_TENANT, or the only one open to you
+  -l, --level NAME       the level to ask for; default: $SOFTHCA_LEVEL. The tenant must have it.
+                         Rules for your user, groups or cgroup come first. Without a rule or
+                         this option, the daemon chooses the tenant's default level
+  -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees; default:
                          $SOFTHCA_RUNTIME_DIR or $RUNTIME_DIRECTORY, or the first of
                          /run/softhca, $XDG_RUNTIME_DIR/softhca and /tmp/softhca-UID where
                          a daemon serves a tenant open to you
-  -h, --help             this text
-  -V, --version          the version
+  -h, --help             prints this text
+  -V, --version          prints the version
 
-Set for PROGRAM: SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT, SOFTHCA_RUNTIME_DIR, and put in front
-of what they hold: IBV_DRIVERS, RDMAV_DRIVERS; LD_LIBRARY_PATH where softhca is in a folder with a
-space in its name. Put behind what it holds: LD_PRELOAD, also where PROGRAM sets it for others.
-Exit code: PROGRAM's; 125 if softhca-run fails, 126 if PROGRAM cannot be run, 127 if it is not found.
+softhca-run sets SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT and SOFTHCA_RUNTIME_DIR for PROGRAM. It
+adds the provider at the front of IBV_DRIVERS and RDMAV_DRIVERS, and a library at the end of
+LD_PRELOAD. PROGRAM may set LD_PRELOAD for another program: this one gets the library, too. If the
+path of softhca has a space, softhca-run also adds a folder at the front of LD_LIBRARY_PATH.
+Exit code: that of PROGRAM; 125 if softhca-run fails, 126 if PROGRAM cannot be run, 127 if it is not found.
 
 Example: softhca-run --tenant a ibv_devinfo
 )";
@@ -112,7 +114,8 @@ void set_environment(const std::filesystem::path& runtime_directory, const std::
                      const Libraries& libraries) {
   std::string preload = libraries.preload.string();
   if (preload.find_first_of(":;") != std::string::npos)
-    fail("the dynamic linker cannot preload " + preload + ": its path has a colon or semicolon");
+    fail("the dynamic linker cannot preload " + preload +
+         ": its path has a colon or semicolon; install softhca in another folder");
   if (preload.find(' ') != std::string::npos) {
     // In LD_PRELOAD a space ends a name; in LD_LIBRARY_PATH it does not end a folder (ld.so(8)).
     set("LD_LIBRARY_PATH",

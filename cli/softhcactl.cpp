@@ -80,14 +80,15 @@ void add_tenant_changes(CLI::App& tenant, Options& options) {
       ->add_option("--address", made.addresses,
                    "its address; repeat the option for several; default: one of the template's")
       ->type_name("ADDRESS");
-  create->add_option("--owner", made.owner, "of its socket")->type_name("USER");
-  create->add_option("--group", made.group, "of its socket")->type_name("GROUP");
-  create->add_option("--mode", made.mode, "of its socket, in octal")->type_name("MODE");
-  create->add_option("--share", made.share, "of the adapter")->type_name("PERCENT%");
-  create->add_option("--class", made.workload, "standard, latency or bulk")->type_name("CLASS");
+  create->add_option("--owner", made.owner, "owner of its socket")->type_name("USER");
+  create->add_option("--group", made.group, "group of its socket")->type_name("GROUP");
+  create->add_option("--mode", made.mode, "mode of its socket, in octal")->type_name("MODE");
+  create->add_option("--share", made.share, "share of the adapter")->type_name("PERCENT%");
+  create->add_option("--class", made.workload, "class of its work: standard, latency or bulk")
+      ->type_name("CLASS");
   create->add_flag("--save", made.save, "keep the tenant after restarts");
-  CLI::App* remove =
-      tenant.add_subcommand("remove", "remove a tenant that `create` made; its programs continue");
+  CLI::App* remove = tenant.add_subcommand(
+      "remove", "remove a tenant that `create` made; its programs continue until they end");
   remove->add_option("NAME", options.tenant, "the tenant")->required();
   remove->add_flag("--end", options.end, "close the connections of its programs");
 }
@@ -117,11 +118,11 @@ CLI::App* add_show(CLI::App& app, Options& options) {
 }
 
 void add_change(CLI::App& app, Options& options) {
-  CLI::App* set = app.add_subcommand("set", "change allocations, all of them or none");
+  CLI::App* set = app.add_subcommand("set", "change allocations: all that are given, or none");
   set->add_option("CHANGE", options.words, "TENANT[/LEVEL][.tvlN] KEY=VALUE..., once or more")
       ->required();
   set->add_flag("--dry-run", options.dry_run,
-                "only print what would change, and what each tenant could then count on")
+                "only print what would change, and the guarantees and ceilings of each tenant then")
       ->excludes(
           set->add_flag("--save", options.save, "keep the change after reloads and restarts"));
   CLI::App* level = app.add_subcommand("level", "levels that a tenant makes itself (with --as)");
@@ -132,7 +133,7 @@ void add_change(CLI::App& app, Options& options) {
     command->callback([&options, what] { options.level = what; });
   };
   add_level("make",
-            "its name, and KEY=VALUE...: amounts as of `set`, default, dscp, cgroups, "
+            "its name, and KEY=VALUE...: keys of `set`, and default, dscp, cgroups, "
             "service_levels, traffic_classes",
             "make a level");
   add_level("change", "its name, and KEY=VALUE...", "change a level");
@@ -140,7 +141,7 @@ void add_change(CLI::App& app, Options& options) {
   add_level("remove", "its name", "remove a level; its programs continue until they end");
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
-  queue_pair->add_subcommand("show", "state, peer, attributes and the last events of a queue pair")
+  queue_pair->add_subcommand("show", "state, peer, attributes and latest events of a queue pair")
       ->add_option("QPN", options.qpn, "its number")
       ->required();
   CLI::App* terms = queue_pair->add_subcommand(
@@ -161,8 +162,10 @@ void add_change(CLI::App& app, Options& options) {
 
 void add_revisions(CLI::App& app, Options& options) {
   app.add_subcommand("revisions", "the changes made so far: time, cause, process, keys");
-  app.add_subcommand("diff", "differences between the configuration in force and the file");
-  CLI::App* saved = app.add_subcommand("saved", "saved requests (`diff` shows them)");
+  app.add_subcommand("diff",
+                     "differences between the file and the configuration in force; saved requests");
+  CLI::App* saved =
+      app.add_subcommand("saved", "changes that `set --save` saved (`diff` lists them)");
   saved->require_subcommand(1);
   CLI::App* drop =
       saved->add_subcommand("drop", "drop saved requests; takes effect at the next reload");
@@ -170,18 +173,20 @@ void add_revisions(CLI::App& app, Options& options) {
   drop->add_flag("--all", options.all,
                  "all of them, also if the file of saved requests cannot be read")
       ->excludes(numbers);
-  app.add_subcommand("rollback", "put the allocations of a revision into force again")
+  app.add_subcommand("rollback", "put the allocations of an earlier revision into force")
       ->add_option("REVISION", options.revision, "its number")
       ->required();
 }
 
 void add_explain(CLI::App& app, Options& options) {
-  CLI::App* explain =
-      app.add_subcommand("explain", "what the send commands of a tenant or level wait for");
+  CLI::App* explain = app.add_subcommand(
+      "explain",
+      "what the send commands of a tenant or level wait for, and which setting would help");
   explain->add_option("TENANT", options.explain.who, "TENANT or TENANT/LEVEL")->required();
-  CLI::Option* interval =
-      explain->add_option("-i,--interval", options.explain.interval, "seconds to observe it")
-          ->check(CLI::Range(0.05, 3600.0));
+  CLI::Option* interval = explain
+                              ->add_option("-i,--interval", options.explain.interval,
+                                           "seconds to observe it; default: 2")
+                              ->check(CLI::Range(0.05, 3600.0));
   explain->add_flag("--total", options.explain.total, "since the daemon started")
       ->excludes(interval);
 }
@@ -197,7 +202,7 @@ void add_capture(CLI::App& app, Options& options) {
   capture->add_option("-w,--write", of.file, "the file; default: standard output")
       ->type_name("FILE");
   capture->add_option("-n,--count", of.count, "end after this many packets")->type_name("N");
-  capture->add_option("--seconds", of.seconds, "end after this time")
+  capture->add_option("--seconds", of.seconds, "end after this many seconds")
       ->type_name("S")
       ->check(CLI::Range(0.05, 1e9));
   capture->add_option("-s,--snaplen", of.snaplen, "bytes to keep of each packet; default: all")
@@ -233,18 +238,19 @@ void add_fault_adding(CLI::App& fault, FaultOptions& of) {
   add->add_option("-n,--count", of.count, "inject the fault at most this many times")
       ->type_name("N");
   add->add_option("--for", of.seconds, "seconds until it ends; default: 300")->type_name("S");
-  add->add_option("--delay", of.delay, "delay in seconds; for reorder: longest delay, default 0.01")
+  add->add_option("--delay", of.delay,
+                  "for delay: seconds; for reorder: the most seconds, default 0.01")
       ->type_name("S");
   add->add_option("--jitter", of.jitter,
-                  "for delay: random additional delay of up to this many seconds")
+                  "for delay: add a random delay of at most this many seconds")
       ->type_name("S");
   add->add_option("--by", of.by,
-                  "for reorder: put a packet behind this many later ones; default: 3")
+                  "for reorder: send a packet after this many later ones; default: 3")
       ->type_name("N");
 }
 
 void add_faults(CLI::App& app, Options& options) {
-  CLI::App* fault = app.add_subcommand("fault", "faults, to test programs with");
+  CLI::App* fault = app.add_subcommand("fault", "inject faults, to test programs");
   fault->require_subcommand(1);
   add_fault_adding(*fault, options.fault);
   fault->add_subcommand("list",
@@ -255,8 +261,8 @@ void add_faults(CLI::App& app, Options& options) {
 }
 
 void add_top(CLI::App& app, Options& options) {
-  CLI::App* top = app.add_subcommand("top", "activity of the tenants, every second");
-  top->add_option("-i,--interval", options.top.interval, "seconds between two samples")
+  CLI::App* top = app.add_subcommand("top", "activity of the tenants per second, in samples");
+  top->add_option("-i,--interval", options.top.interval, "seconds between two samples; default: 1")
       ->check(CLI::Range(0.05, 3600.0));
   CLI::Option* count =
       top->add_option("-n,--count", options.top.count, "end after this many samples");
