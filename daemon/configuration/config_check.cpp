@@ -87,9 +87,9 @@ class Checker {
     for (const auto* tenants : {&config_.tenants, &config_.templates})
       for (const TenantConfig& tenant : *tenants) count += tenant.addresses.size();
     if (count <= kMost) return true;
-    problems_.add(
-        1, "addresses",
-        std::to_string(count) + " in all, at most " + std::to_string(kMost) + " are possible");
+    problems_.add(1, "addresses",
+                  "ports, tenants and templates list " + std::to_string(count) + ", at most " +
+                      std::to_string(kMost) + " are possible");
     return false;
   }
 
@@ -287,10 +287,14 @@ class Checker {
     for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
       const std::uint64_t asked = guaranteed(config_.tenants[i]);
       if (asked > free) {
+        const std::string dedicated =
+            set_aside == 0 ? ""
+                           : ", less pools.dedicated_pcbs = " + std::to_string(set_aside) + ",";
         tenant_problem(i, of_tenant.empty() ? key : of_tenant,
-                       "guarantees " + std::to_string(asked) + ", but of pools." +
-                           std::string(key) + " = " + std::to_string(total) + " only " +
-                           std::to_string(free) + " are left; lower a guarantee or raise the pool");
+                       "guarantees " + std::to_string(asked) + ", but only " +
+                           std::to_string(free) + " of pools." + std::string(key) + " = " +
+                           std::to_string(total) + dedicated +
+                           " are left; lower a guarantee or raise the pool");
         return;
       }
       free -= asked;

@@ -60,8 +60,8 @@ void LevelsCheck::check_amount(const Value& table, std::string_view key, std::ui
   const std::uint32_t left = total - divided;
   if (asked > left)
     complain(table, key,
-             "takes " + std::to_string(asked) + ", but of the tenant's " + std::to_string(total) +
-                 " only " + std::to_string(left) +
+             "takes " + std::to_string(asked) + ", but only " + std::to_string(left) +
+                 " of the tenant's " + std::to_string(total) +
                  " are left; lower a level or raise the tenant's");
   divided += std::min(asked, left);
 }

@@ -277,7 +277,7 @@ inline constexpr Row<Tenant> kTenant[] = {
     {"softhca_process_memory_held_seconds_total",
      "Time in which the tenant's messages were delayed for slow memory, added when that ends.",
      at<&Tenant::slow_memory, &RateGate::held_ns>, unit(kNanoseconds)},
-    {"softhca_kept_packets", "Buffered request packets of peers that wait for an earlier one.",
+    {"softhca_kept_packets", "Request packets of peers in the out-of-order buffer.",
      at<&Tenant::kept, &transport::KeptAccount::held>},
     {"softhca_kept_packets_total",
      "Request packets of peers that were buffered until an earlier one came.",

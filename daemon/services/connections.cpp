@@ -213,9 +213,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     if (!complaints_[index].allows(now())) return;
     adapter_.journal.add({.kind = "connection_refused",
                           .tenant = tenant_.name,
-                          .text = why(refusal) + ": " +
-                                  std::to_string(counters().refused[index].value()) +
-                                  " refused so far"});
+                          .text = why(refusal) + "; requests refused for this reason so far: " +
+                                  std::to_string(counters().refused[index].value())});
   }
   void note_reject_sent(wire::CmRejectReason reason) override {
     counters().rejects_sent[reject_index(reason)].add();
@@ -243,8 +242,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     if (refusal == rdma_cm::Refusal::kAdmission)
       return admitted == 0 ? "its guarantees carry 0 connections (pcbs_each); raise its PCBs or "
                              "credits"
-                           : "its guarantees carry only its " + std::to_string(admitted) +
-                                 " connections; raise its PCBs or credits";
+                           : "its guarantees carry only the " + std::to_string(admitted) +
+                                 " connections that it has; raise its PCBs or credits";
     if (refusal == rdma_cm::Refusal::kBacklog)
       return "a listener has as many waiting requests as its program allowed, or as "
              "connections.half_open = " +

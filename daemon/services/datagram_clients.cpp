@@ -107,8 +107,8 @@ DatagramClients::Answer DatagramClients::check_number(const Queue& queue,
   const auto has = std::ranges::count_if(
       queue.clients, [&](const Registration* other) { return &other->tenant_ == &tenant; });
   if (has >= most)
-    return {EDQUOT, "tenant has " + std::to_string(has) + " clients, the most that one may have (" +
-                        std::to_string(most) + "); end some"};
+    return {EDQUOT, "the tenant has " + std::to_string(has) + " clients, and may have " +
+                        std::to_string(most) + "; end some"};
   if (queue.clients.size() >= configuration::kMostPrograms)
     return {ENOSPC, "all tenants together have " + std::to_string(configuration::kMostPrograms) +
                         " clients, the most possible"};
@@ -129,8 +129,8 @@ DatagramClients::Answer DatagramClients::check_room(const Registration& but,
     if (&other->tenant_ == &but.tenant_) of_tenant += other->asked();
   }
   if (const std::uint32_t most = configuration::tenant_buffers(limits); of_tenant > most)
-    return {ENOBUFS, "tenant would need " + std::to_string(of_tenant) + " buffers, and may have " +
-                         std::to_string(most) +
+    return {ENOBUFS, "the tenant would need " + std::to_string(of_tenant) +
+                         " buffers, and may have " + std::to_string(most) +
                          " by `buffers` and `buffers_per_client`; ask for fewer"};
   const std::uint32_t most = limits.buffers / (&queue == &general_services_ ? 2 : 1);
   if (of_all > most)

@@ -191,8 +191,8 @@ Outcome GeneralServices::check(const configuration::GeneralServicesConfig& confi
     if (std::find(gone.begin(), gone.end(), engine::tenant_of(key)) == gone.end())
       asked += registration.client.buffers.value_or(parameters.buffers_per_client);
   if (asked <= parameters.buffers) return {};
-  return Error{"its clients need " + std::to_string(asked) + " buffers, `buffers` is " +
-                   std::to_string(parameters.buffers),
+  return Error{"clients have requested " + std::to_string(asked) +
+                   " buffers, more than `buffers` = " + std::to_string(parameters.buffers),
                ENOMEM};
 }
 

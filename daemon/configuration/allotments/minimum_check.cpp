@@ -33,7 +33,7 @@ std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant) {
     sum += level.rates.sent.min_bytes_per_second;
     if (sum > all)
       return WrongMinimum{Allocation::kRateMinBytes,
-                          who + "with this level, " + name_of(Allocation::kRateMinBytes) +
+                          who + "up to this level, " + name_of(Allocation::kRateMinBytes) +
                               " of the levels adds up to " + std::to_string(sum) +
                               ", but the tenant has " + std::to_string(all) +
                               "; lower a level or raise the tenant's"};

@@ -27,7 +27,7 @@ LevelConfig* find_own(OwnDivision& division, std::string_view name) {
 EditOutcome check_name(const TenantConfig& given, OwnDivision& division, const std::string& name) {
   if (!is_safe_name(name))
     return refused(Cause::kBadAmount, given, "levels",
-                   std::string("the name of a level ") + kSafeName.complaint);
+                   "the name of a level " + std::string(kSafeName.complaint));
   if (find_level(given, name) != nullptr || find_own(division, name) != nullptr)
     return refused(Cause::kBadAmount, given, "levels",
                    quoted(name) + " is already a level of the tenant");
@@ -63,11 +63,12 @@ EditOutcome set_default(const TenantConfig& given, OwnDivision& division, LevelC
 EditOutcome check_cgroups(const TenantConfig& given, const std::vector<std::string>& cgroups) {
   if (cgroups.size() > kMostRulesOfLevel)
     return refused(Cause::kBadAmount, given, "cgroups",
-                   "a level has at most " + std::to_string(kMostRulesOfLevel) + " cgroups");
+                   std::to_string(cgroups.size()) + " cgroups given, a level has at most " +
+                       std::to_string(kMostRulesOfLevel));
   for (const std::string& path : cgroups)
     if (!is_cgroup_path(path))
       return refused(Cause::kBadAmount, given, "cgroups",
-                     std::string("a cgroup ") + kCgroupPath.complaint);
+                     "cgroup " + quoted(path.substr(0, 64)) + ' ' + kCgroupPath.complaint);
   return std::nullopt;
 }
 
@@ -120,7 +121,7 @@ EditOutcome edit_own(const TenantConfig& given, OwnDivision& division, const Lev
   if (edit.dscp && *edit.dscp && given.dscp)
     return refused(Cause::kNotAllowed, given, "dscp",
                    "the operator has set dscp = " + std::to_string(*given.dscp) +
-                       " for the tenant; the levels that it made cannot have another");
+                       " for the tenant; levels that the tenant made cannot have another");
   if (edit.dscp) level.dscp = *edit.dscp;
   return edit.is_default ? set_default(given, division, level, *edit.is_default) : EditOutcome();
 }
@@ -169,8 +170,8 @@ EditOutcome check_allowed(const TenantConfig& tenant, std::span<const Allocation
       continue;
     return not_allowed(
         change,
-        "may not make this change of " + name_of(change.allocation) +
-            "; it may change vcbs, pcbs and tvls of its levels, the credits of its TVLs, and "
+        "may not change " + name_of(change.allocation) +
+            " here; it may change vcbs, pcbs and tvls of its levels, the credits of its TVLs, and "
             "shared, rates and weight of the levels that it made");
   }
   return std::nullopt;
@@ -214,8 +215,8 @@ EditOutcome check_within(const TenantConfig& given, const TenantConfig& before,
                            greatest(after),
                            greatest(given),
                            who + ": asked for weight " + std::to_string(greatest(after)) +
-                               " of a TVL, at most " + std::to_string(greatest(given)) +
-                               " is allowed"};
+                               " of a TVL, more than the greatest that the operator gave it, " +
+                               std::to_string(greatest(given))};
 }
 
 EditOutcome check_levels(const TenantConfig& given, const OwnDivision& division, const Held& held) {
@@ -227,18 +228,20 @@ EditOutcome check_levels(const TenantConfig& given, const OwnDivision& division,
   if (asked > most && asked != 0) {
     AllocationRefusal refusal = refused(
         Cause::kNotFree, given, "levels",
-        "it may make " + std::to_string(given.own_levels) + " levels (own_levels)" +
-            (draining != 0 ? "; programs of removed levels still hold " + std::to_string(draining)
-                           : ""));
+        "asked for " + std::to_string(asked) +
+            " levels of its own, own_levels = " + std::to_string(given.own_levels) +
+            (draining != 0
+                 ? ", of which programs of removed levels still hold " + std::to_string(draining)
+                 : ""));
     refusal.asked = asked;
     refusal.free = most;
     return refusal;
   }
   for (const LevelConfig& level : division.levels)
     if (find_level(given, level.name) != nullptr)
-      return refused(
-          Cause::kBadAmount, given, "levels",
-          "the operator has made a level " + quoted(level.name) + ", too; rename the tenant's");
+      return refused(Cause::kBadAmount, given, "levels",
+                     "the operator has made a level of the same name, " + quoted(level.name) +
+                         "; rename the tenant's");
   return std::nullopt;
 }
 

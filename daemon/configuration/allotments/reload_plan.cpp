@@ -9,7 +9,7 @@
 namespace softhca::configuration {
 namespace {
 
-constexpr const char* kUnknown = "this version cannot change it live";
+constexpr const char* kUnknown = "it cannot change while the daemon runs";
 
 /// Compares two configurations. Each compared key is made equal in `old_`, so that keys that were
 /// not compared are found at the end.
@@ -130,7 +130,7 @@ class Planner {
     for (std::size_t i = 0; i < secrets.size() && !before.empty(); ++i) {
       const auto was = std::ranges::find(before, secrets[i]) - before.begin();
       text += i == 0 ? " (" : ", ";
-      text += was == std::ssize(before) ? "new" : "former " + std::to_string(was + 1);
+      text += was == std::ssize(before) ? "new" : "key " + std::to_string(was + 1) + " before";
     }
     return before.empty() || secrets.empty() ? text : text + ')';
   }

@@ -155,7 +155,7 @@ std::optional<AllocationRefusal> set_level_tvls(TenantConfig& tenant, LevelConfi
                                free,
                                who + ": asked for " + std::to_string(more) + " more tvls, " +
                                    std::to_string(free) + " of the tenant's " +
-                                   std::to_string(tenant.tvls.size()) + " are undivided"};
+                                   std::to_string(tenant.tvls.size()) + " belong to no level"};
     std::rotate(at(end), at(divided), at(divided + more));
   } else {
     std::rotate(at(end - (level.tvls - count)), at(end), tenant.tvls.end());
@@ -210,7 +210,7 @@ std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
     case Allocation::kTvls:
       if (amount == 0 || amount < least_tvls(tenant))
         return bad_value(who, change.allocation,
-                         tenant.levels.empty() ? who + ": tvls must be 1 to 64"
+                         tenant.levels.empty() ? who + ": tvls = 0; a tenant needs at least 1"
                                                : who + ": its levels need at least " +
                                                      std::to_string(least_tvls(tenant)) + " tvls");
       set_tvl_count(tenant, amount, pools, amounts_now(tenant, pools));
@@ -226,10 +226,10 @@ std::optional<AllocationRefusal> make_of_tvls(TenantConfig& tenant, const LevelC
                                               const std::string& who) {
   std::span<TvlConfig> tvls(tenant.tvls);
   if (level != nullptr) tvls = tvls.subspan(first_tvl(tenant, *level), level->tvls);
-  if (change.tvl && *change.tvl >= tvls.size())
-    return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has " +
-                            std::to_string(tvls.size()) + ", counted from 0");
   if (tvls.empty()) return no_such(who, who + " has no TVL of its own");
+  if (change.tvl && *change.tvl >= tvls.size())
+    return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has TVLs 0 to " +
+                            std::to_string(tvls.size() - 1));
   if (change.tvl) tvls = tvls.subspan(*change.tvl, 1);
   for (TvlConfig& tvl : tvls) set(tvl, change.allocation, change.amount);
   return std::nullopt;
@@ -250,7 +250,9 @@ std::optional<AllocationRefusal> make(Config& config, const AllocationChange& ch
     return bad_amount(who, change, range);
   if (is_of_tvl(change.allocation)) return make_of_tvls(*tenant, level, change, who);
   if (change.tvl)
-    return no_such(who, who + ": " + name_of(change.allocation) + " does not belong to a TVL");
+    return no_such(who, who + ": " + name_of(change.allocation) +
+                            " is not a setting of one TVL; leave out .tvl" +
+                            std::to_string(*change.tvl));
   if (level != nullptr) return make_of_level(*tenant, *level, change, who);
   return make_of_tenant(*tenant, change, config.pools, who);
 }
@@ -332,7 +334,7 @@ struct Part {
 std::string of_levels(const Part& part, const TenantConfig& tenant, std::uint64_t free,
                       std::uint64_t held) {
   std::string text = std::to_string(free) + " of the tenant's " +
-                     std::to_string(tenant.*part.total) + " are undivided";
+                     std::to_string(tenant.*part.total) + " belong to no level";
   if (held != 0) text += "; programs of removed levels still hold " + std::to_string(held);
   return text;
 }
@@ -403,15 +405,15 @@ std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
   if (tenant.tvls.size() < least_tvls(tenant))
     return bad_value(who, Allocation::kTvls,
                      who +
-                         ": its levels have all TVLs, but a level without TVLs of its own needs "
-                         "one that is left; raise tvls");
+                         ": its levels have all its TVLs, and the levels without TVLs of their own "
+                         "need one more; raise tvls");
   if (const auto wrong = find_wrong_minimum(tenant))
     return bad_value(who, wrong->key, who + ": " + wrong->text);
   const auto& limits = tenant.srq.limits;
   if (tenant.srq.statistical &&
       std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
     return bad_value(who, Allocation::kSrqStatistical,
-                     who + ": srq.statistical needs a limit to begin with; set srq.limit too");
+                     who + ": srq.statistical has no limit to change; set srq.limit too");
   return std::nullopt;
 }
 
@@ -448,7 +450,7 @@ std::optional<AllocationRefusal> check_room(const Config& in_force, const Config
        &Held::execution_credits},
       {"completion_credits", "pools.completion_credits", pools.completion_credits,
        &Held::completion_credits},
-      {"levels", "the daemon's levels", kMaxLevels, &Held::levels},
+      {"levels", "the daemon's limit of levels", kMaxLevels, &Held::levels},
       {"dedicated_pcbs", "pools.dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs},
       {"rate.min_bytes_per_second", "pools.min_bytes_per_second", pools.min_bytes_per_second,
        &Held::min_bytes_per_second}};

@@ -73,7 +73,7 @@ void Reader::number(std::string_view key, double& target, double least, double m
   if (given >= least && given <= most)  // false for a NaN
     target = given;
   else
-    complain(key, "must be from " + plain(least) + " to " + plain(most));
+    complain(key, "is " + plain(given) + ", must be from " + plain(least) + " to " + plain(most));
 }
 
 void Reader::string(std::string_view key, std::string& target) {

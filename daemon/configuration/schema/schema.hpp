@@ -333,12 +333,11 @@ inline constexpr const char* kSharedDatagrams =
 
 /// The description of [[template]], which has the schema of [[tenant]].
 inline constexpr const char* kTemplates =
-    "What tenants are like that `softhcactl tenant create` makes while the daemon runs: the keys "
-    "of [[tenant]], with its levels and TVLs. `name` is that of the template. `addresses` are "
-    "those "
-    "that such tenants are given, the first that is free to each; none: they are named as a tenant "
-    "is made. With templates, the default of a limit, of every tenant, is the pool divided by "
-    "pools.tenants. docs/reload.md has the rest.";
+    "Templates of the tenants that `softhcactl tenant create` makes while the daemon runs. A "
+    "template has the keys of [[tenant]], with levels and TVLs. `name` is that of the template. "
+    "Each new tenant gets the first free one of `addresses`; without `addresses`, the command "
+    "names them. If there are templates, the default of each tenant's limits is the pool divided "
+    "by pools.tenants. docs/reload.md has the rest.";
 
 /// Returns the key with this name; null if there is none.
 const Key* find_key(const Schema& table, std::string_view name);

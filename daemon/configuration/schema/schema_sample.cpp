@@ -15,14 +15,15 @@ constexpr std::size_t kWidth = 100;
 constexpr std::size_t kRemarks = 30;  ///< column of the comment beside a key
 
 constexpr const char* kSampleHead =
-    "Configuration of softhcad. Settings shown are those that hold without a file, with its two "
-    "tenants, a and b; one behind a `#` without a space is off, or its default depends on the "
-    "machine. `softhcad --check-config --config FILE` names every mistake in a file with its line. "
-    "In brackets: the range of a value (pool: the key of [pools] with this name). restart: a "
-    "change needs one; a reload changes all else. set: `softhcactl set` changes it, too. "
-    "otherwise: what a tenant has that does not give it. Bytes and bytes a second may have a "
-    "unit: \"64K\", \"100M\", \"2G\", \"1T\" (powers of 1024), \"10Gbit\" (k, M, G, T: powers of "
-    "1000). A range of addresses: \"10.0.0.1-10.0.0.9\".";
+    "Configuration of softhcad. It shows the settings that softhcad has without a file: two "
+    "tenants, a and b, and the defaults. A setting behind a `#` without a space is off, or its "
+    "default depends on the machine. `softhcad --check-config --config FILE` names every "
+    "mistake in a file with its line. In brackets: the range of a value (pool: the key of "
+    "[pools] with this name). restart: a change needs one; a reload changes all else. set: "
+    "`softhcactl set` changes it, too. otherwise: the value of a tenant that does not set the "
+    "key. Bytes and bytes a second may have a unit: \"64K\", \"100M\", \"2G\", \"1T\" (powers "
+    "of 1024), \"10Gbit\" (k, M, G, T: powers of 1000). A range of addresses: "
+    "\"10.0.0.1-10.0.0.9\".";
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 

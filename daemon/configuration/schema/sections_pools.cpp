@@ -37,12 +37,12 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::execution_credits>,
      .range = {1, kMostOfAny},
      .refusal = kTables,
-     .doc = "commands being gathered and sent at once"},
+     .doc = "commands that may be gathered and sent at the same time"},
     {.name = "completion_credits",
      .at = at<&PoolsConfig::completion_credits>,
      .range = {1, kMostOfAny},
      .refusal = kTables,
-     .doc = "commands waiting for their acknowledgement at once"},
+     .doc = "commands that may wait for their acknowledgement at the same time"},
     // The default of the TVLs' kick_list. A reload shows a change at each TVL.
     {.name = "kick_list",
      .at = at<&PoolsConfig::kick_list>,
@@ -147,13 +147,14 @@ constexpr Key kDoorbellsKeys[] = {
     {.name = "dedicated_threshold",
      .at = at<&DoorbellConfig::dedicated_threshold>,
      .range = {0, kMostOfAny},
-     .doc = "A tenant's doorbells also leave the daemon when it has fewer free dedicated PCBs than "
-            "this, all its others wait for a peer, and no other PCB is available. 0: never."},
+     .doc = "A tenant's doorbells also leave the daemon when fewer of its dedicated PCBs than this "
+            "are free, all that are in use wait for a peer, and no other PCB is available. 0: "
+            "never."},
     {.name = "adaptive",
      .at = at<&DoorbellConfig::adaptive>,
-     .doc = "true: the thresholds above are minimums, and the effective ones follow the load. They "
-            "are a quarter of the average number of entries in use, and as many times more PCBs as "
-            "these are held longer than usual."},
+     .doc = "true: the thresholds above are minimums. The daemon raises `threshold` to a quarter "
+            "of the average number of entries in use. While PCBs are held n times as long as "
+            "usual, it raises `dedicated_threshold` n-fold. Both are at most a half."},
     {.name = "prune",
      .at = at<&DoorbellConfig::prune>,
      .words = kPrunePolicies,

@@ -40,7 +40,7 @@ constexpr Key kServicesKeys[] = {
     {.name = "engine_share",
      .at = at<&G::engine_share>,
      .factors = kPart,
-     .doc = "largest part of the engine's time while tenants need it"},
+     .doc = "largest part of the engine's time while tenants have work"},
 };
 
 void check_services(Reader& reader, void* section) {

@@ -107,7 +107,7 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::vcbs_per_process>,
      .range = {0, kMaxVcbsPerProcess},
      .set = Allocation::kVcbsPerProcess,
-     .doc = "at first, up to 64 as needed; 0: doorbells only"},
+     .doc = "at its start; up to 64 as needed; 0: doorbells only"},
     {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
     {.name = "lends",
      .at = at<&T::lends>,
@@ -208,7 +208,7 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::kept_packets>,
      .range = {0, kMostOfAny},
      .unit = "packets",
-     .doc = "limit in the out-of-order buffer; one packet more drops all of them, and they are "
+     .doc = "packets in the out-of-order buffer; one more drops all of them, and they are "
             "sent again. Default: half of reliability.kept_packets",
      .shown = Shown::kOff,
      .sample = "4096"},
@@ -241,8 +241,8 @@ constexpr Key kTenantKeys[] = {
          "and \"replenish\" lends buffers, both from those that are assigned to no queue pair. "
          "\"drop-message\" drops the message (RC: receiver not ready). \"drop-connection\" fails "
          "the queue pair and notifies its peer. \"quarantine\" answers with receiver not ready, "
-         "except for one buffer at a time, for a tenth of a second and until half of the limit is "
-         "given back. Limits may add up to overcommit times the queue; statistical = true makes "
+         "except for one buffer at a time, for a tenth of a second and until it holds at most half "
+         "of its limit. Limits may add up to overcommit times the queue; statistical = true makes "
          "them follow use. limits = [..] gives one for each importance, 0 to 7 (class selector of "
          "the traffic class), instead of limit. When only as many buffers as watermark are left, "
          "the queue pairs that draw most are named. With \"drop-connection\" the least important "

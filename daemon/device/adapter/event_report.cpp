@@ -107,10 +107,9 @@ void EventReport::report(const JournalEntry& entry, Time now) {
             .peer_queue_pair = entry.peer_queue_pair},
            line_of(*message, entry));
   if (verdict == EventLimit::Verdict::kLast)
-    log_line(
-        spdlog::level::warn, {.message_id = kNotLoggedId, .tenant = entry.tenant},
-        "tenant " + entry.tenant +
-            ": the log has 16 events of 10 s and omits further ones; softhcactl events shows them");
+    log_line(spdlog::level::warn, {.message_id = kNotLoggedId, .tenant = entry.tenant},
+             "tenant " + entry.tenant +
+                 ": further events are not logged, after 16 in 10 s; softhcactl events shows them");
 }
 
 }  // namespace softhca::control

@@ -115,7 +115,8 @@ Expected<engine::Level*> choose_level(const configuration::TenantConfig& config,
                                     [&](const LevelConfig& l) { return l.name == asked->name; });
     if (entry != config.levels.end() && is_reserved(*entry))
       return Error{"it asks for level \"" + asked->name +
-                       "\", which takes only programs of its own socket, users, groups or cgroups",
+                       "\", which takes only programs of its own socket, users, groups or cgroups; "
+                       "leave out --level and SOFTHCA_LEVEL",
                    EACCES};
     return asked;
   }

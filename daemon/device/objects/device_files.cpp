@@ -4,7 +4,7 @@
 
 #include <sys/random.h>
 
-#include <cerrno>
+#include "daemon/base/system_error.hpp"
 
 namespace softhca::control {
 
@@ -13,7 +13,7 @@ Expected<abi::ContextToken> DeviceFiles::share(const std::shared_ptr<DeviceFile>
   if (file->token) return *file->token;
   abi::ContextToken token{};
   if (::getrandom(token.bytes, sizeof token.bytes, 0) != static_cast<ssize_t>(sizeof token.bytes))
-    return Error{"random bits for the token of a device file", errno};
+    return system_error("random bits for the token of a device file");
   file->token = token;
   files_[{user, std::to_array(token.bytes)}] = file;
   return token;

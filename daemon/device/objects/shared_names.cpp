@@ -4,7 +4,7 @@
 
 #include <sys/random.h>
 
-#include <cerrno>
+#include "daemon/base/system_error.hpp"
 
 namespace softhca::control {
 
@@ -13,7 +13,7 @@ Expected<abi::SharedToken> SharedNames::name(const std::shared_ptr<memory::Share
   if (const auto known = tokens_.find(buffer); known != tokens_.end()) return known->second;
   abi::SharedToken token{};
   if (::getrandom(token.bytes, sizeof token.bytes, 0) != static_cast<ssize_t>(sizeof token.bytes))
-    return Error{"random bits for the token of shared memory", errno};
+    return system_error("random bits for the token of shared memory");
   if (tokens_.size() >= forget_at_) forget_gone();
   tokens_[buffer] = token;
   buffers_[{user, std::to_array(token.bytes)}] = buffer;

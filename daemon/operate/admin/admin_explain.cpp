@@ -28,9 +28,10 @@ constexpr Remedy kRemedies[] = {
      "its TVLs have no execution credit left for the commands in their kick lists"},
     {WaitCause::kCompletionCredit, "completion_credits",
      "its TVLs have no completion credit left for the commands in their kick lists"},
-    {WaitCause::kRate, "rate", "its rate limits it"},
+    {WaitCause::kRate, "rate", "it has used up a limit in its `rate`"},
     {WaitCause::kPeerRate, "inbound_rate, served_rate of the peer",
-     "its peers in this daemon limit by a rate what they receive, or what is read from them"},
+     "a peer in this daemon has used up a rate: inbound_rate of what it receives, or served_rate "
+     "of what is read from it"},
     {WaitCause::kMemory, "",
      "programs' memory that is not shared with the daemon is slow: page faults, or an address "
      "space that changes often. The programs are its own, or its peers' in this daemon"},

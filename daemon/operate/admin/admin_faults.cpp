@@ -120,7 +120,7 @@ RpcResult AdminFaults::add(const Json& params, const PeerIdentity& caller) {
   const auto seconds =
       std::chrono::ceil<std::chrono::seconds>(entry.fault.terms().until - now()).count();
   note(entry, caller, "fault_added",
-       "is injected, " + chance_text(entry.fault.terms()) + ", for " + std::to_string(seconds) +
+       "is injected into " + chance_text(entry.fault.terms()) + ", for " + std::to_string(seconds) +
            " s; user " + std::to_string(caller.uid) + ", process " + std::to_string(caller.pid) +
            " requested it");
   return list().back();

@@ -114,15 +114,17 @@ std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
   const std::uint64_t free = all - std::min(all, others);
   if (asked > free)
     return RpcError{RpcCode::kRefused,
-                    "asked for " + std::to_string(asked) + " of rate.min_bytes_per_second, " +
-                        std::to_string(free) + " of " + std::to_string(all) + " of " +
+                    "asked for min_bytes_per_second = " + std::to_string(asked) + ", but " +
                         (level != nullptr ? "level " + level->name : "tenant " + qp.tenant->name) +
-                        " are free; minimums of other queue pairs hold the rest",
+                        " has rate.min_bytes_per_second = " + std::to_string(all) + ", and " +
+                        std::to_string(others) + " of it belong to other queue pairs",
                     {}};
   const auto sent = qp.sq.rates != nullptr ? qp.sq.rates->sent.limits() : RateLimits{};
   const RateLimits limits = changed(sent, kSent, params);
   if (limits.bytes_per_second != 0 && asked > limits.bytes_per_second)
-    return invalid_params(std::string(kMinimum) + " is above bytes_per_second");
+    return invalid_params(
+        std::string(kMinimum) + " = " + std::to_string(asked) +
+        " is above bytes_per_second = " + std::to_string(limits.bytes_per_second));
   return std::nullopt;
 }
 

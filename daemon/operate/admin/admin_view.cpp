@@ -52,8 +52,7 @@ std::string text_of(const engine::DaemonEvent& event) {
     case DaemonEventKind::kSrqSoftLimit:
       return "holds " + amount + " receives of " + srq + " and draws more; its soft limit is " + of;
     case DaemonEventKind::kSrqHardLimit:
-      return "holds " + amount + " receives of " + srq +
-             " and gets no more: its hard limit is reached";
+      return "holds " + amount + " receives of " + srq + "; its hard limit refuses it more";
     case DaemonEventKind::kSrqConnectionDropped:
       return "was dropped: it holds " + amount + " receives of " + srq;
     case DaemonEventKind::kSrqQuarantined:
@@ -66,8 +65,8 @@ std::string text_of(const engine::DaemonEvent& event) {
       return srq + " has " + amount +
              " receives left, fewer than its program's limit, and room for " + of;
     case DaemonEventKind::kSrqOffender:
-      return "draws much from " + srq + ", holds " + amount + " receives" +
-             (event.of != 0 ? " of at most " + of : "");
+      return "is one of those that draw most from " + srq + ": it holds " + amount + " receives" +
+             (event.of != 0 ? ", its limit is " + of : "");
     case DaemonEventKind::kSrqDrawer:
       return "drew " + amount + " of the last " + of + " receives of " + srq;
     case DaemonEventKind::kSrqRunaway:

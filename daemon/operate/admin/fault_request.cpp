@@ -103,14 +103,14 @@ void read_direction(Reader& reader, const Json& params, FaultTerms& terms) {
     terms.direction = direction;
     known = true;
   }
-  if (!known) reader.fail("direction must be both, sent or received");
+  if (!known) reader.fail("direction must be both, sent or received, not " + name);
   if (terms.kind == FaultKind::kRnr && terms.direction == FaultDirection::kSent)
     reader.fail("rnr affects only what the target receives; leave out direction");
 }
 
 void read_chance(Reader& reader, FaultTerms& terms) {
   if (reader.has("probability") == reader.has("every"))
-    reader.fail("give either probability or every");
+    reader.fail("give probability or every, and not both");
   terms.every = reader.whole("every", 1, kMostCount, 0);
   terms.probability = reader.number("probability", 0, 1, 0);
   if (reader.has("probability") && terms.probability == 0)
@@ -182,9 +182,10 @@ Json to_json(const engine::Fault& fault, Time now) {
 }
 
 std::string chance_text(const FaultTerms& terms) {
-  std::string text = terms.every != 0 ? "one of " + std::to_string(terms.every)
-                                      : "with probability " + decimal(terms.probability);
-  if (terms.count != 0) text += ", " + std::to_string(terms.count) + " at most";
+  std::string text = terms.every != 0
+                         ? "each n-th packet or message, n = " + std::to_string(terms.every)
+                         : "each packet or message with probability " + decimal(terms.probability);
+  if (terms.count != 0) text += ", at most " + std::to_string(terms.count) + " of them";
   return text;
 }
 

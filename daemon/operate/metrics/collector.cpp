@@ -48,13 +48,14 @@ void add_distributions(Families& out, const Tenant& tenant) {
   out.histogram("softhca_arbitration_wait_seconds", "Time from a command's kick to its start.",
                 labels, c.arbitration_wait, 256, std::uint64_t{1} << 34, 1e-9);
   out.summary("softhca_command_engine_seconds",
-              "Time that the engine worked, for all tenants, from when a command became visible to "
-              "its successful end.",
+              "Time that the engine worked for all tenants between the kick of a command and its "
+              "successful end.",
               labels, c.command_engine_time, 1e-9);
-  out.histogram("softhca_connection_establish_seconds",
-                "Time from a program's connect, or a peer's request, to the connection.", labels,
-                tenant.control.connections.establish_ns, std::uint64_t{1} << 12,
-                std::uint64_t{1} << 36, 1e-9);
+  out.histogram(
+      "softhca_connection_establish_seconds",
+      "Time from a program's connect, or a peer's request, to the established connection.", labels,
+      tenant.control.connections.establish_ns, std::uint64_t{1} << 12, std::uint64_t{1} << 36,
+      1e-9);
 }
 
 /// Adds the distributions of the waits of a level, or of a tenant's commands without a level.

@@ -17,6 +17,9 @@ namespace {
 /// the operator's monitoring keeps the series of old names.
 class LevelNames {
  public:
+  static constexpr std::uint64_t kAtOnce = 32;
+  static constexpr std::uint64_t kSeconds = 600;  ///< until the tenant may use one more new name
+
   LevelNames() { fresh_.set({.per_second = 1, .burst = kAtOnce * kSeconds}, now()); }
 
   /// True if the tenant may use this name. A refused name is not counted.
@@ -30,8 +33,6 @@ class LevelNames {
   }
 
  private:
-  static constexpr std::uint64_t kAtOnce = 32;
-  static constexpr std::uint64_t kSeconds = 600;  ///< until the tenant may use one more new name
   static constexpr std::size_t kKnown = 64;
 
   TokenBucket fresh_;
@@ -40,8 +41,9 @@ class LevelNames {
 
 RpcError too_many_names() {
   return {RpcCode::kRefused,
-          "the tenant has used too many new names for levels; reuse one of them, or wait ten "
-          "minutes; nothing was changed",
+          "the tenant has used its new names for levels (" + std::to_string(LevelNames::kAtOnce) +
+              ", and one more every " + std::to_string(LevelNames::kSeconds) +
+              " s); reuse an earlier name, or wait; nothing was changed",
           Json{{"resource", "levels"}, {"asked", 1}, {"free", 0}}};
 }
 
@@ -57,8 +59,9 @@ void add_set(AdminMethods& methods, Reloader& reloader, const engine::Tenant& te
                 if (!changes) return invalid_params(changes.error().message);
                 if (param(params, "save", false))
                   return RpcError{RpcCode::kNotAllowed,
-                                  "a tenant cannot save; what it sets holds while it fits, until "
-                                  "the daemon ends; nothing was changed",
+                                  "only the operator can save; what a tenant sets stays in force "
+                                  "after reloads that leave room for it, and ends with the daemon; "
+                                  "nothing was changed",
                                   {}};
                 if (param(params, "dry_run", false))
                   return planned_or_refused(reloader.plan_own_change(tenant, *changes));

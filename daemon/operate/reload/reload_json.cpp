@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "daemon/configuration/schema/level_rules.hpp"
 #include "daemon/configuration/schema/removed_keys.hpp"
 
 namespace softhca::control {
@@ -180,7 +181,8 @@ Expected<std::vector<configuration::AllocationChange>> changes_of(const Json& pa
                                                                   const std::string& self) {
   const Json list = params.is_object() && params.contains("changes") ? params.at("changes")
                                                                      : Json::array({params});
-  if (!list.is_array() || list.empty()) return Error{"changes must be a list"};
+  if (!list.is_array() || list.empty())
+    return Error{"changes must be a list with at least one change"};
   std::vector<configuration::AllocationChange> changes;
   for (const Json& entry : list) {
     const auto change = change_of(entry, self);
@@ -247,15 +249,17 @@ Expected<std::optional<std::uint8_t>> dscp_of(const Json& value) {
   return Error{"dscp must be a whole number from 0 to 63, or null for the tenant's"};
 }
 
-constexpr std::uint64_t kMostTrafficClass = 255;
+constexpr std::uint8_t kMostTrafficClass = 255;
 
-/// Reads a list of numbers from 0 to 255, each once.
-Expected<std::vector<std::uint8_t>> bytes_of(const std::string& key, const Json& value) {
-  const Error wrong{key + " must be a list of whole numbers from 0 to 255, each once"};
-  if (!value.is_array() || value.size() > kMostTrafficClass + 1) return wrong;
+/// Reads a list of numbers from 0 to `most`, each once.
+Expected<std::vector<std::uint8_t>> bytes_of(const std::string& key, const Json& value,
+                                             std::uint8_t most) {
+  const Error wrong{key + " must be a list of whole numbers from 0 to " + std::to_string(most) +
+                    ", each once"};
+  if (!value.is_array() || value.size() > most + std::size_t{1}) return wrong;
   std::vector<std::uint8_t> bytes;
   for (const Json& entry : value) {
-    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > kMostTrafficClass ||
+    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > most ||
         std::ranges::find(bytes, entry.get<std::uint8_t>()) != bytes.end())
       return wrong;
     bytes.push_back(entry.get<std::uint8_t>());
@@ -272,9 +276,11 @@ std::optional<Error> add_to(configuration::LevelEdit& edit, const std::string& t
   } else if (key == "cgroups") {
     edit.cgroups = value.get<std::vector<std::string>>();
   } else if (key == "service_levels" || key == "traffic_classes") {
-    const auto bytes = bytes_of(key, value);
+    const bool is_level = key == "service_levels";
+    const auto bytes =
+        bytes_of(key, value, is_level ? configuration::kMostServiceLevel : kMostTrafficClass);
     if (!bytes) return bytes.error();
-    (key == "service_levels" ? edit.service_levels : edit.traffic_classes) = *bytes;
+    (is_level ? edit.service_levels : edit.traffic_classes) = *bytes;
   } else if (key == "dscp") {
     const auto dscp = dscp_of(value);
     if (!dscp) return dscp.error();
@@ -294,7 +300,8 @@ Expected<std::vector<configuration::LevelEdit>> level_edits_of(const Json& param
                                                                const std::string& tenant) {
   const Json list =
       params.is_object() && params.contains("levels") ? params.at("levels") : Json::array({params});
-  if (!list.is_array() || list.empty()) return Error{"levels must be a list"};
+  if (!list.is_array() || list.empty())
+    return Error{"levels must be a list with at least one level"};
   std::vector<configuration::LevelEdit> edits;
   for (const Json& entry : list) {
     configuration::LevelEdit& edit = edits.emplace_back();

@@ -25,7 +25,8 @@ std::optional<ReloadRefusal> prepare_to_save(const Layers& layers,
                           const std::string& when) -> std::optional<ReloadRefusal> {
     for (const auto& [left, why] : laid.left_out) {
       if (layers.left_out().contains(left)) continue;
-      const std::string which = left == number ? "it" : "saved request " + std::to_string(left);
+      const std::string which =
+          left == number ? "this request" : "saved request " + std::to_string(left);
       return ReloadRefusal{
           ReloadRefusal::Cause::kNotFree,
           {which + " would not fit the configuration file after a " + when + ": " + why.message},
@@ -109,7 +110,9 @@ ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
   for (const std::uint64_t number : numbers)
     if (std::ranges::find(saved, number, &configuration::SavedRequest::number) == saved.end()) {
       result.refusal = ReloadRefusal{
-          ReloadRefusal::Cause::kNotFree, {"no such saved request: " + std::to_string(number)}, {}};
+          ReloadRefusal::Cause::kNotFree,
+          {"no such saved request: " + std::to_string(number) + "; softhcactl diff lists them"},
+          {}};
       return result;
     }
   std::erase_if(saved, [&](const configuration::SavedRequest& request) {
@@ -139,10 +142,10 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
   const Revision* const revision = revisions_.find(number);
   if (revision == nullptr) {
     ReloadResult result;
-    result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
-                                   {"no such revision: " + std::to_string(number) +
-                                    "; softhcactl revisions lists those that are kept"},
-                                   {}};
+    result.refusal = ReloadRefusal{
+        ReloadRefusal::Cause::kNotFree,
+        {"no such revision: " + std::to_string(number) + "; softhcactl revisions lists them"},
+        {}};
     return result;
   }
   configuration::Config wanted = adapter_.config;

@@ -50,7 +50,7 @@ std::optional<ReloadRefusal> prepare_to_keep(const Layers& layers, const TenantO
     if (!layers.absent().contains(absent) || absent == name)
       return ReloadRefusal{
           Cause::kNotFree,
-          {(absent == name ? "it" : "tenant " + absent) +
+          {"tenant " + absent +
            " would not fit the configuration file after a restart: " + why.message},
           why};
   if (const auto written = layers.prepare(layers.saved(), tenants); !written)
@@ -71,7 +71,8 @@ ReloadResult Reloader::create_tenant(const configuration::TenantRequest& request
           {Cause::kNotFree,
            {who + ": a tenant of that name is being removed; " +
             std::to_string(server_.connections(*leaving.tenant)) +
-            " connections of its programs are left"},
+            " connections of its programs are left; softhcactl tenant remove " + request.name +
+            " --end closes them"},
            {.cause = AllocationRefusal::Cause::kNotFree, .resource = "name", .asked = 1}});
     taken.insert(taken.end(), had.addresses.begin(), had.addresses.end());
   }
@@ -122,9 +123,9 @@ ReloadResult Reloader::remove_tenant(const std::string& name, bool end, const Ac
   departures_.end_overdue();  // as the next tick would do
   departures_.finish_tenants();
   if (const auto connections = draining(name))
-    log_line(
-        spdlog::level::info, {.tenant = name},
-        "tenant " + name + ": removed, " + std::to_string(*connections) + " connections are left");
+    log_line(spdlog::level::info, {.tenant = name},
+             "tenant " + name + ": is being removed, " + std::to_string(*connections) +
+                 " connections of its programs are left");
   return result;
 }
 

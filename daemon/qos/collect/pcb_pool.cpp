@@ -50,7 +50,7 @@ Expected<QosClassId> PcbPool::add_group(const GroupConfig& config) {
     row->used = false;
     return Error{"each tenant and level needs a dedicated PCB: there are " +
                      std::to_string(dedicated_) + " for " + std::to_string(dedicated_ + 1) +
-                     " collect groups",
+                     " tenants and levels",
                  ENOSPC};
   }
   share_out_dedicated();
@@ -178,7 +178,7 @@ Outcome PcbPool::set_dedicated(std::uint32_t dedicated) {
   if (dedicated < std::max<std::size_t>(sharing_groups().size(), 1))
     return Error{"each tenant and level needs a dedicated PCB: asked for " +
                      std::to_string(dedicated) + " for " + std::to_string(sharing_groups().size()) +
-                     " collect groups",
+                     " tenants and levels",
                  ENOSPC};
   // PCBs that were still to become ordinary ones stay dedicated.
   const std::uint32_t there = dedicated_ + surplus_;
@@ -188,8 +188,8 @@ Outcome PcbPool::set_dedicated(std::uint32_t dedicated) {
                      std::to_string(quota_.unallocated()) + " PCBs are free to be allocated",
                  ENOSPC};
   if (more > quota_.free())
-    return Error{"dedicated PCBs: asked for " + std::to_string(more) + " more, and but for " +
-                     std::to_string(quota_.free()) + " all PCBs are in use; try again",
+    return Error{"dedicated PCBs: asked for " + std::to_string(more) + " more, " +
+                     std::to_string(quota_.free()) + " PCBs are not in use now; try again",
                  EBUSY};
   std::uint32_t in_use = 0;
   for (const CollectGroup& group : groups_)
@@ -243,7 +243,7 @@ Error PcbPool::over_commit(const CollectGroup& group, std::uint32_t asked) const
   const std::string text = "PCBs: asked for " + std::to_string(asked) + " more, ";
   if (group.parent != kNoQosClass)
     return {text + std::to_string(groups_[group.parent.value].pcbs.guaranteed.value()) + " of " +
-                std::to_string(guaranteed(group.parent)) + " of the tenant are undivided",
+                std::to_string(guaranteed(group.parent)) + " of the tenant belong to no level",
             ENOSPC};
   return {text + std::to_string(quota_.unallocated()) + " of " + std::to_string(quota_.total()) +
               " are free to be allocated",

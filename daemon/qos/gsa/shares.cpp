@@ -24,9 +24,8 @@ Outcome Shares::check_room(std::uint32_t before, std::uint32_t asked) const {
   const std::uint32_t others = asked_ - before;
   const std::uint32_t room = parameters_.buffers > others ? parameters_.buffers - others : 0;
   if (asked <= room) return {};
-  return Error{"there is room for " + std::to_string(room) + " of " +
-                   std::to_string(parameters_.buffers) + " buffers, not for " +
-                   std::to_string(asked),
+  return Error{std::to_string(asked) + " buffers requested, " + std::to_string(room) + " of " +
+                   std::to_string(parameters_.buffers) + " are free",
                ENOMEM};
 }
 

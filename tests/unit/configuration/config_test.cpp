@@ -139,7 +139,7 @@ TEST(Config, MoreAddressesThanCanBeCompared_AreRefused) {
   }
   const auto config = parse_config(text + kTenant, "test.toml");
   ASSERT_FALSE(config);
-  EXPECT_THAT(config.error().message, testing::HasSubstr("8449 in all, at most 8192"));
+  EXPECT_THAT(config.error().message, testing::HasSubstr("list 8449, at most 8192"));
 }
 
 TEST(Config, RangeOfAddresses_IsAListOfThem) {

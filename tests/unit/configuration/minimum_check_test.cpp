@@ -76,7 +76,7 @@ TEST(MinimumCheck, AFileIsRefusedWithItsLine) {
       << maximum;
   const std::string level = error_with("second = 400", "second = 601");
   EXPECT_TRUE(has(level,
-                  "level low: with this level, rate.min_bytes_per_second of the levels adds up to "
+                  "level low: up to this level, rate.min_bytes_per_second of the levels adds up to "
                   "601, but the tenant has 600"))
       << level;
 }

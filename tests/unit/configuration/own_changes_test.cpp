@@ -84,7 +84,7 @@ TEST(LevelChanges, TvlsComeFromThoseThatNoLevelHasAndReturn) {
   const auto greedy = with_changes(divided(), Changes{of("low", Allocation::kTvls, 4)});
   ASSERT_FALSE(greedy);
   EXPECT_EQ(greedy.refusal().message,
-            "tenant sea: level low: asked for 3 more tvls, 2 of the tenant's 5 are undivided");
+            "tenant sea: level low: asked for 3 more tvls, 2 of the tenant's 5 belong to no level");
   // `low` would have none, and nothing is left undivided.
   const auto none = with_changes(
       divided(), Changes{of("high", Allocation::kTvls, 5), of("low", Allocation::kTvls, 0)});
@@ -98,8 +98,9 @@ TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
   EXPECT_EQ(result.refusal().resource, "pcbs");
   EXPECT_EQ(result.refusal().asked, 21u);
   EXPECT_EQ(result.refusal().free, 20u);
-  EXPECT_EQ(result.refusal().message,
-            "tenant sea: level high: asked for 21 more pcbs, 20 of the tenant's 40 are undivided");
+  EXPECT_EQ(
+      result.refusal().message,
+      "tenant sea: level high: asked for 21 more pcbs, 20 of the tenant's 40 belong to no level");
   EXPECT_EQ(with_changes(divided(), Changes{of("deep", Allocation::kPcbs, 1)}).refusal().message,
             "tenant sea has no level \"deep\"");
   EXPECT_EQ(with_changes(divided(), Changes{of("high", Allocation::kSrqLimit, 1)}).refusal().cause,
@@ -107,7 +108,7 @@ TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
   AllocationChange lane = of("low", Allocation::kKickList, 5);
   lane.tvl = 1;
   EXPECT_EQ(with_changes(divided(), Changes{lane}).refusal().message,
-            "tenant sea: level low has no TVL 1: it has 1, counted from 0");
+            "tenant sea: level low has no TVL 1: it has TVLs 0 to 0");
 }
 
 TEST(LevelChanges, RatesOfLevelsAreSet) {

@@ -169,7 +169,8 @@ TEST(OwnDivision, NoLevelWeighsMoreThanTheTenantWasGiven) {
   EXPECT_FALSE(tenant.edit(change("day", {amount("day", Allocation::kWeight, 1)})));
   AllocationChange one = amount("day", Allocation::kWeight, 3);
   one.tvl = 0;
-  EXPECT_THAT(text_of(tenant.edit(change("day", {one}))), HasSubstr("of a TVL, at most "));
+  EXPECT_THAT(text_of(tenant.edit(change("day", {one}))),
+              HasSubstr("of a TVL, more than the greatest"));
   EXPECT_EQ(tenant.edit(change("day", {amount("day", Allocation::kExecutionCredits, 11)}))->cause,
             Cause::kNotFree);
 }

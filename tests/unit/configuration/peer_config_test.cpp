@@ -116,7 +116,7 @@ TEST_F(KeyFile, IsReadWithTheConfiguration) {
   ASSERT_TRUE(rotated);
   const ReloadPlan plan = plan_reload(*config, *rotated);
   EXPECT_TRUE(plan.is_live());
-  EXPECT_THAT(plan.texts(), ElementsAre("peer r: keys 1 -> 2 (new, former 1)"));
+  EXPECT_THAT(plan.texts(), ElementsAre("peer r: keys 1 -> 2 (new, key 1 before)"));
   EXPECT_TRUE(plan_reload(*rotated, *load(peer)).empty());
 
   chmod(file.c_str(), 0644);

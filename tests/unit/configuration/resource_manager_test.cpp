@@ -89,10 +89,10 @@ TEST(ResourceManager, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(nobody.refusal().message, "no such tenant: \"sun\"");
   const auto lane = ask({{"ocean", Allocation::kKickList, 1, 2}});
   ASSERT_FALSE(lane);
-  EXPECT_EQ(lane.refusal().message, "tenant ocean has no TVL 2: it has 2, counted from 0");
+  EXPECT_EQ(lane.refusal().message, "tenant ocean has no TVL 2: it has TVLs 0 to 1");
   const auto none = ask({{"ocean", Allocation::kTvls, 0, {}}});
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.refusal().message, "tenant ocean: tvls must be 1 to 64");
+  EXPECT_EQ(none.refusal().message, "tenant ocean: tvls = 0; a tenant needs at least 1");
   EXPECT_FALSE(ask({{"ocean", Allocation::kVcbs, UINT64_MAX, {}}}));
   EXPECT_FALSE(ask({{"ocean", Allocation::kVcbs, 1, 0}}));
 }

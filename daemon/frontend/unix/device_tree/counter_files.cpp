@@ -109,7 +109,7 @@ Outcome CounterFiles::show(Folder& folder, const Figures& figures) {
     std::swap(shown.files, staged.files);
     return {};
   }
-  if (!is_lacking(errno)) return system_error("cannot exchange " + staged.path);
+  if (!is_lacking(errno)) return system_error("cannot replace " + staged.path);
   // This file system cannot exchange folders, so the files are written in the visible folder.
   staged = shown;
   return show(folder, figures);

@@ -147,11 +147,14 @@ void Listeners::accept(Listener& listener) {
                                   "keeps memory busy that the daemon must seal; end that process");
   // If all sessions are in use, the daemon tells a new process so when it greets. This bounds the
   // number of such processes.
-  if (listener.connections >=
-      listener.tenant->control.accounts.limit(configuration::Kind::kSessions) + kGreeting)
-    return complain(listener, describe(*peer) + ": the tenant has " +
-                                  std::to_string(listener.connections) +
-                                  " connections, which is its limit; raise tenant.sessions");
+  const std::uint64_t sessions =
+      listener.tenant->control.accounts.limit(configuration::Kind::kSessions);
+  if (listener.connections >= sessions + kGreeting)
+    return complain(
+        listener, describe(*peer) + ": the socket has " + std::to_string(listener.connections) +
+                      " connections, the most with tenant.sessions = " + std::to_string(sessions) +
+                      " (" + std::to_string(kGreeting) +
+                      " more may wait for their refusal); raise tenant.sessions");
   accept_(listener, std::move(socket), *peer);
 }
 

@@ -17,12 +17,17 @@ namespace softhca::control {
 
 void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
   engine::Tenant& tenant = *listener.tenant;
-  auto descriptors =
-      tenant.control.accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors);
+  configuration::Accounts& accounts = tenant.control.accounts;
+  auto descriptors = accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors);
   const bool charged = static_cast<bool>(descriptors);
   if (!charged) {
-    complain_(listener,
-              describe(peer) + ": the tenant uses all its descriptors; raise tenant.descriptors");
+    complain_(listener, describe(peer) + ": a session takes " +
+                            std::to_string(DeviceSession::kDescriptors) +
+                            " descriptors, and the tenant uses " +
+                            std::to_string(accounts.in_use(configuration::Kind::kDescriptors)) +
+                            " of tenant.descriptors = " +
+                            std::to_string(accounts.limit(configuration::Kind::kDescriptors)) +
+                            "; raise that, or pools.descriptors");
     if (std::exchange(listener.telling, true)) return;
   }
   UniqueFd pidfd = peer_pidfd(socket.get(), peer);

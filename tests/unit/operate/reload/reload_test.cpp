@@ -357,9 +357,9 @@ TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
   const ReloadResult refused = reloader.put_into_force(wanted);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.refusal->cause, ReloadRefusal::Cause::kSetup);
-  EXPECT_EQ(
-      refused.refusal->lines.front(),
-      "shares of datagrams: [general_services]: its clients need 64 buffers, `buffers` is 63");
+  EXPECT_EQ(refused.refusal->lines.front(),
+            "shares of datagrams: [general_services]: clients have requested 64 buffers, more than "
+            "`buffers` = 63");
   EXPECT_TRUE(daemon.adapter.config == before);
   EXPECT_EQ(daemon.general_services->view().parameters.buffers, before.general_services.buffers);
   expect_in_force();

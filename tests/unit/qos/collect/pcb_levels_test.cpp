@@ -89,8 +89,9 @@ TEST(PcbLevels, RefusesMoreThanTheTenantHasUndivided) {
   const QosClassId alerts = level(pool, weather, 8);
   const auto refused = pool.add_group({TenantId(0), 3, true, weather});
   EXPECT_EQ(refused.error().code, ENOSPC);
-  EXPECT_NE(refused.error().message.find("asked for 3 more, 2 of 10 of the tenant are undivided"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.error().message.find("asked for 3 more, 2 of 10 of the tenant belong to no level"),
+      std::string::npos)
       << refused.error().message;
   EXPECT_EQ(pool.set_guarantee(alerts, 11).error().code, ENOSPC);
   EXPECT_EQ(own(pool, alerts), 8u);

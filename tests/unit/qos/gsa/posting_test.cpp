@@ -43,7 +43,7 @@ TEST(Posting, NobodyIsPromisedWhatIsNotThere) {
   const Expected<ClientId> second = fixture.pool.register_client(ClientKey(2), "second", 11);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ENOMEM);
-  EXPECT_EQ(second.error().message, "there is room for 10 of 40 buffers, not for 11");
+  EXPECT_EQ(second.error().message, "11 buffers requested, 10 of 40 are free");
   EXPECT_EQ(fixture.pool.set_buffers(first, 41).error().code, ENOMEM);
   EXPECT_EQ(fixture.pool.set_buffers(first, 0).error().code, EINVAL);
   EXPECT_EQ(fixture.share(1), 30u);
