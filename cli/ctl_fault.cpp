@@ -46,7 +46,7 @@ std::string injected_of(const Json& fault) {
 
 void print_faults(const Json& faults) {
   TextTable table(
-      {"FAULT", "KIND", "TARGET", "AFFECTS", "EFFECT", "ENDS-IN", "MATCHED", "AFFECTED"});
+      {"FAULT", "KIND", "TARGET", "WHICH", "EFFECT", "ENDS-IN", "MATCHED", "AFFECTED"});
   for (const Json& fault : faults)
     table.add({cell(fault, "number"), cell(fault, "kind"), fault_target(fault), chance_of(fault),
                effect_of(fault), duration_text(fault.value("left_s", 0.0)), cell(fault, "met"),

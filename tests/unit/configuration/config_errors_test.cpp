@@ -274,9 +274,9 @@ const Mistake kTogether[] = {
      "guarantees 8000, but only 7936 of pools.pcbs = 8192, less pools.dedicated_pcbs = 256, are "
      "left"},
     {"Vcbs", second_tenant("u", "198.18.0.2") + "vcbs = 4097\n",
-     "7: tenant.vcbs:", "only 4096 are left"},
+     "7: tenant.vcbs:", "only 4096 of pools.vcbs = 4096 are left"},
     {"Tvls", second_tenant("u", "198.18.0.2") + "tvls = 2\n[pools]\ntvls = 2\n",
-     "7: tenant.tvls:", "only 1 are left"},
+     "7: tenant.tvls:", "only 1 of pools.tvls = 2 are left"},
     {"ExecutionCredits", second_tenant("u", "198.18.0.2") + "tvls = 2\nexecution_credits = 513\n",
      "8: tenant.execution_credits:",
      "guarantees 1026, but only 1024 of pools.execution_credits = 1024 are left"},

@@ -104,8 +104,8 @@ TEST(ConfigLevels, TheFirstIsTheDefaultWhenNoneSaysSo) {
 TEST(ConfigLevels, RefusesWhatDoesNotFit) {
   const std::string first = "[[tenant.level]]\nname = \"a\"\nvcbs = 15\npcbs = 15\n";  // 9 to 12
   const std::string second = "[[tenant.level]]\nname = \"b\"\n";                       // 13, 14
-  expect_error(first + second + "vcbs = 11\n", "15: tenant.level.vcbs", "only 10 are left");
-  expect_error(first + second + "pcbs = 6\n", "15: tenant.level.pcbs", "only 5 are left");
+  expect_error(first + second + "vcbs = 11\n", "15: tenant.level.vcbs", "only 10 of the tenant's");
+  expect_error(first + second + "pcbs = 6\n", "15: tenant.level.pcbs", "only 5 of the tenant's");
   expect_error(first + "tvls = 5\n", "13: tenant.level.tvls", "must be from 0 to 4");
   expect_error(first + "tvls = 4\n[[tenant.level]]\nname = \"b\"\n", "14: tenant.level.tvls",
                "leave one for this level");

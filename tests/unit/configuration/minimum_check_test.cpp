@@ -90,9 +90,9 @@ TEST(MinimumCheck, RequestsKeepToIt) {
       << pool;
   EXPECT_EQ(refusal(change("a", "high", Allocation::kRateMinBytes, 200)), "accepted");
   EXPECT_TRUE(has(refusal(change("a", "high", Allocation::kRateMinBytes, 201)),
-                  "level high: with this level"));
+                  "level high: up to this level"));
   EXPECT_TRUE(
-      has(refusal(change("a", "", Allocation::kRateMinBytes, 399)), "level low: with this level"));
+      has(refusal(change("a", "", Allocation::kRateMinBytes, 399)), "level low: up to this level"));
   EXPECT_TRUE(has(refusal(change("a", "", Allocation::kRateBytes, 599)), "is above"));
 }
 
