@@ -117,7 +117,7 @@ TEST(ConnectionsOf, ATenantThatIsServedInPartOnlyIsNotServed) {
   third.name = "c";
   const auto added = connections.add(third);
   ASSERT_FALSE(added);
-  EXPECT_EQ(added.error().message, "tenant c: there is room for 0 of 5 buffers, not for 1");
+  EXPECT_EQ(added.error().message, "tenant c: 1 buffers requested, 0 of 5 are free");
   EXPECT_EQ(connections.find(third), nullptr);
   connections.remove(*daemon.adapter.tenants[0]);
   EXPECT_TRUE(connections.add(third)) << "what it had been given is free";
