@@ -43,7 +43,8 @@ class Run {
       number -= N;
       return false;
     }
-    if (owner != nullptr) (owner->*list[number])();
+    const Operation operation = list[number];
+    if (owner != nullptr) (owner->*operation)();
     return true;
   }
 
