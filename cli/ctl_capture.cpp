@@ -90,7 +90,8 @@ File open_output(const std::string& path) {
 class Source {
  public:
   /// Starts the capture. `daemon` must outlive it.
-  Source(AdminClient& daemon, const CaptureOptions& options) : descriptors_(daemon.descriptors()) {
+  Source(AdminClient& daemon, const CaptureArguments& options)
+      : descriptors_(daemon.descriptors()) {
     Json params = Json::object();
     if (!options.tenant.empty()) params["tenant"] = options.tenant;
     if (!options.port.empty()) params["port"] = options.port;
@@ -196,7 +197,7 @@ bool drain(Source& source, Output& output, std::uint64_t most) {
 
 }  // namespace
 
-void capture(AdminClient& daemon, const CaptureOptions& options, bool json) {
+void capture(AdminClient& daemon, const CaptureArguments& options, bool json) {
   catch_signals();
   Source source(daemon, options);
   const File file = open_output(options.file);

@@ -97,7 +97,7 @@ void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool 
 std::uint32_t mode_of(const std::string& text);
 
 // --- ctl_capture.cpp
-struct CaptureOptions {
+struct CaptureArguments {
   std::string tenant;         ///< empty: all
   std::string port;           ///< empty: all, and local traffic of the daemon
   std::string file;           ///< empty or "-": standard output
@@ -108,7 +108,7 @@ struct CaptureOptions {
 };
 /// Writes packets as pcapng. With `json`, prints their number, unless the packets go to standard
 /// output.
-void capture(AdminClient& daemon, const CaptureOptions& options, bool json);
+void capture(AdminClient& daemon, const CaptureArguments& options, bool json);
 
 // --- ctl_fault.cpp
 /// The daemon chooses values that are empty or missing.

@@ -45,8 +45,7 @@ std::string injected_of(const Json& fault) {
 }  // namespace
 
 void print_faults(const Json& faults) {
-  TextTable table(
-      {"FAULT", "KIND", "TARGET", "WHICH", "EFFECT", "ENDS-IN", "MATCHED", "AFFECTED"});
+  TextTable table({"FAULT", "KIND", "TARGET", "WHICH", "EFFECT", "ENDS-IN", "MATCHED", "AFFECTED"});
   for (const Json& fault : faults)
     table.add({cell(fault, "number"), cell(fault, "kind"), fault_target(fault), chance_of(fault),
                effect_of(fault), duration_text(fault.value("left_s", 0.0)), cell(fault, "met"),

@@ -35,7 +35,7 @@ struct Options {
   TopOptions top;
   EventOptions events;
   ExplainOptions explain;
-  CaptureOptions capture;
+  CaptureArguments capture;
   FaultOptions fault;
 };
 
@@ -192,7 +192,7 @@ void add_explain(CLI::App& app, Options& options) {
 }
 
 void add_capture(CLI::App& app, Options& options) {
-  CaptureOptions& of = options.capture;
+  CaptureArguments& of = options.capture;
   CLI::App* capture = app.add_subcommand("capture", "packets of tenants, as pcapng");
   capture->add_option("-t,--tenant", of.tenant, "only those of this tenant")->type_name("NAME");
   capture

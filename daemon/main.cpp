@@ -16,7 +16,7 @@
 
 #include "daemon/configuration/config.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/device/adapter/event_report.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/setup.hpp"
@@ -72,13 +72,14 @@ std::string counted(std::size_t count, const char* thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
-metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& general_services,
-                          control::GeneralServices& shared_datagrams) {
+metrics::ExportedData source_of(control::Adapter& adapter,
+                                control::GeneralServices& general_services,
+                                control::GeneralServices& shared_datagrams) {
   const auto exported = [](control::GeneralServices& services) {
-    return metrics::GeneralServices{.counters = services.counters(),
-                                    .tenant = services.tenant(),
-                                    .pool = services.pool_counters(),
-                                    .clients = [&services] { return services.clients(); }};
+    return metrics::ExportedSharedQp{.counters = services.counters(),
+                                     .tenant = services.tenant(),
+                                     .pool = services.pool_counters(),
+                                     .clients = [&services] { return services.clients(); }};
   };
   return {.engine = adapter.engine,
           .worker = adapter.worker,
@@ -124,7 +125,7 @@ class MetricsSocket {
 
 Expected<std::unique_ptr<metrics::Exporter>> start_metrics(
     const configuration::MetricsConfig& config, const MetricsSocket& socket,
-    const metrics::Source& source) {
+    const metrics::ExportedData& source) {
   auto exporter =
       metrics::Exporter::start(config.address, config.credentials_file, source, socket.share());
   if (exporter || config.chosen) return exporter;
@@ -135,7 +136,7 @@ Expected<std::unique_ptr<metrics::Exporter>> start_metrics(
 }
 
 /// Opens the metrics endpoint in `exporter`.
-Outcome open_metrics(const configuration::Config& config, const metrics::Source& source,
+Outcome open_metrics(const configuration::Config& config, const metrics::ExportedData& source,
                      MetricsSocket& socket, std::unique_ptr<metrics::Exporter>& exporter) {
   socket.open(config);
   auto started = start_metrics(config.metrics, socket, source);
@@ -146,7 +147,8 @@ Outcome open_metrics(const configuration::Config& config, const metrics::Source&
 
 /// Returns the function that moves the endpoint. All arguments must outlive it.
 control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
-                                  const MetricsSocket& socket, const metrics::Source& source) {
+                                  const MetricsSocket& socket,
+                                  const metrics::ExportedData& source) {
   return [&](const configuration::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
     if (exporter != nullptr && exporter->address() == to.address) {
       if (const auto readable = metrics::check_credentials(to.credentials_file); !readable)
@@ -189,7 +191,7 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   control::add_tenant_methods(server.admin_methods(), reloader);
   control::add_revision_methods(server.admin_methods(), reloader);
   server.on_own_requests([&](control::AdminMethods& methods, const engine::Tenant& tenant) {
-    control::add_own_methods(methods, reloader, tenant);
+    control::add_sub_allocation_methods(methods, reloader, tenant);
   });
 }
 
@@ -233,7 +235,7 @@ int serve(const configuration::Config& config, const std::string& file, control:
   const auto shared_datagrams = control::GeneralServices::open(
       worker, control::shared_datagrams_place(config), config.shared_datagrams);
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
-  const metrics::Source source = source_of(adapter, **general_services, **shared_datagrams);
+  const metrics::ExportedData source = source_of(adapter, **general_services, **shared_datagrams);
   MetricsSocket metrics_socket;
   std::unique_ptr<metrics::Exporter> exporter;
 

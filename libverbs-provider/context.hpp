@@ -44,8 +44,8 @@ struct Context {
   MemoryOffer memory_offer;
   /// errno value of the shortage in this process that last prevented sharing memory; 0: none.
   std::atomic<int> shortage;
-  QpTable qps;
-  SrqTable xrc_srqs;
+  QpNumberTable qps;
+  SrqNumberTable xrc_srqs;
   abi::DeviceReply limits;
   Buried* buried;      ///< guarded by the lock in event_files.hpp
   Context* next;       ///< list of all contexts; same lock

@@ -190,14 +190,14 @@ void construct_parts(Context& context) {
   new (&context.on_demand) OnDemandRegions;
   new (&context.memory_offer) MemoryOffer;
   new (&context.shortage) std::atomic<int>(0);
-  new (&context.qps) QpTable;
-  new (&context.xrc_srqs) SrqTable;
+  new (&context.qps) QpNumberTable;
+  new (&context.xrc_srqs) SrqNumberTable;
   new (&context.forked) std::atomic<bool>(false);
 }
 
 void close(Context& context) {
-  context.xrc_srqs.~SrqTable();
-  context.qps.~QpTable();
+  context.xrc_srqs.~SrqNumberTable();
+  context.qps.~QpNumberTable();
   context.on_demand.~OnDemandRegions();
   context.memory.~unique_ptr();
   context.memory_offer.~MemoryOffer();

@@ -38,15 +38,15 @@ using Owned = std::unique_ptr<T, Dispose>;
 
 /// Zeroed array of a trivial type, freed with its owner.
 template <class T>
-class Array {
+class HeapArray {
  public:
-  Array() = default;
-  Array(Array&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  Array& operator=(Array&& other) noexcept {
+  HeapArray() = default;
+  HeapArray(HeapArray&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  HeapArray& operator=(HeapArray&& other) noexcept {
     std::swap(data_, other.data_);
     return *this;
   }
-  ~Array() { std::free(data_); }
+  ~HeapArray() { std::free(data_); }
 
   /// Allocates `count` zeroed elements. False: out of memory.
   bool allocate(std::size_t count) {

@@ -80,7 +80,7 @@ class NumberTable {
   std::atomic<Middle*> root_[256] = {};
 };
 
-using QpTable = NumberTable<Qp>;
-using SrqTable = NumberTable<Srq>;
+using QpNumberTable = NumberTable<Qp>;
+using SrqNumberTable = NumberTable<Srq>;
 
 }  // namespace softhca::provider

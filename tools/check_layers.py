@@ -41,7 +41,7 @@ LAYERS = {
                       "qos/receive"),
 }
 # Folders of which each may include those before it, and all layers above.
-ENGINE = ("state", "turns", "addresses", "memory", "events", "receive", "ports", "watch",
+ENGINE = ("records", "turns", "addresses", "memory", "events", "receive", "ports", "diagnostics",
           "commands", "packets", "queue_pairs", "datagrams", "", "requests")
 CONTROL = ("control_thread", "device/peer", "device/adapter", "services", "device/objects",
            "device/session", "frontend/unix/sockets", "frontend/unix/device_tree", "operate/admin",
@@ -87,7 +87,7 @@ TENANT_MEMORY = re.compile(
     r"(?<!sizeof\(abi::)\b(SessionHeader|VcbPage|ReceiveRingHeader|CompletionRingHeader)\b")
 CLOCK = re.compile(
     r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|high_resolution_clock|__rdtsc)\b")
-# Of a tenant or level, what the control thread owns (daemon/engine/state/tenant_control.hpp).
+# Of a tenant or level, what the control thread owns (daemon/engine/records/tenant_control.hpp).
 OF_CONTROL = re.compile(r"(\.|->)control(\.|->)")
 WHOLE_ENGINE = re.compile(r'"daemon/engine/engine\.hpp"|\bengine::Engine\b')
 # How processes come in, which is a front end's.
@@ -190,7 +190,7 @@ def self_test():
         ("daemon/engine/a.cpp", '#include "daemon/device/session/c.hpp"\n', "may include"),
         ("daemon/engine/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', None),
         ("daemon/engine/packets/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', None),
-        ("daemon/engine/state/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', "may include"),
+        ("daemon/engine/records/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', "may include"),
         ("daemon/main.cpp", '#include "daemon/device/session/c.hpp"\n', None),
         ("daemon/operate/admin/a.cpp", '# include "cli/x.hpp"\n', "may include"),
         ("daemon/operate/admin/a.cpp", '#include "daemon/device/session/c.hpp"\n', None),

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <functional>
 
-#include "daemon/configuration/allotments/minimum_check.hpp"
+#include "daemon/configuration/resource_manager/minimum_check.hpp"
 #include "daemon/configuration/tenant_amounts.hpp"
 
 namespace softhca::configuration {

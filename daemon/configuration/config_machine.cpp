@@ -10,7 +10,7 @@
 
 #include "daemon/base/kernel_address.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/configuration/allotments/owners.hpp"
+#include "daemon/configuration/resource_manager/owners.hpp"
 
 namespace softhca::configuration {
 namespace {

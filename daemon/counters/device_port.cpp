@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/counters/port.hpp"
+#include "daemon/counters/port_counters.hpp"
 
 namespace softhca::counters {
 namespace {
@@ -20,9 +20,9 @@ std::uint64_t beyond(std::uint64_t all, std::uint64_t part) { return all - std::
 
 }  // namespace
 
-management::PortCounters port_counters_of(const engine::Tenant& tenant,
-                                          const std::vector<std::unique_ptr<PortBinding>>& ports) {
-  management::PortCounters out;
+management::PmaCounters port_counters_of(const engine::Tenant& tenant,
+                                         const std::vector<std::unique_ptr<PortBinding>>& ports) {
+  management::PmaCounters out;
   const engine::WireCounters& own = tenant.counters.wire;
   out.transmitted_multicast = own.tx_multicast.value();
   out.received_multicast = own.rx_multicast.value();

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/engine/state/tenant.hpp"
-#include "daemon/roce/performance/port_counters.hpp"
+#include "daemon/engine/records/tenant.hpp"
+#include "daemon/roce/performance/pma_counters.hpp"
 
 namespace softhca::counters {
 
@@ -18,7 +18,7 @@ namespace softhca::counters {
 /// finds before the tenant of the packet is known counts for every tenant that has an address
 /// there. REQUIRES: called on the control thread or the engine's thread, since `tenant.addresses`
 /// must not change.
-management::PortCounters port_counters_of(
+management::PmaCounters port_counters_of(
     const engine::Tenant& tenant, const std::vector<std::unique_ptr<engine::PortBinding>>& ports);
 
 }  // namespace softhca::counters

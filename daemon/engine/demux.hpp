@@ -4,9 +4,9 @@
 #pragma once
 
 #include "daemon/engine/addresses/addressing.hpp"
-#include "daemon/engine/datagrams/shared_qps.hpp"
+#include "daemon/engine/datagrams/shared_qps_fairness.hpp"
 #include "daemon/engine/queue_pairs/wire.hpp"
-#include "daemon/engine/state/time_wait.hpp"
+#include "daemon/engine/records/time_wait.hpp"
 #include "daemon/engine/transport_driver.hpp"
 
 namespace softhca::engine {

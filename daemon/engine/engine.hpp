@@ -6,7 +6,7 @@
 // Each part is a class that owns its state. In the order of a command:
 //   session_registry      adds and removes sessions.
 //   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode.
-//   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command.
+//   dispatch              doorbells -> PCBs, dedicated ones last -> kick; the next start.
 //   rate_control          rates of tenants, levels and queue pairs, and what waits for them.
 //   peer_rates            rates of what peers send to them and read from them; rate_gates.
 //   slow_memory           bounds the waits of the engine for memory of a tenant.
@@ -34,7 +34,7 @@
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC.
 //   completion_events, async_events, failed_sessions   events on their way to processes.
 //   event_notifier        the thread that sends some of these events.
-//   wait_census           what commands wait for; guarantee_watch: guarantees that are not kept.
+//   wait_census           what commands wait for; guarantee_monitor: guarantees that are not kept.
 //   qp_history            the history of queue pairs that had trouble.
 //   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, their TIME-WAIT.
 //   local_addresses, address_handles, multicast   addresses and their owners.
@@ -47,15 +47,15 @@
 #include "daemon/base/time.hpp"
 #include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/dispatch.hpp"
+#include "daemon/engine/commands/dispatch_dedicated_pcbs.hpp"
 #include "daemon/engine/commands/guarantee_lending.hpp"
-#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 #include "daemon/engine/commands/overflow_places.hpp"
 #include "daemon/engine/commands/rate_control.hpp"
 #include "daemon/engine/commands/session_registry.hpp"
 #include "daemon/engine/commands/tvl_assignment.hpp"
 #include "daemon/engine/commands/wait_census.hpp"
-#include "daemon/engine/datagrams/shared_qps.hpp"
+#include "daemon/engine/datagrams/shared_qps_fairness.hpp"
 #include "daemon/engine/datagrams/ud_sender.hpp"
 #include "daemon/engine/demux.hpp"
 #include "daemon/engine/events/async_events.hpp"
@@ -68,8 +68,8 @@
 #include "daemon/engine/receive/completion_events.hpp"
 #include "daemon/engine/receive/payload_reader.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
-#include "daemon/engine/state/event_log.hpp"
-#include "daemon/engine/state/qp_table.hpp"
+#include "daemon/engine/records/event_log.hpp"
+#include "daemon/engine/records/qp_table.hpp"
 #include "daemon/engine/transport_driver.hpp"
 #include "daemon/engine/turns/cpu_scheduler.hpp"
 #include "daemon/engine/turns/peer_rates.hpp"

@@ -9,7 +9,7 @@
 #include "daemon/engine/queue_pairs/captured_link.hpp"
 #include "daemon/engine/queue_pairs/faulty_link.hpp"
 #include "daemon/engine/queue_pairs/local_link.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {

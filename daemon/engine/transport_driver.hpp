@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 #include "daemon/engine/datagrams/ud_sender.hpp"
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 

@@ -17,8 +17,8 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/engine.hpp"
-#include "daemon/engine/state/costs.hpp"
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/costs.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -76,7 +76,7 @@ class Worker {
   /// Waits for the end of a completion event in progress to this channel, if there is one. No
   /// further event comes from queues that were removed before. May be called on any thread except
   /// the engine's.
-  void await_event(int channel_fd) const { notifier_.await(channel_fd); }
+  void await_event(int completion_end) const { notifier_.await(completion_end); }
 
   /// Sets how the engine idles from now on.
   void set_idle(bool adaptive);

@@ -84,8 +84,8 @@ Outcome for_each_address(Use use) {
 
 }  // namespace
 
-Expected<std::vector<InterfaceAddress>> interface_addresses(const std::string& name) {
-  std::vector<InterfaceAddress> all;
+Expected<std::vector<AssignedAddress>> interface_addresses(const std::string& name) {
+  std::vector<AssignedAddress> all;
   const auto listed = for_each_address([&](const ifaddrs& a) {
     if (name == a.ifa_name) all.push_back({gid_of(*a.ifa_addr), prefix_of(*a.ifa_netmask)});
   });

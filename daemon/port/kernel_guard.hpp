@@ -13,7 +13,7 @@
 
 namespace softhca::port {
 
-struct InterfaceAddress {
+struct AssignedAddress {
   Gid address;
   std::uint8_t prefix_length = 0;  ///< of its own family: 0..32 or 0..128
 };
@@ -21,9 +21,9 @@ struct InterfaceAddress {
 struct InterfaceState {
   int index = 0;
   MacAddress mac;
-  std::uint32_t mtu = 0;                    ///< bytes of an IP packet
-  bool running = false;                     ///< up, with a carrier
-  std::vector<InterfaceAddress> addresses;  ///< IPv4 and IPv6, link-local ones too
+  std::uint32_t mtu = 0;                   ///< bytes of an IP packet
+  bool running = false;                    ///< up, with a carrier
+  std::vector<AssignedAddress> addresses;  ///< IPv4 and IPv6, link-local ones too
 };
 
 /// Reads an interface of this network namespace. Error: it does not exist.
@@ -31,7 +31,7 @@ Expected<InterfaceState> read_interface(const std::string& name);
 
 /// Returns the addresses that the kernel owns on the interface. For those the kernel answers ARP
 /// and neighbour discovery itself.
-Expected<std::vector<InterfaceAddress>> interface_addresses(const std::string& name);
+Expected<std::vector<AssignedAddress>> interface_addresses(const std::string& name);
 
 /// True if the interface is up and has a carrier. Costs one or two system calls.
 bool interface_running(const std::string& name);

@@ -9,13 +9,13 @@
 #include <map>
 #include <utility>
 
-#include "daemon/configuration/allotments/connections_carried.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/configuration/resource_manager/connections_carried.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/engine/addresses/local_addresses.hpp"
 #include "daemon/engine/packets/packet_io.hpp"
 #include "daemon/engine/requests/showing.hpp"
-#include "daemon/services/paths.hpp"
 #include "daemon/services/performance.hpp"
+#include "daemon/services/tenant_paths.hpp"
 
 namespace softhca::control {
 namespace {
@@ -43,7 +43,7 @@ static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm:
 }  // namespace
 
 /// The environment of a tenant's service.
-class Connections::ServedTenant final : public rdma_cm::Environment {
+class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
  public:
   ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
       : adapter_(adapter), agent_(agent), tenant_(tenant), service_(*this) {
@@ -67,12 +67,12 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
                          .connects_per_second = to.connects_per_second},
                         {.connections = to.most, .half_open = to.half_open});
     limits_ = to;
-    std::vector<rdma_cm::Admission::Part> parts;
+    std::vector<rdma_cm::ConnectionAdmission::Part> parts;
     for (const configuration::Carried& part : configuration::carried_by(config))
       parts.push_back({part.level, part.connections, part.shares});
     // Each connection has a queue pair of its own.
     const auto queue_pairs = std::min<std::uint64_t>(
-        config.limits[configuration::Kind::kQueuePairs], rdma_cm::Admission::kAll);
+        config.limits[configuration::Kind::kQueuePairs], rdma_cm::ConnectionAdmission::kAll);
     service_.admission().set(parts, static_cast<std::uint32_t>(queue_pairs));
   }
 
@@ -145,7 +145,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     to.event_channels.set(static_cast<std::uint32_t>(service_.channels()));
   }
 
-  // --- rdma_cm::Environment
+  // --- rdma_cm::RdmaCmEnvironment
 
   void send(const cm::Path& path, const wire::Mad& mad) override {
     engine::Datagram datagram;
@@ -181,9 +181,9 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     if (found != signals_.end()) found->second();
   }
 
-  std::span<const rdma_cm::LocalAddress> addresses() const override { return addresses_; }
+  std::span<const rdma_cm::TenantGid> addresses() const override { return addresses_; }
 
-  rdma_cm::Adapter adapter() const override {
+  rdma_cm::TenantAdapter adapter() const override {
     return {.node_guid = adapter_.node_guid(tenant_),
             .path_mtu = mtu_code(adapter_.path_mtu(tenant_)),
             .packet_rate = kPortRate};
@@ -290,7 +290,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   Adapter& adapter_;
   GeneralServices& agent_;
   engine::Tenant& tenant_;
-  std::vector<rdma_cm::LocalAddress> addresses_;
+  std::vector<rdma_cm::TenantGid> addresses_;
   rdma_cm::Service service_;
   configuration::ConnectionsConfig limits_;
   std::array<ComplaintLimit, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> complaints_{};

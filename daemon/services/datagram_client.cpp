@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "daemon/roce/wire/mad.hpp"
-#include "daemon/services/paths.hpp"
+#include "daemon/services/tenant_paths.hpp"
 
 namespace softhca::control {
 namespace {

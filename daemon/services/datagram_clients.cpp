@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "daemon/control_thread/process_name.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
 namespace softhca::control {

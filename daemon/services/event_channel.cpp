@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 
 namespace softhca::control {
 
@@ -53,7 +53,7 @@ int EventChannel::command(std::span<const std::byte> body, Reply& reply) {
     return EINVAL;
   management::rdma_cm::Service* service = connections_.find(tenant_);
   if (service == nullptr) return ENODEV;
-  management::rdma_cm::Reply answer;
+  management::rdma_cm::ChannelReply answer;
   const int error =
       service->command(*channel_, request.command, management::rdma_cm::ChannelId(request.channel),
                        body.subspan(sizeof request), answer, now());

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 
 namespace softhca::control {
 namespace {

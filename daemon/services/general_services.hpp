@@ -18,7 +18,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/general_services_config.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
-#include "daemon/engine/requests/shared_qps.hpp"
+#include "daemon/engine/requests/shared_qp_requests.hpp"
 #include "daemon/engine/worker.hpp"
 
 namespace softhca::control {

@@ -15,7 +15,7 @@
 #include "daemon/device/peer/channel_request.hpp"
 #include "daemon/device/peer/peer.hpp"
 #include "daemon/device/peer/request_body.hpp"
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::control {
 

@@ -14,17 +14,17 @@
 namespace softhca::provider {
 
 /// In memory that a forked child shares.
-struct EventChannel::Shared {
+struct CmChannel::Shared {
   pthread_mutex_t mutex;
   std::uint32_t next_tag;
   std::atomic<bool> lost;
 };
 
-EventChannel::~EventChannel() {
+CmChannel::~CmChannel() {
   if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
 }
 
-int EventChannel::open(const char* tenant_socket, int& signal_fd) {
+int CmChannel::open(const char* tenant_socket, int& signal_fd) {
   char path[kSocketPathBytes];
   choose_socket(tenant_socket, path);
   if (const int error = share()) return error;
@@ -34,7 +34,7 @@ int EventChannel::open(const char* tenant_socket, int& signal_fd) {
   return error != 0 ? error : greet(signal_fd);
 }
 
-int EventChannel::share() {
+int CmChannel::share() {
   void* memory =
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return ENOMEM;
@@ -48,7 +48,7 @@ int EventChannel::share() {
   return error;
 }
 
-int EventChannel::greet(int& signal_fd) {
+int CmChannel::greet(int& signal_fd) {
   Hello hello;
   if (const int error = make_hello(hello)) return error;
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel),
@@ -71,12 +71,12 @@ int EventChannel::greet(int& signal_fd) {
   return 0;
 }
 
-bool EventChannel::lost() const { return shared_->lost.load(std::memory_order_relaxed); }
+bool CmChannel::lost() const { return shared_->lost.load(std::memory_order_relaxed); }
 
 /// Disables cancellation: a thread cancelled between a request and its reply would leave the reply
 /// to the next thread, and programs do cancel the thread that takes their events. If a process was
 /// killed there, the state of its command is unknown, so the channel is given up.
-EventChannel::Turn::Turn(EventChannel& channel) : channel_(channel) {
+CmChannel::Turn::Turn(CmChannel& channel) : channel_(channel) {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   pthread_mutex_t& mutex = channel.shared_->mutex;
   if (pthread_mutex_lock(&mutex) != EOWNERDEAD) return;
@@ -84,19 +84,19 @@ EventChannel::Turn::Turn(EventChannel& channel) : channel_(channel) {
   give_up(EIO);
 }
 
-EventChannel::Turn::~Turn() {
+CmChannel::Turn::~Turn() {
   pthread_mutex_unlock(&channel_.shared_->mutex);
   pthread_setcancelstate(cancel_state_, nullptr);
 }
 
-int EventChannel::Turn::give_up(int error) {
+int CmChannel::Turn::give_up(int error) {
   channel_.shared_->lost.store(true, std::memory_order_relaxed);
   if (channel_.fd_.is_ours()) ::shutdown(channel_.fd_.get(), SHUT_RDWR);
   return error;
 }
 
-int EventChannel::Turn::command(const abi::ConnectionCommandRequest& request,
-                                std::span<const std::byte> body, Response& response) {
+int CmChannel::Turn::command(const abi::ConnectionCommandRequest& request,
+                             std::span<const std::byte> body, Response& response) {
   if (channel_.lost()) return EIO;
   if (!channel_.fd_.is_ours()) return EBADF;  // other processes that share the channel continue
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),

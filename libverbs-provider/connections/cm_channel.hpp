@@ -18,12 +18,12 @@
 
 namespace softhca::provider {
 
-class EventChannel {
+class CmChannel {
  public:
-  EventChannel() = default;
-  ~EventChannel();
-  EventChannel(const EventChannel&) = delete;
-  EventChannel& operator=(const EventChannel&) = delete;
+  CmChannel() = default;
+  ~CmChannel();
+  CmChannel(const CmChannel&) = delete;
+  CmChannel& operator=(const CmChannel&) = delete;
 
   /// Connects to the tenant socket. `signal_fd` is the program's descriptor; the caller owns it.
   /// Returns 0 or an errno value.
@@ -41,7 +41,7 @@ class EventChannel {
   /// the channel, comes between the commands of one turn and the handling of their replies.
   class Turn {
    public:
-    explicit Turn(EventChannel& channel);
+    explicit Turn(CmChannel& channel);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -56,7 +56,7 @@ class EventChannel {
     int give_up(int error);
 
    private:
-    EventChannel& channel_;
+    CmChannel& channel_;
     int cancel_state_;
   };
 

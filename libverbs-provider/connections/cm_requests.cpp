@@ -88,8 +88,8 @@ bool ends_something(const Command& command) {
 /// the reply.
 int exchange(const HeldChannel& channel, const HeldChannel& drains, const Command& command,
              Body body, std::uint32_t other) {
-  EventChannel::Turn turn(*channel);
-  EventChannel::Response response;
+  CmChannel::Turn turn(*channel);
+  CmChannel::Response response;
   const int error = turn.command({command.header.cmd, other}, body, response);
   if (error != 0) {
     // As with other objects, a lost connection has ended the identifier or membership. Success lets

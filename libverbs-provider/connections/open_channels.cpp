@@ -17,7 +17,7 @@ namespace softhca::provider {
 namespace {
 
 /// A channel with the number of its holders; the table is one of them.
-struct CountedChannel : EventChannel {
+struct CountedChannel : CmChannel {
   std::uint32_t holders = 1;
   FileIdentity file;  ///< the program's descriptor
 };

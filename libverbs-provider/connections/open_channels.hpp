@@ -19,8 +19,8 @@ class HeldChannel {
   HeldChannel& operator=(const HeldChannel&) = delete;
 
   explicit operator bool() const { return channel_ != nullptr; }
-  EventChannel* operator->() const { return channel_; }
-  EventChannel& operator*() const { return *channel_; }
+  CmChannel* operator->() const { return channel_; }
+  CmChannel& operator*() const { return *channel_; }
 
   /// Removes the byte that signals queued events from the program's descriptor, unless the
   /// descriptor has been closed: its number may refer to another file.
@@ -28,7 +28,7 @@ class HeldChannel {
 
  private:
   int fd_;
-  EventChannel* channel_;
+  CmChannel* channel_;
 };
 
 /// kForeign: never a channel, or forgotten. kReused: a channel, but the program closed its

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "libverbs-provider/share/key_table.hpp"
+#include "libverbs-provider/share/fixed_hash_table.hpp"
 #include "libverbs-provider/share/maps.hpp"
 #include "libverbs-provider/share/wiped.hpp"
 
@@ -111,9 +111,9 @@ class MemfdTable {
   std::uint64_t worth_ = 0;  ///< sum of `worth` since then
   std::uint64_t most_mappings_ = 0;
   WipedParts wiped_;
-  KeyTable<Memfd, kSlots> by_inode_;
-  KeyTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
-  KeyTable<Joined, kSlots> joined_;            ///< by handle
+  FixedHashTable<Memfd, kSlots> by_inode_;
+  FixedHashTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
+  FixedHashTable<Joined, kSlots> joined_;            ///< by handle
 };
 
 }  // namespace softhca::provider

@@ -14,8 +14,7 @@ namespace softhca::provider {
 namespace {
 
 /// Maps the ring of a reply. Returns 0 or an errno value.
-int attach(Context& context, const abi::CreateCqReply& reply, ReceivedFds& fds,
-           CompletionRing& ring) {
+int attach(Context& context, const abi::CreateCqReply& reply, ReceivedFds& fds, CqRing& ring) {
   if (reply.new_segment != 0)
     if (const int error = context.segments.announce(reply.ring.segment, fds)) return error;
   if (!std::has_single_bit(reply.entries)) return EPROTO;
@@ -75,7 +74,7 @@ std::uint32_t elements_waiting(const Cq& cq) {
 
 /// Moves all waiting completions, of an earlier backlog and of `ring`, to `backlog`. REQUIRES:
 /// `backlog` is large enough.
-std::uint32_t drain(Cq& cq, CompletionRing& ring, Array<Completion>& backlog) {
+std::uint32_t drain(Cq& cq, CqRing& ring, HeapArray<PolledCompletion>& backlog) {
   std::uint32_t count = 0;
   while (cq.backlog_next != cq.backlog_count) backlog[count++] = cq.backlog[cq.backlog_next++];
   for (std::uint32_t taken = 0; taken < ring.entries; ++taken, ++ring.consumer) {
@@ -90,9 +89,9 @@ std::uint32_t drain(Cq& cq, CompletionRing& ring, Array<Completion>& backlog) {
 int resize(Context& context, Cq& cq, std::uint32_t entries) {
   if (elements_waiting(cq) > entries) return EINVAL;
   // The engine may add to the old ring until it answers.
-  Array<Completion> backlog;
+  HeapArray<PolledCompletion> backlog;
   if (!backlog.allocate(cq.ring.entries + (cq.backlog_count - cq.backlog_next))) return ENOMEM;
-  CompletionRing old = cq.ring;
+  CqRing old = cq.ring;
   const abi::ResizeCqRequest request{cq.base.cq.handle, entries};
   abi::CreateCqReply reply{};
   ReceivedFds fds;
@@ -111,8 +110,8 @@ int resize(Context& context, Cq& cq, std::uint32_t entries) {
 
 }  // namespace
 
-Completion copy_completion(const abi::CompletionElement& element) {
-  Completion copy;
+PolledCompletion copy_completion(const abi::CompletionElement& element) {
+  PolledCompletion copy;
   std::memcpy(&copy, &element, offsetof(abi::CompletionElement, owner));
   copy.source_qp = element.owner.load(std::memory_order_relaxed) & 0xffffff;
   return copy;

@@ -26,7 +26,7 @@ void move(const abi::CompletionElement& from, abi::CompletionElement& to) {
 
 /// Frees the slots of discarded completions, by moving the other completions up to `end`. The
 /// consumer owns the slots up to `end` until `consumer` has passed them.
-void close_gaps(CompletionRing& ring, std::uint32_t end) {
+void close_gaps(CqRing& ring, std::uint32_t end) {
   std::uint32_t to = end;
   for (std::uint32_t from = end; from-- != ring.consumer;) {
     const abi::CompletionElement& element = *ring.peek(from);

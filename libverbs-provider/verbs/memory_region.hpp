@@ -19,7 +19,7 @@ inline constexpr int kWritableAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOT
 
 struct Mr {
   abi34::VerbsMr base;
-  Array<abi::MrExtent> extents;  ///< shared for this region, and released with it
+  HeapArray<abi::MrExtent> extents;  ///< shared for this region, and released with it
   std::size_t extent_count;
   std::uint64_t iova;
   Mr* next_on_demand;

@@ -18,7 +18,7 @@ constexpr std::uint32_t kEmptyPollsBeforeYield = 16;
 constexpr std::uint32_t kEmptyPollsBeforeCheck = 1 << 14;
 
 /// Frees the element of the send queue, and those before it. Returns its wr_id.
-std::uint64_t complete_send(SendQueue& queue, std::uint32_t sequence) {
+std::uint64_t complete_send(Sq& queue, std::uint32_t sequence) {
   const std::uint64_t wr_id = queue.wr_ids[sequence & queue.mask];
   // One completion also frees all earlier, unsignalled commands.
   queue.completed.store(sequence + 1, std::memory_order_release);
@@ -27,7 +27,7 @@ std::uint64_t complete_send(SendQueue& queue, std::uint32_t sequence) {
 
 std::uint64_t complete_receive(Qp& qp, std::uint32_t index) {
   if (qp.srq != nullptr) return return_slot(*qp.srq, index);
-  ReceiveQueue& queue = qp.receive;
+  Rq& queue = qp.receive;
   const std::uint64_t wr_id = queue.wr_ids[index & queue.mask];
   queue.completed.store(index + 1, std::memory_order_release);
   return wr_id;
@@ -36,7 +36,7 @@ std::uint64_t complete_receive(Qp& qp, std::uint32_t index) {
 /// Returns the packet type of a datagram, which RoCE adapters report in the service level, a field
 /// without another use in RoCE (IBA A17.4.5.1 asks for the distinction). Bit 3: UDP; bits 0 to 2: 1
 /// for IPv6, 2 for IPv4. UCX uses it to find the address in the routing header.
-std::uint8_t packet_type(const Completion& completion) {
+std::uint8_t packet_type(const PolledCompletion& completion) {
   constexpr std::uint8_t kUdpIpv6 = 8 | 1;
   constexpr std::uint8_t kUdpIpv4 = 8 | 2;
   if ((completion.flags & abi::kCompletionGrh) == 0) return 0;
@@ -45,7 +45,7 @@ std::uint8_t packet_type(const Completion& completion) {
 
 /// Finds the object of the completion, and its wr_id. False: the object no longer exists. An XRC
 /// receive belongs to its shared receive queue; the queue pair may be another process's.
-bool take_back(const Context& context, const Completion& completion, std::uint64_t& wr_id) {
+bool take_back(const Context& context, const PolledCompletion& completion, std::uint64_t& wr_id) {
   if (completion.is_receive == kDiscarded) return false;
   if (completion.is_receive == abi::kCompletionOfXrcReceive) {
     Srq* srq = context.xrc_srqs.find(completion.source_qp);
@@ -61,7 +61,7 @@ bool take_back(const Context& context, const Completion& completion, std::uint64
 }
 
 /// Converts a completion. False: its object no longer exists.
-bool translate(const Context& context, const Completion& completion, ibv_wc& wc) {
+bool translate(const Context& context, const PolledCompletion& completion, ibv_wc& wc) {
   if (!take_back(context, completion, wc.wr_id)) return false;
   wc.status = static_cast<ibv_wc_status>(completion.status);
   wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
@@ -95,13 +95,13 @@ int take(Cq& cq, int entries, ibv_wc* wc) {
 
 bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp) {
   while (cq.backlog_next != cq.backlog_count) {
-    const Completion& completion = cq.backlog[cq.backlog_next++];
+    const PolledCompletion& completion = cq.backlog[cq.backlog_next++];
     timestamp = completion.timestamp;
     if (translate(*cq.context, completion, wc)) return true;
   }
   while (const abi::CompletionElement* element = cq.ring.peek(cq.ring.consumer)) {
     ++cq.ring.consumer;
-    const Completion completion = copy_completion(*element);
+    const PolledCompletion completion = copy_completion(*element);
     timestamp = completion.timestamp;
     if (translate(*cq.context, completion, wc)) return true;
   }

@@ -15,7 +15,7 @@ bool entries_fit(const ibv_recv_wr& wr, std::uint32_t max_sge) {
 }
 
 /// Writes one receive. Returns 0 or an errno value. REQUIRES: queue.lock held.
-int write_receive(ReceiveQueue& queue, const ibv_recv_wr& wr) {
+int write_receive(Rq& queue, const ibv_recv_wr& wr) {
   if (!entries_fit(wr, queue.max_sge)) return EINVAL;
   if (queue.next - queue.completed.load(std::memory_order_acquire) >= queue.max_wr) return ENOMEM;
   const std::uint32_t place = queue.next & queue.mask;

@@ -15,7 +15,7 @@ namespace softhca::provider {
 namespace {
 
 /// Maps the send queue of a reply. Returns 0 or an errno value.
-int attach_send(Context& context, const abi::CreateQpReply& reply, SendQueue& queue) {
+int attach_send(Context& context, const abi::CreateQpReply& reply, Sq& queue) {
   if (!std::has_single_bit(reply.send_entries) || reply.max_send_wr > reply.send_entries ||
       reply.max_inline > abi::kMaxInline || reply.max_send_sge > abi::kMaxSge)
     return EPROTO;
@@ -32,7 +32,7 @@ int attach_send(Context& context, const abi::CreateQpReply& reply, SendQueue& qu
 }
 
 /// Maps the receive queue of a reply. Returns 0 or an errno value.
-int attach_receive(Context& context, const abi::CreateQpReply& reply, ReceiveQueue& queue) {
+int attach_receive(Context& context, const abi::CreateQpReply& reply, Rq& queue) {
   if (!std::has_single_bit(reply.receive_entries) || reply.max_receive_wr > reply.receive_entries)
     return EPROTO;
   queue.stride = abi::receive_stride(reply.max_receive_sge);

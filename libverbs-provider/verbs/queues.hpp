@@ -27,7 +27,7 @@ struct EventTarget {
 };
 
 /// A completion copied from a ring.
-struct Completion {
+struct PolledCompletion {
   std::uint32_t qpn;
   std::uint32_t index;
   std::uint32_t byte_len;
@@ -44,7 +44,7 @@ struct Completion {
 inline constexpr std::uint8_t kDiscarded = 2;
 
 /// A completion ring, as its consumer uses it.
-struct CompletionRing {
+struct CqRing {
   abi::CompletionRingHeader* header = nullptr;
   abi::CompletionElement* elements = nullptr;
   std::uint32_t entries = 0;
@@ -64,8 +64,8 @@ struct Cq {
   EventTarget events;
 
   SpinLock lock;  ///< guards the following members
-  CompletionRing ring;
-  Array<Completion> backlog;  ///< completions of the ring before a resize
+  CqRing ring;
+  HeapArray<PolledCompletion> backlog;  ///< completions of the ring before a resize
   std::uint32_t backlog_next = 0;
   std::uint32_t backlog_count = 0;
   std::uint32_t empty_polls = 0;
@@ -75,7 +75,7 @@ struct Cq {
   std::uint64_t current_timestamp = 0;
 };
 
-struct SendQueue {
+struct Sq {
   SpinLock lock;  ///< guards `next` and the ring
   std::byte* ring = nullptr;
   abi::SendRingTail* tail = nullptr;
@@ -86,10 +86,10 @@ struct SendQueue {
   std::uint32_t max_inline = 0;
   std::uint32_t next = 0;                ///< sequence number of the next command
   std::atomic<std::uint32_t> completed;  ///< earlier ones are free; written by polling
-  Array<std::uint64_t> wr_ids;           ///< by sequence & mask
+  HeapArray<std::uint64_t> wr_ids;       ///< by sequence & mask
 };
 
-struct ReceiveQueue {
+struct Rq {
   SpinLock lock;  ///< guards `next` and the ring
   abi::ReceiveRingHeader* header = nullptr;
   std::byte* elements = nullptr;
@@ -99,7 +99,7 @@ struct ReceiveQueue {
   std::uint32_t max_sge = 0;
   std::uint32_t next = 0;                ///< the producer counter
   std::atomic<std::uint32_t> completed;  ///< written by polling
-  Array<std::uint64_t> wr_ids;           ///< by index & mask
+  HeapArray<std::uint64_t> wr_ids;       ///< by index & mask
 };
 
 /// Longer chains use a doorbell: that is one announcement, and leaves the VCBs to other queue
@@ -133,8 +133,8 @@ struct Qp {
   /// A completion had an error, so the engine flushes all later posts.
   std::atomic<bool> flushing{false};
   bool opened = false;  ///< by ibv_open_qp(), so its handle is not its number
-  SendQueue send;
-  ReceiveQueue receive;
+  Sq send;
+  Rq receive;
   OpenCommand open;
 };
 
@@ -155,8 +155,8 @@ struct Srq {
   std::uint32_t next = 0;
   std::uint32_t slots = 0;  ///< at least max_wr; more if the queue was made smaller
   std::uint32_t free_count = 0;
-  Array<std::uint32_t> free_slots;
-  Array<std::uint64_t> wr_ids;  ///< by slot
+  HeapArray<std::uint32_t> free_slots;
+  HeapArray<std::uint64_t> wr_ids;  ///< by slot
 
   /// Returns the number of posted receives without a polled completion.
   std::uint32_t outstanding() const { return slots - free_count; }
@@ -173,8 +173,8 @@ std::uint64_t user_handle_of(Object* object) {
 }
 
 /// Copies an element. Defined in cq_verbs.cpp. REQUIRES: the element is valid
-/// (CompletionRing::peek()).
-Completion copy_completion(const abi::CompletionElement& element);
+/// (CqRing::peek()).
+PolledCompletion copy_completion(const abi::CompletionElement& element);
 
 /// Writes the receive element `index` with the entries of `wr` to `slot`.
 void write_receive_element(std::byte* slot, std::uint32_t index, const ibv_recv_wr& wr);

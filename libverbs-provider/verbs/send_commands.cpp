@@ -70,7 +70,7 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
   return 0;
 }
 
-void tell_posted(const SendQueue& queue) {
+void tell_posted(const Sq& queue) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   const std::uint64_t ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +

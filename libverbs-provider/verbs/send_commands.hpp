@@ -69,25 +69,25 @@ inline std::uint8_t command_flags(const Qp& qp, unsigned send_flags) {
   return flags;
 }
 
-inline std::byte* slot_of(const SendQueue& queue, std::uint32_t sequence) {
+inline std::byte* slot_of(const Sq& queue, std::uint32_t sequence) {
   return queue.ring + std::size_t{sequence & queue.mask} * queue.stride;
 }
 
-inline bool is_full(const SendQueue& queue) {
+inline bool is_full(const Sq& queue) {
   return queue.next - queue.completed.load(std::memory_order_acquire) >= queue.max_wr;
 }
 
 /// Returns the place of the next command's payload.
-inline std::byte* next_payload(const SendQueue& queue) {
+inline std::byte* next_payload(const Sq& queue) {
   return slot_of(queue, queue.next) + sizeof(abi::CommandHeader);
 }
 
 /// Stores for the engine that the next command is posted now.
-void tell_posted(const SendQueue& queue);
+void tell_posted(const Sq& queue);
 
 /// Makes `header` the next command. REQUIRES: its payload is in the queue, and there is room.
 inline void append(Qp& qp, abi::CommandHeader& header, std::uint64_t wr_id) {
-  SendQueue& queue = qp.send;
+  Sq& queue = qp.send;
   header.qpn = qp.qpn;
   header.sequence = queue.next;
   header.checksum = abi::command_checksum(header, next_payload(queue));

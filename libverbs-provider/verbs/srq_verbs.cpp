@@ -15,8 +15,8 @@ namespace {
 /// Makes room for `count` slots in all. Returns 0 or an errno value.
 int add_slots(Srq& srq, std::uint32_t count) {
   if (count <= srq.slots) return 0;
-  Array<std::uint32_t> free_slots;
-  Array<std::uint64_t> wr_ids;
+  HeapArray<std::uint32_t> free_slots;
+  HeapArray<std::uint64_t> wr_ids;
   if (!free_slots.allocate(count) || !wr_ids.allocate(count)) return ENOMEM;
   // The slot to take next is the last one.
   std::uint32_t free_count = 0;

@@ -30,7 +30,7 @@ class Desk {
     add_reload_methods(methods_, reloader_);
     add_tenant_methods(methods_, reloader_);
     add_revision_methods(methods_, reloader_);
-    add_own_methods(own_methods_, reloader_, *daemon_.adapter.tenants[0]);
+    add_sub_allocation_methods(own_methods_, reloader_, *daemon_.adapter.tenants[0]);
     require(client_.greet() == 0, "session");
   }
 

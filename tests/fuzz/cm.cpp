@@ -44,7 +44,7 @@ void check_codecs(const wire::Mad& mad) {
   check_codec<wire::CmSidrRep>(mad);
 }
 
-class Run final : public Environment, public User {
+class Run final : public CmEnvironment, public User {
  public:
   explicit Run(Input& input)
       : input_(input),
@@ -68,7 +68,7 @@ class Run final : public Environment, public User {
   std::uint32_t random() override { return next_random_ += 0x01000193; }
 
   // User
-  Answer on_request(const Request& request) override { return answer(request.id); }
+  Answer on_request(const ConnectionRequest& request) override { return answer(request.id); }
   Answer on_sidr_request(const SidrRequest& request) override { return answer(request.id); }
   void on_event(const Event& event) override {
     require(owned_.count(event.id.value) == 1, "events are for connections that have a user");

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace softhca::configuration {

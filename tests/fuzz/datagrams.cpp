@@ -9,7 +9,7 @@
 #include <array>
 #include <optional>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/services/datagram_program.hpp"
 

@@ -17,11 +17,11 @@ namespace {
 using fuzz::Input;
 using fuzz::require;
 
-constexpr Limits kLimits{
+constexpr RdmaCmLimits kLimits{
     .identifiers = 24, .listeners = 4, .backlog = 4, .ephemeral = {.first = 40000, .last = 40031}};
 constexpr std::size_t kBody = 340;
 
-class Run final : public Environment {
+class Run final : public RdmaCmEnvironment {
  public:
   explicit Run(Input& input) : input_(input), service_(*this, kLimits) {
     service_.admission().set({{.level = "", .carries = 6}}, 8);
@@ -52,10 +52,10 @@ class Run final : public Environment {
     require(!signalled_[channel.value], "a signal that does not stand");
     signalled_[channel.value] = true;
   }
-  std::span<const LocalAddress> addresses() const override { return kOwn; }
-  Adapter adapter() const override { return {.node_guid = 1}; }
+  std::span<const TenantGid> addresses() const override { return kOwn; }
+  TenantAdapter adapter() const override { return {.node_guid = 1}; }
   std::optional<Gid> source_for(const Gid& destination) const override {
-    for (const LocalAddress& own : kOwn)
+    for (const TenantGid& own : kOwn)
       if (own.gid.is_ipv4() == destination.is_ipv4()) return own.gid;
     return std::nullopt;
   }
@@ -75,9 +75,9 @@ class Run final : public Environment {
     cm::Path path;
     wire::Mad mad;
   };
-  static constexpr std::array<LocalAddress, 3> kOwn{{{Gid::from_ipv4(0x0a000001), 0},
-                                                     {Gid::from_ipv4(0x0a000002), 1},
-                                                     {Gid{.bytes = {0xfd, 1}}, 2}}};
+  static constexpr std::array<TenantGid, 3> kOwn{{{Gid::from_ipv4(0x0a000001), 0},
+                                                  {Gid::from_ipv4(0x0a000002), 1},
+                                                  {Gid{.bytes = {0xfd, 1}}, 2}}};
 
   void open(std::size_t i) {
     channels_[i] = service_.open_channel({.process = i == 2 ? 2 : 1});
@@ -178,7 +178,7 @@ class Run final : public Environment {
     if (place != 0xffff) put(place, id);
     const std::size_t length = input_.below(16) == 15 ? input_.byte() : kBody;
 
-    Reply reply;
+    ChannelReply reply;
     const bool had_event = signalled_[channel.value];
     const int error =
         service_.command(channel, number, other, std::span(body_).first(length), reply, now_);
@@ -195,7 +195,7 @@ class Run final : public Environment {
 
   /// Keeps account of which channel holds which identifier, as the replies tell.
   void check_holder(std::uint32_t number, ChannelId channel, ChannelId other, std::uint32_t id,
-                    std::size_t place, const Reply& reply) {
+                    std::size_t place, const ChannelReply& reply) {
     const ChannelId from = number == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
     if (place != 0xffff) {
       require(holder_.contains(id) && holder_[id] == from, "an identifier of its own");

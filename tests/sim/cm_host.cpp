@@ -74,7 +74,7 @@ Time CmHost::next_event() const {
 
 // --- what the manager tells
 
-cm::Answer CmHost::on_request(const cm::Request& request) {
+cm::Answer CmHost::on_request(const cm::ConnectionRequest& request) {
   if (random_.chance(habits_.silence)) return cm::Answer::silence();
   if (random_.chance(habits_.refuse)) {
     count(CmCount::kRefused);

@@ -53,7 +53,7 @@ enum class CmCount : std::uint8_t {
 };
 using CmCounts = std::array<std::uint64_t, static_cast<std::size_t>(CmCount::kCount)>;
 
-class CmHost final : public cm::Environment, public cm::User {
+class CmHost final : public cm::CmEnvironment, public cm::User {
  public:
   CmHost(int side, const CmHabits& habits, Link& link, Random& random, CmCounts& counts);
 
@@ -84,11 +84,11 @@ class CmHost final : public cm::Environment, public cm::User {
   unsigned peer_generation(cm::CommId id) const { return programs_.at(id.value).peer_generation; }
   std::array<CmHost*, 2> hosts{};
 
-  // cm::Environment
+  // cm::CmEnvironment
   void send(const cm::Path& path, const wire::Mad& mad) override;
   std::uint32_t random() override { return static_cast<std::uint32_t>(random_.next()); }
   // cm::User
-  cm::Answer on_request(const cm::Request& request) override;
+  cm::Answer on_request(const cm::ConnectionRequest& request) override;
   cm::Answer on_sidr_request(const cm::SidrRequest& request) override;
   void on_event(const cm::Event& event) override;
 

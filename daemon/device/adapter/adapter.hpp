@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "daemon/configuration/allotments/reload_counters.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/resource_manager/reload_counters.hpp"
 #include "daemon/control_thread/blocking_calls.hpp"
 #include "daemon/control_thread/helper_processes.hpp"
 #include "daemon/device/adapter/journal.hpp"

@@ -2,9 +2,9 @@
 
 #include "daemon/device/adapter/adjuster.hpp"
 
-#include "daemon/engine/requests/tenants.hpp"
+#include "daemon/engine/requests/tenant_requests.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
-#include "daemon/qos/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table_spread.hpp"
 
 namespace softhca::control {
 namespace {

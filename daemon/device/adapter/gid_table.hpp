@@ -9,20 +9,19 @@
 #include <cstddef>
 #include <vector>
 
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::control {
 
-using TenantAddresses = std::vector<engine::Tenant::Address>;
+using GidEntries = std::vector<engine::Tenant::Address>;
 
-inline std::size_t gid_entries(const TenantAddresses& addresses) {
+inline std::size_t gid_entries(const GidEntries& addresses) {
   constexpr std::size_t kLeast = 4;
   return addresses.empty() ? 0 : std::max(addresses.size(), kLeast);
 }
 
 /// Returns the address of an entry. REQUIRES: index < gid_entries(addresses).
-inline const engine::Tenant::Address& gid_entry(const TenantAddresses& addresses,
-                                                std::size_t index) {
+inline const engine::Tenant::Address& gid_entry(const GidEntries& addresses, std::size_t index) {
   if (index < addresses.size()) return addresses[index];
   const auto ipv4 = std::ranges::find_if(
       addresses, [](const engine::Tenant::Address& address) { return address.gid.is_ipv4(); });

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <string>
 
-#include "daemon/configuration/allotments/owners.hpp"
+#include "daemon/configuration/resource_manager/owners.hpp"
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/config.hpp"
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::control {
 

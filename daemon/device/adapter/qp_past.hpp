@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/engine/state/qp_event.hpp"
+#include "daemon/engine/records/qp_event.hpp"
 
 namespace softhca::control {
 

@@ -14,7 +14,7 @@
 #include "daemon/configuration/config.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/engine/limits.hpp"
-#include "daemon/engine/requests/configuration.hpp"
+#include "daemon/engine/requests/configuration_requests.hpp"
 #include "daemon/port/kernel_guard.hpp"
 
 namespace softhca::control {

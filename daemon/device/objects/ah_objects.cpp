@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/device/adapter/gid_table.hpp"
-#include "daemon/engine/requests/address_handles.hpp"
+#include "daemon/engine/requests/address_handle_requests.hpp"
 
 namespace softhca::control {
 
@@ -29,14 +29,14 @@ int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::
   return 0;
 }
 
-bool AddressHandles::end(const Turn& turn) {
+bool AhObjects::end(const Turn& turn) {
   return context_.remove_all(
       turn, [&] { return ahs_.remove_last(); },
       [](const Ah& ah) { return engine::RemoveAh{ah.handle}; },
       [&](const std::unique_ptr<Ah>& ah) { handles_.erase(ah->handle); });
 }
 
-int AddressHandles::create(const RequestBody& body, Reply& reply) {
+int AhObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateAhRequest request;
   if (!body.read(request)) return EINVAL;
   PdObject* pd = pds_.find(request.pd);
@@ -57,7 +57,7 @@ int AddressHandles::create(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int AddressHandles::destroy(const RequestBody& body, Reply&) {
+int AhObjects::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto found = handles_.find(request.handle);

@@ -8,21 +8,20 @@
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
-#include "daemon/engine/state/route.hpp"
+#include "daemon/engine/records/route.hpp"
 
 namespace softhca::control {
 
 /// Reads an address vector. Returns 0, or EINVAL if this tenant cannot use it.
 int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out);
 
-class AddressHandles {
+class AhObjects {
  public:
-  AddressHandles(const SessionContext& context, const ProtectionDomains& pds)
-      : context_(context), pds_(pds) {}
+  AhObjects(const SessionContext& context, const PdObjects& pds) : context_(context), pds_(pds) {}
   /// Removes all address handles from the engine.
-  ~AddressHandles() { end(Turn::endless()); }
-  AddressHandles(const AddressHandles&) = delete;
-  AddressHandles& operator=(const AddressHandles&) = delete;
+  ~AhObjects() { end(Turn::endless()); }
+  AhObjects(const AhObjects&) = delete;
+  AhObjects& operator=(const AhObjects&) = delete;
 
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
@@ -41,7 +40,7 @@ class AddressHandles {
   };
 
   const SessionContext& context_;
-  const ProtectionDomains& pds_;
+  const PdObjects& pds_;
   HandleTable<Ah> ahs_;
   /// From the engine's handles to those of `ahs_`.
   std::unordered_map<std::uint32_t, std::uint32_t> handles_;

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/engine/requests/completion_queues.hpp"
+#include "daemon/engine/requests/completion_queue_requests.hpp"
 
 namespace softhca::control {
 
-bool CompletionQueues::end(const Turn& turn) {
+bool CqObjects::end(const Turn& turn) {
   if (!context_.remove_all(turn, cqs_, [](CqObject& cq) { return engine::RemoveCq{cq.engine}; }))
     return false;
   while (const auto channel = channels_.remove_last()) {
@@ -22,7 +22,7 @@ bool CompletionQueues::end(const Turn& turn) {
   return true;
 }
 
-int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
+int CqObjects::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   if (context_.peer().is_stuck()) return EBUSY;
   // Does not look at every call: the time to create many channels would grow with the square of
@@ -40,7 +40,7 @@ int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
 
 /// Drops the channels that the process has closed; no request destroys them. Returns true if there
 /// were any.
-bool CompletionQueues::drop_closed_channels() {
+bool CqObjects::drop_closed_channels() {
   std::vector<const EventEnd*> ends;
   std::vector<std::uint32_t> handles;
   channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
@@ -56,7 +56,7 @@ bool CompletionQueues::drop_closed_channels() {
   return std::ranges::find(closed, true) != closed.end();
 }
 
-int CompletionQueues::create(const RequestBody& body, Reply& reply) {
+int CqObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateCqRequest request;
   if (!body.read(request)) return EINVAL;
   if (request.entries == 0 || request.entries > context_.device().kMaxCqe) return EINVAL;
@@ -78,7 +78,7 @@ int CompletionQueues::create(const RequestBody& body, Reply& reply) {
   cq->engine.user_handle = request.user_handle;
   cq->channel = request.channel;
   if (channel != nullptr) {
-    cq->engine.channel_fd = channel->events->number();
+    cq->engine.completion_end = channel->events->number();
     ++channel->users;
   }
   out.entries = entries;
@@ -88,7 +88,7 @@ int CompletionQueues::create(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
+int CqObjects::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeCqRequest request;
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
@@ -123,7 +123,7 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int CompletionQueues::modify(const RequestBody& body, Reply&) {
+int CqObjects::modify(const RequestBody& body, Reply&) {
   abi::ModifyCqRequest request;
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
@@ -134,7 +134,7 @@ int CompletionQueues::modify(const RequestBody& body, Reply&) {
   return 0;
 }
 
-int CompletionQueues::destroy(const RequestBody& body, Reply&) {
+int CqObjects::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const CqObject* found = cqs_.find(request.handle);
@@ -142,7 +142,7 @@ int CompletionQueues::destroy(const RequestBody& body, Reply&) {
   if (found->users != 0) return EBUSY;
   const auto cq = cqs_.remove(request.handle);
   context_.on_engine(engine::RemoveCq{cq->engine});
-  context_.await_event(cq->engine.channel_fd);
+  context_.await_event(cq->engine.completion_end);
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
   rings_.release(cq->ring);
   rings_.release(cq->retired);

@@ -9,7 +9,7 @@
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
-#include "daemon/engine/state/completion_queue.hpp"
+#include "daemon/engine/records/completion_queue.hpp"
 
 namespace softhca::control {
 
@@ -22,14 +22,13 @@ struct CqObject {
   std::uint32_t users = 0;
 };
 
-class CompletionQueues {
+class CqObjects {
  public:
-  CompletionQueues(const SessionContext& context, RingMemory& rings)
-      : context_(context), rings_(rings) {}
+  CqObjects(const SessionContext& context, RingMemory& rings) : context_(context), rings_(rings) {}
   /// Removes all completion queues from the engine.
-  ~CompletionQueues() { end(Turn::endless()); }
-  CompletionQueues(const CompletionQueues&) = delete;
-  CompletionQueues& operator=(const CompletionQueues&) = delete;
+  ~CqObjects() { end(Turn::endless()); }
+  CqObjects(const CqObjects&) = delete;
+  CqObjects& operator=(const CqObjects&) = delete;
 
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);

@@ -14,7 +14,7 @@
 
 #include "daemon/base/handle_table.hpp"
 #include "daemon/base/sealed_memory.hpp"
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/control_thread/helper_processes.hpp"
 #include "daemon/control_thread/turn.hpp"
 #include "daemon/device/adapter/adapter.hpp"
@@ -22,9 +22,9 @@
 #include "daemon/device/peer/peer.hpp"
 #include "daemon/device/peer/reply.hpp"
 #include "daemon/device/peer/request_body.hpp"
+#include "daemon/engine/records/session.hpp"
+#include "daemon/engine/records/tenant.hpp"
 #include "daemon/engine/requests/several.hpp"
-#include "daemon/engine/state/session.hpp"
-#include "daemon/engine/state/tenant.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
@@ -84,7 +84,7 @@ class SessionContext {
     return adapter_.worker.run_for(*session_, request);
   }
   /// As Worker::await_event().
-  void await_event(int channel_fd) const { adapter_.worker.await_event(channel_fd); }
+  void await_event(int completion_end) const { adapter_.worker.await_event(completion_end); }
   /// Removes objects as a session ends: makes the request request_for(object) for each, several at
   /// once, then calls end(object). `take` returns the next object, or an empty one at the end.
   /// Returns true if none is left, false if the turn is over. REQUIRES: the engine has the session,

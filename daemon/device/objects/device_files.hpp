@@ -17,7 +17,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/base/handle_table.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/device/objects/pd_object.hpp"
 #include "daemon/tenant_memory/region.hpp"
 

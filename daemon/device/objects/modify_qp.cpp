@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "daemon/device/objects/qp_objects.hpp"
-#include "daemon/engine/requests/queue_pairs.hpp"
-#include "daemon/engine/state/qp_attributes.hpp"
+#include "daemon/engine/records/qp_attributes.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
 #include "daemon/roce/transport/reliable/responder.hpp"
 
 namespace softhca::control {
@@ -51,7 +51,7 @@ void store_attributes(const abi::QpAttributes& a, abi::QpAttributes& kept) {
 
 }  // namespace
 
-int QueuePairs::modify(const RequestBody& body, Reply&) {
+int QpObjects::modify(const RequestBody& body, Reply&) {
   abi::ModifyQpRequest request;
   if (!body.read(request)) return EINVAL;
   QpObject* found = find(request.qpn);
@@ -93,7 +93,7 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
   return 0;
 }
 
-int QueuePairs::check_values(const QpObject& qp, const abi::QpAttributes& a) const {
+int QpObjects::check_values(const QpObject& qp, const abi::QpAttributes& a) const {
   const configuration::DeviceConfig& device = context_.device();
   // The daemon does not support automatic path migration, so it rejects an alternate path that it
   // would never use.

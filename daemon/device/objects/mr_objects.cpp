@@ -39,7 +39,7 @@ constexpr std::uint64_t kMapped = 8 << 20;
 
 }  // namespace
 
-bool MemoryRegions::end(const Turn& turn) {
+bool MrObjects::end(const Turn& turn) {
   registration_.reset();
   if (!pds_.leave_file()) return true;
   struct Ending {
@@ -59,7 +59,7 @@ bool MemoryRegions::end(const Turn& turn) {
 
 /// Reads the extents of a request. Returns false if the request is malformed.
 template <class Head>
-bool MemoryRegions::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
+bool MrObjects::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
   if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
   for (const abi::MrExtent& extent : extents.all)
     extents.buffers.push_back(is_shared(extent) ? buffers_.acquire(extent.handle) : nullptr);
@@ -67,7 +67,7 @@ bool MemoryRegions::read_extents(const RequestBody& body, std::uint32_t count, E
 }
 
 /// Adds extents to `spec`. Returns 0 or an errno value.
-int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
+int MrObjects::add(const Extents& extents, memory::RegionSpec& spec) const {
   for (std::size_t i = 0; i < extents.all.size(); ++i) {
     const abi::MrExtent& extent = extents.all[i];
     const auto& buffer = extents.buffers[i];
@@ -90,7 +90,7 @@ int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
 }
 
 /// Charges the extents as memory of queues. Returns false if too little is free.
-bool MemoryRegions::charge_extents(const Extents& extents, configuration::Charge& charge) const {
+bool MrObjects::charge_extents(const Extents& extents, configuration::Charge& charge) const {
   constexpr std::size_t kEach = sizeof(memory::Extent) + sizeof extents.buffers.front();
   const std::size_t count = extents.all.size();
   if (count <= 1) return true;
@@ -99,7 +99,7 @@ bool MemoryRegions::charge_extents(const Extents& extents, configuration::Charge
 }
 
 /// Maps some pages. Returns true if all pages that the process has filled are mapped.
-bool MemoryRegions::map_some(Registration& at) const {
+bool MrObjects::map_some(Registration& at) const {
   for (std::uint64_t left = kMapped; at.extent < at.extents.all.size(); ++at.extent) {
     const auto& buffer = at.extents.buffers[at.extent];
     if (buffer == nullptr) continue;
@@ -115,7 +115,7 @@ bool MemoryRegions::map_some(Registration& at) const {
   return true;
 }
 
-std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MemoryRegions::to_seal() {
+std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MrObjects::to_seal() {
   std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> out;
   if (!registration_) return out;
   for (const auto& buffer : registration_->extents.buffers) {
@@ -128,8 +128,8 @@ std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MemoryRegio
 }
 
 /// Checks and charges a registration. Error codes are errno values.
-Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMrRequest& request,
-                                                           Extents extents) {
+Expected<MrObjects::Registration> MrObjects::begin(const abi::RegisterMrRequest& request,
+                                                   Extents extents) {
   const auto refused = [](int error) { return Error{{}, error}; };
   PdObject* pd = pds_.find(request.pd);
   if (pd == nullptr) return refused(EINVAL);
@@ -160,8 +160,8 @@ Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMr
 /// Begins the registration, or continues it. Returns 0 with the whole registration in `done`,
 /// kUnfinished, or an errno value. `count`: number of extents in the request.
 template <class Request>
-int MemoryRegions::advance(const RequestBody& body, const Request& request, std::uint32_t count,
-                           Registration& done) {
+int MrObjects::advance(const RequestBody& body, const Request& request, std::uint32_t count,
+                       Registration& done) {
   if (!registration_) {
     Extents extents;
     if (!read_extents<Request>(body, count, extents)) return EINVAL;
@@ -175,7 +175,7 @@ int MemoryRegions::advance(const RequestBody& body, const Request& request, std:
   return 0;
 }
 
-int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
+int MrObjects::register_mr(const RequestBody& body, Reply& reply) {
   abi::RegisterMrRequest request;
   if (!body.read(request, true)) return EINVAL;
   Registration done;
@@ -183,7 +183,7 @@ int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
   return install(std::move(done.region), std::move(done.mr), reply);
 }
 
-int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
+int MrObjects::alloc_null_mr(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   PdObject* pd = pds_.find(request.handle);
@@ -197,8 +197,8 @@ int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
 
 /// Installs a region. Returns 0 with a reply, or an errno value. REQUIRES: `mr` has the domain and
 /// the charges.
-int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr,
-                           Reply& reply) {
+int MrObjects::install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr,
+                       Reply& reply) {
   const auto registered = context_.on_engine(engine::RegisterMr{
       .tenant = context_.tenant(), .region = std::move(region), .bytes = mr->bytes.amount()});
   if (!registered) return registered.error().code;
@@ -211,8 +211,8 @@ int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_p
 }
 
 /// Applies the changes of `request` to a region. Returns 0 or an errno value.
-int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
-                               memory::RegionSpec& spec) const {
+int MrObjects::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
+                           memory::RegionSpec& spec) const {
   if ((request.flags & kChangeAccess) != 0) {
     if ((request.region.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
     spec.access = request.region.access & kKnownAccess;
@@ -232,8 +232,8 @@ int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Ex
   return add(extents, spec);
 }
 
-Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::ReregisterMrRequest& request,
-                                                           Extents extents) {
+Expected<MrObjects::Registration> MrObjects::begin(const abi::ReregisterMrRequest& request,
+                                                   Extents extents) {
   const auto refused = [](int error) { return Error{{}, error}; };
   MrObject* known = pds_.regions().find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
@@ -260,7 +260,7 @@ Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::Reregister
                       .replaces = known->region->serial()};
 }
 
-int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
+int MrObjects::reregister_mr(const RequestBody& body, Reply& reply) {
   abi::ReregisterMrRequest request;
   if (!body.read(request, true)) return EINVAL;
   Registration done;
@@ -284,7 +284,7 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
+int MrObjects::deregister_mr(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto mr = pds_.regions().remove(request.handle);
@@ -297,13 +297,13 @@ int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
 
 /// Returns the request that removes a region. It sets `region` to it. The caller's thread unmaps
 /// the memory that only the region keeps mapped.
-engine::DeregisterMr MemoryRegions::removal(const MrObject& mr,
-                                            std::unique_ptr<memory::Region>& region) const {
+engine::DeregisterMr MrObjects::removal(const MrObject& mr,
+                                        std::unique_ptr<memory::Region>& region) const {
   return {
       .tenant = context_.tenant(), .key = mr.key, .bytes = mr.bytes.amount(), .removed = region};
 }
 
-int MemoryRegions::import_mr(const RequestBody& body, Reply& reply) {
+int MrObjects::import_mr(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const MrObject* mr = pds_.regions().find(request.handle);

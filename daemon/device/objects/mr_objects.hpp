@@ -15,19 +15,19 @@
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/shared_buffers.hpp"
-#include "daemon/engine/requests/memory.hpp"
+#include "daemon/engine/requests/memory_requests.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::control {
 
-class MemoryRegions {
+class MrObjects {
  public:
-  MemoryRegions(const SessionContext& context, ProtectionDomains& pds, SharedBuffers& buffers)
+  MrObjects(const SessionContext& context, PdObjects& pds, SharedBuffers& buffers)
       : context_(context), pds_(pds), buffers_(buffers) {}
   /// Removes all regions from the engine, unless other sessions have the file.
-  ~MemoryRegions() { end(Turn::endless()); }
-  MemoryRegions(const MemoryRegions&) = delete;
-  MemoryRegions& operator=(const MemoryRegions&) = delete;
+  ~MrObjects() { end(Turn::endless()); }
+  MrObjects(const MrObjects&) = delete;
+  MrObjects& operator=(const MrObjects&) = delete;
 
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
@@ -87,7 +87,7 @@ class MemoryRegions {
   engine::DeregisterMr removal(const MrObject& mr, std::unique_ptr<memory::Region>& region) const;
 
   const SessionContext& context_;
-  ProtectionDomains& pds_;
+  PdObjects& pds_;
   SharedBuffers& buffers_;
   std::shared_ptr<memory::ProcessMemory> process_;  ///< null: not accessible
   std::optional<Registration> registration_;        ///< of the unfinished request

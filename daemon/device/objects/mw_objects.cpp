@@ -4,16 +4,16 @@
 
 #include <cerrno>
 
-#include "daemon/engine/requests/memory.hpp"
+#include "daemon/engine/requests/memory_requests.hpp"
 
 namespace softhca::control {
 
-bool MemoryWindows::end(const Turn& turn) {
+bool MwObjects::end(const Turn& turn) {
   return context_.remove_all(turn, windows_,
                              [](const Window& window) { return engine::DeallocMw{window.key}; });
 }
 
-int MemoryWindows::alloc(const RequestBody& body, Reply& reply) {
+int MwObjects::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocWindowRequest request;
   if (!body.read(request)) return EINVAL;
   PdObject* pd = pds_.find(request.pd);
@@ -31,7 +31,7 @@ int MemoryWindows::alloc(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int MemoryWindows::dealloc(const RequestBody& body, Reply&) {
+int MwObjects::dealloc(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto window = windows_.remove(request.handle);

@@ -9,14 +9,13 @@
 
 namespace softhca::control {
 
-class MemoryWindows {
+class MwObjects {
  public:
-  MemoryWindows(const SessionContext& context, const ProtectionDomains& pds)
-      : context_(context), pds_(pds) {}
+  MwObjects(const SessionContext& context, const PdObjects& pds) : context_(context), pds_(pds) {}
   /// Removes all windows from the engine.
-  ~MemoryWindows() { end(Turn::endless()); }
-  MemoryWindows(const MemoryWindows&) = delete;
-  MemoryWindows& operator=(const MemoryWindows&) = delete;
+  ~MwObjects() { end(Turn::endless()); }
+  MwObjects(const MwObjects&) = delete;
+  MwObjects& operator=(const MwObjects&) = delete;
 
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
@@ -32,7 +31,7 @@ class MemoryWindows {
   };
 
   const SessionContext& context_;
-  const ProtectionDomains& pds_;
+  const PdObjects& pds_;
   HandleTable<Window> windows_;
 };
 

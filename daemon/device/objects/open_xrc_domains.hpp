@@ -28,7 +28,7 @@ class OpenXrcDomains {
   int open(const RequestBody& body, Reply& reply);
   int close(const RequestBody& body, Reply& reply);
 
-  /// As QueuePairs::end().
+  /// As QpObjects::end().
   bool end(const Turn& turn);
 
  private:

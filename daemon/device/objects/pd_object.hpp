@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/tenant_memory/region.hpp"
 
 namespace softhca::control {

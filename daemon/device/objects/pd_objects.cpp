@@ -7,7 +7,7 @@
 
 namespace softhca::control {
 
-int ProtectionDomains::alloc(const RequestBody& body, Reply& reply) {
+int PdObjects::alloc(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   auto pd = std::make_unique<PdObject>(shared_.pd_numbers);
   pd->charge = context_.take(configuration::Kind::kProtectionDomains);
@@ -16,7 +16,7 @@ int ProtectionDomains::alloc(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int ProtectionDomains::dealloc(const RequestBody& body, Reply&) {
+int PdObjects::dealloc(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const PdObject* pd = find(request.handle);
@@ -26,13 +26,13 @@ int ProtectionDomains::dealloc(const RequestBody& body, Reply&) {
   return 0;
 }
 
-int ProtectionDomains::import(const RequestBody& body, Reply&) {
+int PdObjects::import(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   return find(request.handle) != nullptr ? 0 : EINVAL;
 }
 
-int ProtectionDomains::share_context(const RequestBody& body, Reply& reply) {
+int PdObjects::share_context(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   const auto token = shared_.device_files.share(file_, context_.user());
   if (!token) return token.error().code;
@@ -42,7 +42,7 @@ int ProtectionDomains::share_context(const RequestBody& body, Reply& reply) {
 
 /// The token alone is not enough: a process that got a descriptor of another user must not reach
 /// that user's memory.
-int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
+int PdObjects::join_context(const RequestBody& body, Reply&) {
   abi::ContextToken token;
   if (!body.read(token)) return EINVAL;
   if (file_->pds.size() != 0 || file_->mrs.size() != 0) return EBUSY;
@@ -54,7 +54,7 @@ int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
 }
 
 /// Drops the token of a file with the last session that has the file.
-bool ProtectionDomains::leave_file() {
+bool PdObjects::leave_file() {
   const bool was_last = are_unshared();
   if (was_last)
     shared_.device_files.forget(*file_, context_.user());
@@ -63,7 +63,7 @@ bool ProtectionDomains::leave_file() {
   return was_last;
 }
 
-bool ProtectionDomains::end(const Turn& turn) {
+bool PdObjects::end(const Turn& turn) {
   leave_file();
   while (file_->pds.remove_last())
     if (turn.is_over()) return false;

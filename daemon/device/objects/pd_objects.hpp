@@ -12,13 +12,13 @@
 
 namespace softhca::control {
 
-class ProtectionDomains {
+class PdObjects {
  public:
-  ProtectionDomains(const SessionContext& context, SharedObjects& shared)
+  PdObjects(const SessionContext& context, SharedObjects& shared)
       : context_(context), shared_(shared) {}
-  ~ProtectionDomains() { end(Turn::endless()); }
-  ProtectionDomains(const ProtectionDomains&) = delete;
-  ProtectionDomains& operator=(const ProtectionDomains&) = delete;
+  ~PdObjects() { end(Turn::endless()); }
+  PdObjects(const PdObjects&) = delete;
+  PdObjects& operator=(const PdObjects&) = delete;
 
   /// Returns a domain. Null: unknown handle.
   PdObject* find(std::uint32_t handle) const { return file_->pds.find(handle); }
@@ -31,7 +31,7 @@ class ProtectionDomains {
   /// Leaves the device file, as the session ends and uses no domain any longer. Returns true if no
   /// other session has the file, or can get it. Returns false if the session has left it to others.
   bool leave_file();
-  /// As QueuePairs::end(). REQUIRES: no object uses a domain that this session alone has.
+  /// As QpObjects::end(). REQUIRES: no object uses a domain that this session alone has.
   bool end(const Turn& turn);
 
   int alloc(const RequestBody& body, Reply& reply);

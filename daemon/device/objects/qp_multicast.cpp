@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "daemon/device/objects/qp_objects.hpp"
-#include "daemon/engine/requests/queue_pairs.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
 
 namespace softhca::control {
 
 template <class Change>
-int QueuePairs::change_membership(const RequestBody& body) {
+int QpObjects::change_membership(const RequestBody& body) {
   abi::MulticastRequest request;
   if (!body.read(request)) return EINVAL;
   QpObject* qp = find(request.qpn);
@@ -21,11 +21,11 @@ int QueuePairs::change_membership(const RequestBody& body) {
   return context_.on_engine(Change{.qp = qp->engine, .group = group});
 }
 
-int QueuePairs::attach_multicast(const RequestBody& body, Reply&) {
+int QpObjects::attach_multicast(const RequestBody& body, Reply&) {
   return change_membership<engine::AttachMulticast>(body);
 }
 
-int QueuePairs::detach_multicast(const RequestBody& body, Reply&) {
+int QpObjects::detach_multicast(const RequestBody& body, Reply&) {
   return change_membership<engine::DetachMulticast>(body);
 }
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "abi/control.hpp"
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/device/objects/pd_object.hpp"
-#include "daemon/engine/requests/queue_pairs.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
 
 namespace softhca::control {
 

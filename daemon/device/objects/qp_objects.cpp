@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/engine/requests/queue_pairs.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
 
 namespace softhca::control {
 namespace {
@@ -31,7 +31,7 @@ void raise_to_least(abi::CreateQpRequest& request) {
 
 }  // namespace
 
-bool QueuePairs::end(const Turn& turn) {
+bool QpObjects::end(const Turn& turn) {
   return context_.remove_all(
       turn, [&] { return take_ending(); },
       [&](const Ending& ending) {
@@ -44,7 +44,7 @@ bool QueuePairs::end(const Turn& turn) {
 }
 
 /// Takes a queue pair that the session has to release. Null: none is left.
-std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
+std::unique_ptr<QpObjects::Ending> QpObjects::take_ending() {
   auto ending = std::make_unique<Ending>();
   std::uint32_t domain = abi::kNoHandle;
   if (const auto made = qps_.begin(); made != qps_.end()) {
@@ -67,14 +67,14 @@ std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
 
 /// Releases a queue pair. Returns true if no other process holds it; a target can then no longer be
 /// opened. `domain`: of the target, else none.
-bool QueuePairs::let_go(QpObject& qp, std::uint32_t domain) {
+bool QpObjects::let_go(QpObject& qp, std::uint32_t domain) {
   if (--qp.holders != 0) return false;
   if (const OpenXrcDomain* open = domains_.find(domain))
     open->domain->targets.erase(qp.engine.qpn.value);
   return true;
 }
 
-int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
+int QpObjects::check_create(const abi::CreateQpRequest& request) const {
   const configuration::DeviceConfig& device = context_.device();
   const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
   const bool initiator = is(QpType::kXrcSend);
@@ -92,7 +92,7 @@ int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
 }
 
 /// The sizes of the queues for a request.
-struct QueuePairs::Sizes {
+struct QpObjects::Sizes {
   explicit Sizes(const abi::CreateQpRequest& request);
 
   std::uint32_t send_entries;
@@ -103,7 +103,7 @@ struct QueuePairs::Sizes {
   std::size_t receive_bytes;
 };
 
-QueuePairs::Sizes::Sizes(const abi::CreateQpRequest& request)
+QpObjects::Sizes::Sizes(const abi::CreateQpRequest& request)
     : send_entries(std::bit_ceil(request.max_send_wr)),
       send_stride(abi::send_stride(request.max_send_sge, request.max_inline)),
       send_bytes(aligned(shm::SendRing::bytes_for(send_entries, send_stride))),
@@ -113,7 +113,7 @@ QueuePairs::Sizes::Sizes(const abi::CreateQpRequest& request)
                                                                        request.max_receive_sge))
                                  : 0) {}
 
-int QueuePairs::create(const RequestBody& body, Reply& reply) {
+int QpObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateQpRequest request;
   if (!body.read(request)) return EINVAL;
   if (request.type == static_cast<std::uint32_t>(QpType::kXrcReceive))
@@ -147,7 +147,7 @@ int QueuePairs::create(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-void QueuePairs::fill(QpObject& qp, const Sizes& sizes) const {
+void QpObjects::fill(QpObject& qp, const Sizes& sizes) const {
   const abi::CreateQpRequest& request = qp.request;
   engine::QueuePair& e = qp.engine;
   e.type = static_cast<QpType>(request.type);
@@ -170,7 +170,7 @@ void QueuePairs::fill(QpObject& qp, const Sizes& sizes) const {
   e.rc.mtu = context_.path_mtu();
 }
 
-abi::CreateQpReply QueuePairs::reply_of(const QpObject& qp, const Sizes& sizes) const {
+abi::CreateQpReply QpObjects::reply_of(const QpObject& qp, const Sizes& sizes) const {
   const abi::CreateQpRequest& request = qp.request;
   abi::CreateQpReply out{};
   out.qpn = qp.engine.qpn.value;
@@ -192,19 +192,19 @@ abi::CreateQpReply QueuePairs::reply_of(const QpObject& qp, const Sizes& sizes) 
 }
 
 /// Adds `one` to the users of the queues that a queue pair uses; -1 when it ends.
-void QueuePairs::use(const abi::CreateQpRequest& request, std::uint32_t one) {
+void QpObjects::use(const abi::CreateQpRequest& request, std::uint32_t one) {
   cqs_.find(request.send_cq)->users += one;
   if (CqObject* cq = cqs_.find(request.receive_cq)) cq->users += one;
   if (SrqObject* srq = srqs_.find(request.srq)) srq->users += one;
 }
 
-QpObject* QueuePairs::find(std::uint32_t qpn) const {
+QpObject* QpObjects::find(std::uint32_t qpn) const {
   if (const auto found = qps_.find(qpn); found != qps_.end()) return found->second.get();
   const auto opened = opened_by_number_.find(qpn);
   return opened == opened_by_number_.end() ? nullptr : opened->second.qp;
 }
 
-int QueuePairs::query(const RequestBody& body, Reply& reply) {
+int QpObjects::query(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const QpObject* found = find(request.handle);
@@ -218,7 +218,7 @@ int QueuePairs::query(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int QueuePairs::destroy(const RequestBody& body, Reply&) {
+int QpObjects::destroy(const RequestBody& body, Reply&) {
   abi::DestroyQpRequest request;
   if (!body.read(request)) return EINVAL;
   const auto found = qps_.find(request.qpn);

@@ -21,15 +21,15 @@
 
 namespace softhca::control {
 
-class QueuePairs {
+class QpObjects {
  public:
-  QueuePairs(const SessionContext& context, RingMemory& rings, const ProtectionDomains& pds,
-             const CompletionQueues& cqs, const SharedReceiveQueues& srqs, OpenXrcDomains& domains)
+  QpObjects(const SessionContext& context, RingMemory& rings, const PdObjects& pds,
+            const CqObjects& cqs, const SrqObjects& srqs, OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), srqs_(srqs), domains_(domains) {}
   /// Removes all queue pairs from the engine, except targets that other sessions hold.
-  ~QueuePairs() { end(Turn::endless()); }
-  QueuePairs(const QueuePairs&) = delete;
-  QueuePairs& operator=(const QueuePairs&) = delete;
+  ~QpObjects() { end(Turn::endless()); }
+  QpObjects(const QpObjects&) = delete;
+  QpObjects& operator=(const QpObjects&) = delete;
 
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
@@ -108,9 +108,9 @@ class QueuePairs {
 
   const SessionContext& context_;
   RingMemory& rings_;
-  const ProtectionDomains& pds_;
-  const CompletionQueues& cqs_;
-  const SharedReceiveQueues& srqs_;
+  const PdObjects& pds_;
+  const CqObjects& cqs_;
+  const SrqObjects& srqs_;
   OpenXrcDomains& domains_;
   std::unordered_map<std::uint32_t, std::shared_ptr<QpObject>> qps_;  ///< by number
   HandleTable<OpenedQp> opened_;

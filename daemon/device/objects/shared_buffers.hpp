@@ -18,7 +18,7 @@ class SharedBuffers {
  public:
   SharedBuffers(const SessionContext& context, SharedNames& names);
 
-  /// As QueuePairs::end().
+  /// As QpObjects::end().
   bool end(const Turn& turn);
 
   int alloc(const RequestBody& body, Reply& reply);
@@ -27,7 +27,7 @@ class SharedBuffers {
   /// same request.
   int name(const RequestBody& body, Reply& reply);
   int join(const RequestBody& body, Reply& reply);
-  /// As MemoryRegions::to_seal(), for the buffer to be named. Empty descriptor: none.
+  /// As MrObjects::to_seal(), for the buffer to be named. Empty descriptor: none.
   std::pair<UniqueFd, std::shared_ptr<void>> to_seal();
 
   /// Returns a buffer. Null: unknown handle.

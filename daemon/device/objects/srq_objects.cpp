@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/engine/requests/receive_queues.hpp"
+#include "daemon/engine/requests/receive_queue_requests.hpp"
 
 namespace softhca::control {
 
-bool SharedReceiveQueues::end(const Turn& turn) {
+bool SrqObjects::end(const Turn& turn) {
   constexpr std::uint32_t kAtOnce = 64;
   std::vector<engine::SharedReceiveQueue*> some;
   while (of_xrc_ != 0 && next_retired_ < srqs_.slots()) {
@@ -38,14 +38,14 @@ bool SharedReceiveQueues::end(const Turn& turn) {
 
 /// Removes retired queues from targets. Returns true if no target has retired queues of the
 /// session.
-bool SharedReceiveQueues::drop_retired() {
+bool SrqObjects::drop_retired() {
   const std::optional<std::uint32_t> next = context_.on_engine(
       engine::DropRetiredSrqs{.payer = context_.engine_session(), .slot = next_slot_});
   next_slot_ = next.value_or(0);
   return !next;
 }
 
-int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) const {
+int SrqObjects::check_create(const abi::CreateXrcSrqRequest& request) const {
   const configuration::DeviceConfig& device = context_.device();
   const abi::CreateSrqRequest& plain = request.srq;
   if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.kMaxSrqWr ||
@@ -57,7 +57,7 @@ int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) c
   return known ? 0 : EINVAL;
 }
 
-int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
+int SrqObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateXrcSrqRequest whole{.srq = {}, .xrc_domain = abi::kNoHandle, .cq = abi::kNoHandle};
   if (body.read(whole)) {
     if (whole.xrc_domain == abi::kNoHandle) return EINVAL;
@@ -114,7 +114,7 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
+int SrqObjects::modify(const RequestBody& body, Reply&) {
   abi::ModifySrqRequest request;
   if (!body.read(request)) return EINVAL;
   SrqObject* srq = srqs_.find(request.handle);
@@ -124,8 +124,7 @@ int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
 }
 
 /// Makes a provisioner on this thread, so that the engine need not allocate.
-std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
-    std::uint32_t entries) const {
+std::unique_ptr<receive::Provisioner> SrqObjects::make_provisioner(std::uint32_t entries) const {
   engine::Tenant& tenant = context_.tenant();
   return std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
                                                 tenant.counters.receive);
@@ -133,8 +132,8 @@ std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
 
 /// Moves a queue to another ring. Copies the work requests on this thread, while the engine
 /// continues with the old ring.
-int SharedReceiveQueues::move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from,
-                              Reply& reply, abi::CreateSrqReply& out) {
+int SrqObjects::move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from,
+                     Reply& reply, abi::CreateSrqReply& out) {
   configuration::Charge accounts =
       context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
   if (!accounts) return ENOMEM;
@@ -154,7 +153,7 @@ int SharedReceiveQueues::move(SrqObject& srq, std::uint32_t entries, const shm::
   return 0;
 }
 
-int SharedReceiveQueues::resize(const RequestBody& body, Reply& reply) {
+int SrqObjects::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeSrqRequest request;
   if (!body.read(request)) return EINVAL;
   SrqObject* srq = srqs_.find(request.handle);
@@ -184,7 +183,7 @@ int SharedReceiveQueues::resize(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
+int SrqObjects::query(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const SrqObject* srq = srqs_.find(request.handle);
@@ -197,7 +196,7 @@ int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
 
 /// Destroys a queue. Returns kUnfinished while a queue of XRC is being removed from targets, which
 /// may be many.
-int SharedReceiveQueues::destroy(const RequestBody& body, Reply&) {
+int SrqObjects::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   SrqObject* const found = srqs_.find(request.handle);

@@ -12,7 +12,7 @@
 #include "daemon/device/objects/open_xrc_domains.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
-#include "daemon/engine/state/shared_receive_queue.hpp"
+#include "daemon/engine/records/shared_receive_queue.hpp"
 
 namespace softhca::control {
 
@@ -29,17 +29,16 @@ struct SrqObject {
   std::uint32_t users = 0;
 };
 
-class SharedReceiveQueues {
+class SrqObjects {
  public:
-  SharedReceiveQueues(const SessionContext& context, RingMemory& rings,
-                      const ProtectionDomains& pds, const CompletionQueues& cqs,
-                      const OpenXrcDomains& domains)
+  SrqObjects(const SessionContext& context, RingMemory& rings, const PdObjects& pds,
+             const CqObjects& cqs, const OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), domains_(domains) {}
   /// Removes all queues from the engine. Destroy it before the completion queues: XRC queues
   /// complete to one, on behalf of targets that others hold.
-  ~SharedReceiveQueues() { end(Turn::endless()); }
-  SharedReceiveQueues(const SharedReceiveQueues&) = delete;
-  SharedReceiveQueues& operator=(const SharedReceiveQueues&) = delete;
+  ~SrqObjects() { end(Turn::endless()); }
+  SrqObjects(const SrqObjects&) = delete;
+  SrqObjects& operator=(const SrqObjects&) = delete;
 
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
@@ -68,8 +67,8 @@ class SharedReceiveQueues {
 
   const SessionContext& context_;
   RingMemory& rings_;
-  const ProtectionDomains& pds_;
-  const CompletionQueues& cqs_;
+  const PdObjects& pds_;
+  const CqObjects& cqs_;
   const OpenXrcDomains& domains_;
   HandleTable<SrqObject> srqs_;
   std::size_t of_xrc_ = 0;          ///< queues with a domain of XRC

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/device/objects/qp_objects.hpp"
-#include "daemon/engine/requests/queue_pairs.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
 
 namespace softhca::control {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::uint32_t kMostHolders = 1024;
 }  // namespace
 
 /// Makes a target. It has no rings, as no program posts to it.
-int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
+int QpObjects::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
   if (open == nullptr) return EINVAL;
   auto qp = std::make_shared<QpObject>();
@@ -40,7 +40,7 @@ int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& re
   return 0;
 }
 
-int QueuePairs::open(const RequestBody& body, Reply& reply) {
+int QpObjects::open(const RequestBody& body, Reply& reply) {
   abi::OpenQpRequest request;
   if (!body.read(request)) return EINVAL;
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
@@ -65,7 +65,7 @@ int QueuePairs::open(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int QueuePairs::close(const RequestBody& body, Reply&) {
+int QpObjects::close(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto opened = opened_.remove(request.handle);
@@ -77,8 +77,8 @@ int QueuePairs::close(const RequestBody& body, Reply&) {
 }
 
 /// Releases a target that this process made or opened. The last process to do so ends it.
-void QueuePairs::release(const std::shared_ptr<QpObject>& qp, std::uint64_t user_handle,
-                         std::uint32_t domain) {
+void QpObjects::release(const std::shared_ptr<QpObject>& qp, std::uint64_t user_handle,
+                        std::uint32_t domain) {
   const bool last = let_go(*qp, domain);
   context_.on_engine(engine::ReleaseQp{.qp = qp->engine,
                                        .session = context_.engine_session(),

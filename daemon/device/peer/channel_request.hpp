@@ -8,7 +8,7 @@
 #include <string>
 
 #include "abi/control.hpp"
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 
 namespace softhca::control {
 

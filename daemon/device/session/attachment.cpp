@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/engine/requests/sessions.hpp"
+#include "daemon/engine/requests/session_requests.hpp"
 
 namespace softhca::control {
 
@@ -61,7 +61,7 @@ void Attachment::install(engine::Level* level) {
   session_->process = static_cast<std::uint32_t>(context_.identity().pid);
   session_->user = context_.identity().uid;
   session_->level = level;
-  session_->async_fd = async_->number();
+  session_->async_end = async_->number();
   session_->wake_fd = wake_.get();
   adapter_.worker.run(engine::InstallSession{*session_});
   context_.set_engine_session(*session_);

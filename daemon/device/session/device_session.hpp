@@ -23,7 +23,7 @@
 #include "abi/control.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/device/objects/ah_objects.hpp"
@@ -177,15 +177,15 @@ class DeviceSession final : private configuration::IdleHolder {
   // session. Then the memory goes.
   RingMemory rings_;
   SharedBuffers buffers_;
-  ProtectionDomains pds_;
+  PdObjects pds_;
   Attachment attachment_;
-  MemoryRegions regions_;
-  MemoryWindows windows_;
-  CompletionQueues cqs_;
+  MrObjects regions_;
+  MwObjects windows_;
+  CqObjects cqs_;
   OpenXrcDomains xrc_domains_;
-  SharedReceiveQueues srqs_;
-  AddressHandles ahs_;
-  QueuePairs qps_;
+  SrqObjects srqs_;
+  AhObjects ahs_;
+  QpObjects qps_;
 };
 
 }  // namespace softhca::control

@@ -9,7 +9,7 @@
 #include <deque>
 #include <vector>
 
-#include "daemon/engine/state/route.hpp"
+#include "daemon/engine/records/route.hpp"
 
 namespace softhca::engine {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
 
 namespace softhca::engine {
 

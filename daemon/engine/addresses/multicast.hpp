@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/engine/addresses/local_addresses.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
 
 namespace softhca::engine {
 

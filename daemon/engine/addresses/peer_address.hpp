@@ -4,7 +4,7 @@
 // leave it open which one the peer uses (Tenant::answers_to).
 #pragma once
 
-#include "daemon/engine/state/objects.hpp"
+#include "daemon/engine/records/objects.hpp"
 
 namespace softhca::engine {
 

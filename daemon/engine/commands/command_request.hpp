@@ -4,7 +4,7 @@
 #pragma once
 
 #include "daemon/engine/memory/memory_access.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
 
 namespace softhca::engine {

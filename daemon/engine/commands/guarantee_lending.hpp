@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Lends guarantees while they are idle (mechanism A10). The holder gets them back when it asks for
-// them, where PCBs and credits are taken (quota.hpp). This part does what takes time.
+// them, where PCBs and credits are taken (quota_search_and_lending.hpp). This part does what takes
+// time.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "daemon/engine/addresses/local_addresses.hpp"
-#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 
 namespace softhca::engine {
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "daemon/engine/commands/tvl_assignment.hpp"
-#include "daemon/engine/state/route.hpp"
+#include "daemon/engine/records/route.hpp"
 
 namespace softhca::engine {
 

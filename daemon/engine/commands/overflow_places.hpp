@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "daemon/engine/state/qp_table.hpp"
+#include "daemon/engine/records/qp_table.hpp"
 #include "daemon/qos/schedule/doorbell_overflow.hpp"
 
 namespace softhca::engine {

@@ -83,7 +83,7 @@ Duration QpStall::least_wait(const QueuePair& qp) {
          kBetweenTries;
 }
 
-// --- parked
+// --- suspended
 
 void QpStall::watch(QueuePair& qp, Time now) {
   if (qp.sq.stalled) return;

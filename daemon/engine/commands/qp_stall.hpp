@@ -10,13 +10,13 @@
 // treats what it has executed as duplicates, since the commands are sent again with the same
 // numbers.
 //
-// A queue pair is *stalled* when all its commands wait for its peer. It is *parked* (SetAside in
-// the code) when only commands wait of which nothing was sent. They wait for earlier requests (a
+// A queue pair is *stalled* when all its commands wait for its peer. It is *suspended* (SetAside
+// in the code) when only commands wait of which nothing was sent. They wait for earlier requests (a
 // fence, reads in progress), the peer's credits, the pace that congestion has set, or the link
 // address of the next hop. Packets on the wire are not affected.
 #pragma once
 
-#include "daemon/engine/commands/command_store.hpp"
+#include "daemon/engine/commands/command_store_credit_return.hpp"
 
 namespace softhca::engine {
 
@@ -36,9 +36,9 @@ class QpStall {
   void stall(QueuePair& qp);
   /// Resumes the queue pair, with one command at a time until one has succeeded.
   void resume(QueuePair& qp);
-  /// To be called after a turn of the queue pair. Parks it if its next command has waited for some
-  /// time, or lets a parked one continue if it may. It is to be called again at the latest at
-  /// `look_at` of the send queue.
+  /// To be called after a turn of the queue pair. Suspends it if its next command has waited for
+  /// some time, or lets a suspended one continue if it may. It is to be called again at the latest
+  /// at `look_at` of the send queue.
   void watch(QueuePair& qp, Time now);
   /// Ends all waits of the queue pair: it was reset, or is in the error state.
   void forget(QueuePair& qp);

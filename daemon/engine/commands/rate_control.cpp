@@ -3,7 +3,7 @@
 #include "daemon/engine/commands/rate_control.hpp"
 
 #include "daemon/engine/commands/command_request.hpp"
-#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/records/session.hpp"
 
 namespace softhca::engine {
 

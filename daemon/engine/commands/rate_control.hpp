@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/qp_table.hpp"
+#include "daemon/engine/records/qp_table.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/engine/turns/rate_gates.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 

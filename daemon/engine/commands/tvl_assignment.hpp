@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/command_store.hpp"
-#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 
 namespace softhca::engine {
 

@@ -6,7 +6,7 @@
 #include <bit>
 #include <utility>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -131,7 +131,7 @@ void WaitCensus::look(QueuePair& qp) {
   if (pending != 0) wait_in(WaitSamples::Stage::kSendQueue, in_send_queue(qp, kicked), pending);
 }
 
-/// Returns what a parked queue pair waits for.
+/// Returns what a suspended queue pair waits for.
 WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle) {
   switch (aside) {
     case SetAside::kPace:

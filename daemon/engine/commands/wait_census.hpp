@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/guarantee_watch.hpp"
-#include "daemon/engine/commands/ingress.hpp"
+#include "daemon/engine/commands/guarantee_monitor.hpp"
+#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
 #include "daemon/engine/turns/slow_memory.hpp"
 
@@ -89,7 +89,7 @@ class WaitCensus {
   const schedule::KickArbitrator& arbitrator_;
   const SlowMemory& memory_;
   const MemoryWaits& accesses_;
-  GuaranteeWatch guarantees_;
+  GuaranteeMonitor guarantees_;
   std::vector<TvlLack> tvls_;
   std::vector<ClassLoad> classes_;
   Time due_{};

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/records/session.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 
 namespace softhca::engine {
 

@@ -22,7 +22,7 @@
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/spsc_ring.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/engine/state/objects.hpp"
+#include "daemon/engine/records/objects.hpp"
 #include "daemon/qos/gsa/receive_pool.hpp"
 
 namespace softhca::engine {

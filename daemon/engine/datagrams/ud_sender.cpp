@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
 namespace softhca::engine {

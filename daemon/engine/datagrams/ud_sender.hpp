@@ -5,7 +5,7 @@
 #pragma once
 
 #include "daemon/engine/addresses/addressing.hpp"
-#include "daemon/engine/datagrams/shared_qps.hpp"
+#include "daemon/engine/datagrams/shared_qps_fairness.hpp"
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
 
 namespace softhca::engine {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "daemon/engine/events/event_retry.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -18,7 +18,7 @@ void AsyncEvents::raise(Session& session, std::uint64_t element, EventType type)
   const auto number = static_cast<std::uint32_t>(type);
   auto& waiting = session.deferred.events;
   session.tenant->counters.completion.events.add();
-  if (waiting.empty() && sink_.async_event(session.async_fd, element, number)) return;
+  if (waiting.empty() && sink_.async_event(session.async_end, element, number)) return;
   session.tenant->counters.completion.events_deferred.add();
   if (waiting.size() == kMostDeferred) return;
   waiting.push_back({element, number});
@@ -155,7 +155,7 @@ std::size_t AsyncEvents::try_again(Session& session, std::size_t most) {
   while (sent < waiting.size() && tries < most) {
     ++tries;
     cpu_.charge(session, kEventCost);
-    if (!sink_.async_event(session.async_fd, waiting[sent].element, waiting[sent].type)) break;
+    if (!sink_.async_event(session.async_end, waiting[sent].element, waiting[sent].type)) break;
     ++sent;
   }
   waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(sent));

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "daemon/base/linked_list.hpp"
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/events.hpp"
-#include "daemon/engine/state/objects.hpp"
+#include "daemon/engine/records/events.hpp"
+#include "daemon/engine/records/objects.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/engine/turns/cpu_scheduler.hpp"
 
 namespace softhca::engine {

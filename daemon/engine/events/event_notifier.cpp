@@ -9,7 +9,7 @@
 
 #include <numeric>
 
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -54,7 +54,7 @@ EventNotifier::Answer EventNotifier::hand_over(CompletionQueue& cq, QosClassId q
   const std::uint16_t index = free_.back();
   free_.pop_back();
   Slot& slot = slots_[index];
-  slot.channel_fd = cq.channel_fd;
+  slot.completion_end = cq.completion_end;
   slot.user_handle = cq.user_handle;
   slot.qos_class = qos_class;
   slot.cq = &cq;
@@ -82,9 +82,9 @@ void EventNotifier::cancel(CompletionQueue& cq) {
 }
 
 /// A send that was not cancelled in time stored both words before it claimed its slot.
-void EventNotifier::await(int channel_fd) const {
+void EventNotifier::await(int completion_end) const {
   const std::uint32_t sends = sends_.load();
-  if (sends % 2 != 0 && sending_to_.load() == channel_fd) sends_.wait(sends);
+  if (sends % 2 != 0 && sending_to_.load() == completion_end) sends_.wait(sends);
 }
 
 void EventNotifier::loop() {
@@ -142,12 +142,12 @@ bool EventNotifier::serve(Time now) {
 void EventNotifier::send(Slot& slot) {
   slot.sent = true;
   slot.taken = {};
-  sending_to_.store(slot.channel_fd);
+  sending_to_.store(slot.completion_end);
   sends_.fetch_add(1);
   State state = State::kWaits;
   if (slot.state.compare_exchange_strong(state, State::kUnderWay)) {
     const Duration began = read_clock(CLOCK_THREAD_CPUTIME_ID);
-    slot.sent = sink_.completion_event(slot.channel_fd, slot.user_handle);
+    slot.sent = sink_.completion_event(slot.completion_end, slot.user_handle);
     slot.taken = read_clock(CLOCK_THREAD_CPUTIME_ID) - began;
   }
   sends_.fetch_add(1);

@@ -23,8 +23,8 @@
 #include "daemon/base/spsc_ring.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/engine/state/completion_queue.hpp"
-#include "daemon/engine/state/events.hpp"
+#include "daemon/engine/records/completion_queue.hpp"
+#include "daemon/engine/records/events.hpp"
 
 namespace softhca::engine {
 
@@ -66,12 +66,12 @@ class EventNotifier {
   // --- other threads
 
   /// Waits for the end of an event in progress to this channel. That is one system call.
-  void await(int channel_fd) const;
+  void await(int completion_end) const;
 
  private:
   enum class State : std::uint8_t { kWaits, kUnderWay, kCancelled };
   struct Slot {
-    int channel_fd = -1;
+    int completion_end = -1;
     std::uint64_t user_handle = 0;
     QosClassId qos_class;
     std::atomic<State> state{State::kWaits};

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 #include "daemon/engine/turns/work_clock.hpp"
 
 namespace softhca::engine {

@@ -115,15 +115,15 @@ Verdict MemoryAccess::resolve_receive(const QueuePair& qp, std::uint64_t offset,
   return memory::resolve(keys_, entries, offset, bytes, memory::kLocalWrite, pd, out);
 }
 
-RemoteMemory MemoryAccess::remote(const QueuePair& qp, memory::PdId pd, Rkey rkey,
-                                  std::uint64_t addr, std::uint64_t length,
-                                  transport::RemoteAccess access) {
+RegionPlace MemoryAccess::remote(const QueuePair& qp, memory::PdId pd, Rkey rkey,
+                                 std::uint64_t addr, std::uint64_t length,
+                                 transport::RemoteAccess access) {
   const std::uint32_t needed = access_flag(access);
   if ((qp.access & needed) == 0) return {};
   if (memory::is_window_key(rkey.value)) {
     const memory::Window* window = windows_.lookup(rkey.value);
     if (window == nullptr) return {};
-    RemoteMemory found;
+    RegionPlace found;
     found.region = memory::resolve(*window, keys_, addr, length, needed, pd, qp.qpn, found.offset);
     return found;
   }
@@ -142,7 +142,7 @@ Verdict MemoryAccess::atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
                              std::uint64_t swap, std::uint64_t& original) {
   if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
   const memory::AtomicOp operation = operation_of(kind);
-  const RemoteMemory place =
+  const RegionPlace place =
       remote(qp, qp.remote_pd(), rkey, addr, sizeof(std::uint64_t),
              operation == memory::AtomicOp::kStore ? transport::RemoteAccess::kWrite
                                                    : transport::RemoteAccess::kAtomic);

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "daemon/engine/memory/memory_waits.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
 #include "daemon/tenant_memory/key_table.hpp"
@@ -20,7 +20,7 @@
 namespace softhca::engine {
 
 /// A place in a region; null: there is none.
-struct RemoteMemory {
+struct RegionPlace {
   memory::Region* region = nullptr;
   std::uint64_t offset = 0;
 };
@@ -66,8 +66,8 @@ class MemoryAccess {
   // --- of the peer of a queue pair
   /// Returns the memory that the peer names, if it may use it in this way. Checks key, domain,
   /// bounds, and the flags of region, window and queue pair.
-  RemoteMemory remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
-                      std::uint64_t length, transport::RemoteAccess access);
+  RegionPlace remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
+                     std::uint64_t length, transport::RemoteAccess access);
   /// Runs an atomic operation. kRemoteInvalidRequest: it is not aligned.
   Verdict atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                  std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);

@@ -13,7 +13,7 @@
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/system_error.hpp"
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 #include "daemon/engine/turns/work_clock.hpp"
 
 namespace softhca::engine {

@@ -26,7 +26,7 @@
 #include "daemon/base/verdict.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
 #include "daemon/engine/memory/proxy_area.hpp"
-#include "daemon/engine/state/counters.hpp"
+#include "daemon/engine/records/counters.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::engine {

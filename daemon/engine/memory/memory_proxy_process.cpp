@@ -20,7 +20,7 @@
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/engine/memory/proxy_area.hpp"
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 #include "daemon/tenant_memory/offered_memory.hpp"
 
 namespace softhca::engine {

@@ -23,7 +23,7 @@
 #include "daemon/base/types.hpp"
 #include "daemon/base/verdict.hpp"
 #include "daemon/engine/memory/waiting_packets.hpp"
-#include "daemon/engine/state/counters.hpp"
+#include "daemon/engine/records/counters.hpp"
 
 namespace softhca::engine {
 

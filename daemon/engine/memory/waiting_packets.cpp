@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::engine {
 

@@ -9,8 +9,8 @@
 // (UdCongestion).
 #pragma once
 
+#include "daemon/engine/diagnostics/qp_history.hpp"
 #include "daemon/engine/packets/packet_io.hpp"
-#include "daemon/engine/watch/qp_history.hpp"
 
 namespace softhca::engine {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {

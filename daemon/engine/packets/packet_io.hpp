@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "daemon/engine/addresses/local_addresses.hpp"
+#include "daemon/engine/diagnostics/captures.hpp"
+#include "daemon/engine/diagnostics/faults.hpp"
 #include "daemon/engine/packets/peer_authentication.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/engine/receive/payload_reader.hpp"
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/route.hpp"
+#include "daemon/engine/records/route.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/engine/turns/cpu_scheduler.hpp"
-#include "daemon/engine/watch/captures.hpp"
-#include "daemon/engine/watch/faults.hpp"
 #include "daemon/roce/transport/congestion.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
 #include "daemon/roce/wire/frame.hpp"

@@ -10,8 +10,8 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/engine/packets/peer_table.hpp"
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/event_log.hpp"
+#include "daemon/engine/records/event_log.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/roce/wire/drop_reason.hpp"
 
 namespace softhca::engine {
@@ -35,7 +35,7 @@ class PeerAuthentication {
   /// Returns the key for packets to this host or group. Null: they have a plain ICRC.
   wire::PacketKey* sending_key(const Gid& destination) {
     if (table_ == nullptr) return nullptr;
-    const Peer* peer = table_->find(destination);
+    const AuthenticatedPeer* peer = table_->find(destination);
     return peer == nullptr ? nullptr : peer->sending_key();
   }
 
@@ -44,7 +44,8 @@ class PeerAuthentication {
   template <class HasIcrc>
   wire::DropReason check(const wire::ParsedFrame& frame, HasIcrc&& has_icrc) {
     // All senders to a group share the key of the group.
-    Peer* peer = table_->find(frame.destination.is_multicast() ? frame.destination : frame.source);
+    AuthenticatedPeer* peer =
+        table_->find(frame.destination.is_multicast() ? frame.destination : frame.source);
     if (peer == nullptr) return has_icrc() ? wire::DropReason::kNone : wire::DropReason::kBadIcrc;
     if (peer->verify(frame)) return wire::DropReason::kNone;
     if (!has_icrc()) {

@@ -21,14 +21,14 @@ Gid beginning(Gid address, unsigned bits) {
 
 }  // namespace
 
-Outcome Peer::add_key(const PeerSecret& secret) {
+Outcome AuthenticatedPeer::add_key(const PeerSecret& secret) {
   auto key = wire::PacketKey::make(secret);
   if (!key) return Error{"peer " + name_ + ": " + key.error().message, key.error().code};
   keys_.push_back(std::move(*key));
   return {};
 }
 
-bool Peer::verify(const wire::ParsedFrame& frame) {
+bool AuthenticatedPeer::verify(const wire::ParsedFrame& frame) {
   for (std::size_t tried = 0, i = first_tried_; tried < keys_.size(); ++tried) {
     if (wire::check_tag(frame, *keys_[i])) {
       taken_[i].add();
@@ -44,7 +44,7 @@ Expected<std::unique_ptr<PeerTable>> PeerTable::make(std::span<const PeerConfig>
   if (configs.empty()) return std::unique_ptr<PeerTable>();
   auto table = std::make_unique<PeerTable>();
   for (const PeerConfig& config : configs) {
-    auto& peer = table->peers_.emplace_back(std::make_unique<Peer>(config));
+    auto& peer = table->peers_.emplace_back(std::make_unique<AuthenticatedPeer>(config));
     for (const PeerSecret& secret : config.secrets)
       if (const auto added = peer->add_key(secret); !added) return added.error();
     for (const AddressPrefix& prefix : config.addresses) table->add(prefix, peer.get());
@@ -52,7 +52,7 @@ Expected<std::unique_ptr<PeerTable>> PeerTable::make(std::span<const PeerConfig>
   return table;
 }
 
-void PeerTable::add(const AddressPrefix& prefix, Peer* peer) {
+void PeerTable::add(const AddressPrefix& prefix, AuthenticatedPeer* peer) {
   const bool is_ipv4 = prefix.address.is_ipv4();
   const unsigned bits = prefix.length + (is_ipv4 ? kMappedBits : 0);
   auto& lengths = is_ipv4 ? ipv4_ : ipv6_;
@@ -61,7 +61,7 @@ void PeerTable::add(const AddressPrefix& prefix, Peer* peer) {
   at->peers.emplace(beginning(prefix.address, bits), peer);
 }
 
-Peer* PeerTable::look_up(const Gid& address) const {
+AuthenticatedPeer* PeerTable::look_up(const Gid& address) const {
   for (const Length& length : address.is_ipv4() ? ipv4_ : ipv6_)
     if (const auto found = length.peers.find(beginning(address, length.bits));
         found != length.peers.end())
@@ -69,7 +69,7 @@ Peer* PeerTable::look_up(const Gid& address) const {
   return nullptr;
 }
 
-Peer* PeerTable::find(const Gid& address) {
+AuthenticatedPeer* PeerTable::find(const Gid& address) {
   Seen& seen = seen_[(address.bytes[15] ^ address.bytes[14] << 3) % seen_.size()];
   // The addresses of senders and groups are never zero, so an unused entry matches none.
   if (seen.address != address) seen = {address, look_up(address)};

@@ -21,9 +21,9 @@
 namespace softhca::engine {
 
 /// The hosts or groups of one section of the configuration.
-class Peer {
+class AuthenticatedPeer {
  public:
-  explicit Peer(const PeerConfig& config) : name_(config.name), plain_(config.plain) {}
+  explicit AuthenticatedPeer(const PeerConfig& config) : name_(config.name), plain_(config.plain) {}
 
   const std::string& name() const { return name_; }
   /// Adds a key. Errors: those of the cipher library.
@@ -59,25 +59,25 @@ class PeerTable {
   static Expected<std::unique_ptr<PeerTable>> make(std::span<const PeerConfig> configs);
 
   /// Returns the peer with the longest prefix that matches the address. Null: no prefix matches.
-  Peer* find(const Gid& address);
-  const std::vector<std::unique_ptr<Peer>>& peers() const { return peers_; }
+  AuthenticatedPeer* find(const Gid& address);
+  const std::vector<std::unique_ptr<AuthenticatedPeer>>& peers() const { return peers_; }
 
  private:
   /// Prefixes of one length, in bits of a GID.
   struct Length {
     unsigned bits;
-    std::map<Gid, Peer*> peers;  ///< by prefix
+    std::map<Gid, AuthenticatedPeer*> peers;  ///< by prefix
   };
   /// A recent lookup.
   struct Seen {
     Gid address;
-    Peer* peer = nullptr;
+    AuthenticatedPeer* peer = nullptr;
   };
 
-  void add(const AddressPrefix& prefix, Peer* peer);
-  Peer* look_up(const Gid& address) const;
+  void add(const AddressPrefix& prefix, AuthenticatedPeer* peer);
+  AuthenticatedPeer* look_up(const Gid& address) const;
 
-  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<AuthenticatedPeer>> peers_;
   std::vector<Length> ipv4_, ipv6_;  ///< the longest first
   std::array<Seen, 64> seen_{};
 };

@@ -10,7 +10,7 @@
 
 #include "daemon/base/types.hpp"
 #include "daemon/engine/ports/outbox.hpp"
-#include "daemon/engine/state/counters.hpp"
+#include "daemon/engine/records/counters.hpp"
 #include "daemon/port/port.hpp"
 #include "daemon/roce/neighbour/neighbours.hpp"
 #include "daemon/roce/wire/hidden_identification.hpp"

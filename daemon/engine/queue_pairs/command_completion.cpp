@@ -4,7 +4,7 @@
 // done), and the start of commands that waited for them.
 #include "daemon/base/probes.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {

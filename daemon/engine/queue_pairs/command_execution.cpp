@@ -3,7 +3,7 @@
 #include "daemon/engine/queue_pairs/command_execution.hpp"
 
 #include "daemon/engine/commands/command_request.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 

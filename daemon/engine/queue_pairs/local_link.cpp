@@ -2,7 +2,7 @@
 
 #include "daemon/engine/queue_pairs/local_link.hpp"
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/roce/transport/segment.hpp"
 
 namespace softhca::engine {
@@ -80,8 +80,8 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
     if (verdict != Verdict::kOk) return Moved(verdict, true);
   } else {
     const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
-    const RemoteMemory place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
-                                                    request.remote_addr + offset, bytes, access);
+    const RegionPlace place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
+                                                   request.remote_addr + offset, bytes, access);
     if (place.region == nullptr) return refuse_access(request.rkey);
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;

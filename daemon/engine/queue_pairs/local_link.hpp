@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
-#include "daemon/engine/state/qp_table.hpp"
+#include "daemon/engine/records/qp_table.hpp"
 #include "daemon/roce/transport/local/link.hpp"
 
 namespace softhca::engine {

@@ -2,7 +2,7 @@
 
 // The processes that have an XRC target open.
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 

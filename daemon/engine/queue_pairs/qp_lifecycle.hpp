@@ -11,8 +11,8 @@
 #include "daemon/engine/commands/level_assignment.hpp"
 #include "daemon/engine/commands/qp_stall.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
-#include "daemon/engine/state/event_log.hpp"
-#include "daemon/engine/state/time_wait.hpp"
+#include "daemon/engine/records/event_log.hpp"
+#include "daemon/engine/records/time_wait.hpp"
 #include "daemon/roce/transport/reliability.hpp"
 
 namespace softhca::engine {

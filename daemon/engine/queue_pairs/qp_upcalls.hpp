@@ -3,19 +3,19 @@
 // The engine as a transport state machine sees it, during one call.
 #pragma once
 
-#include "daemon/engine/commands/command_store.hpp"
+#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/diagnostics/captures.hpp"
+#include "daemon/engine/diagnostics/faults.hpp"
+#include "daemon/engine/diagnostics/qp_history.hpp"
 #include "daemon/engine/events/async_events.hpp"
 #include "daemon/engine/memory/memory_access.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
 #include "daemon/engine/packets/congestion_control.hpp"
 #include "daemon/engine/queue_pairs/ud_congestion.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
-#include "daemon/engine/state/qp_table.hpp"
+#include "daemon/engine/records/qp_table.hpp"
 #include "daemon/engine/turns/peer_rates.hpp"
 #include "daemon/engine/turns/slow_memory.hpp"
-#include "daemon/engine/watch/captures.hpp"
-#include "daemon/engine/watch/faults.hpp"
-#include "daemon/engine/watch/qp_history.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
 
 namespace softhca::engine {

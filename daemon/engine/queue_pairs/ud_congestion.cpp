@@ -3,7 +3,7 @@
 #include "daemon/engine/queue_pairs/ud_congestion.hpp"
 
 #include "daemon/engine/commands/qp_stall.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/roce/wire/ud_probe.hpp"
 
 namespace softhca::engine {

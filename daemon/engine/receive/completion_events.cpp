@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/engine/receive/failed_sessions.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 
@@ -59,7 +59,7 @@ void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completi
   counters.completion.completions.add();
   if (completion.status != abi::CompletionStatus::kSuccess)
     counters.completion.completion_errors.add();
-  if (cq.channel_fd < 0) return;
+  if (cq.completion_end < 0) return;
   cq.urgent = cq.urgent || under_way < kManyUnderWay ||
               completion.status != abi::CompletionStatus::kSuccess;
   ++cq.unannounced;
@@ -149,7 +149,7 @@ CompletionEvents::Sent CompletionEvents::send_event(CompletionQueue& cq) {
   }
   last_event_ = clock_.now;
   cpu_.charge(*cq.session, kEventCost);
-  return sink_.completion_event(cq.channel_fd, cq.user_handle) ? Sent::kGone : Sent::kRefused;
+  return sink_.completion_event(cq.completion_end, cq.user_handle) ? Sent::kGone : Sent::kRefused;
 }
 
 /// True if events go through the notifier. Without competition they do not, since the program would

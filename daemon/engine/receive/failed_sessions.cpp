@@ -2,7 +2,7 @@
 
 #include "daemon/engine/receive/failed_sessions.hpp"
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -9,7 +9,7 @@ namespace softhca::engine {
 using From = transport::PayloadSource::From;
 
 /// Returns the memory that the peer named. Null: the peer may not read there.
-RemoteMemory PayloadReader::remote(const QueuePair& qp, const transport::PayloadSource& payload) {
+RegionPlace PayloadReader::remote(const QueuePair& qp, const transport::PayloadSource& payload) {
   memory::PdId pd = qp.pd;
   if (qp.type == QpType::kXrcReceive) {
     const SharedReceiveQueue* srq = receives_.find_xrc(qp, payload.xrc_srq);
@@ -35,7 +35,7 @@ Verdict PayloadReader::fetch(const QueuePair* qp, const transport::PayloadSource
     std::memcpy(out.data(), payload.own, out.size());
     return Verdict::kOk;
   }
-  const RemoteMemory place = remote(*qp, payload);
+  const RegionPlace place = remote(*qp, payload);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::read(*place.region, place.offset, out);
 }
@@ -50,7 +50,7 @@ Verdict PayloadReader::locate(const QueuePair& qp, const transport::PayloadSourc
     const Verdict found = memory_.resolve_message(qp, pcb, payload.offset, payload.length, list);
     if (found != Verdict::kOk) return found;
   } else {
-    const RemoteMemory place = remote(qp, payload);
+    const RegionPlace place = remote(qp, payload);
     if (place.region == nullptr) return Verdict::kRemoteAccess;
     list.entries[list.count++] = {place.region, place.offset, payload.length};
   }

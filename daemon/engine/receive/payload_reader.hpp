@@ -45,7 +45,7 @@ class PayloadReader {
  private:
   Verdict fetch(const QueuePair* qp, const transport::PayloadSource& payload,
                 std::span<std::byte> out);
-  RemoteMemory remote(const QueuePair& qp, const transport::PayloadSource& payload);
+  RegionPlace remote(const QueuePair& qp, const transport::PayloadSource& payload);
 
   collect::PcbPool& pcbs_;
   MemoryAccess& memory_;

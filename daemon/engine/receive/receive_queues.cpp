@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "daemon/engine/receive/completion_events.hpp"
-#include "daemon/engine/state/event_log.hpp"
-#include "daemon/engine/state/qp_table.hpp"
+#include "daemon/engine/records/event_log.hpp"
+#include "daemon/engine/records/qp_table.hpp"
 #include "daemon/engine/turns/cpu_scheduler.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
 

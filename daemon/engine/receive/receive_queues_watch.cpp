@@ -20,7 +20,7 @@ void ReceiveQueues::set_watermark(SharedReceiveQueue& srq) {
 /// Restarts the level check. The limit that the program armed stays armed.
 void ReceiveQueues::restart_level(SharedReceiveQueue& srq) {
   const std::uint32_t armed = srq.level.armed();
-  srq.level = receive::QueueLevel(srq.ring.entries());
+  srq.level = receive::LowWatermark(srq.ring.entries());
   srq.level.arm(armed);
   set_watermark(srq);
 }

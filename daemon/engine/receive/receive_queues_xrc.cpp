@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "daemon/engine/receive/receive_queues.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/config.hpp"
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::engine {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::engine {
 

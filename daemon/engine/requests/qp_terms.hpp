@@ -9,7 +9,7 @@
 
 #include "daemon/base/types.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
-#include "daemon/engine/state/rate_gate.hpp"
+#include "daemon/engine/records/rate_gate.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 #include "daemon/qos/receive/provisioner.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "daemon/base/time.hpp"
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::engine {
 

@@ -120,7 +120,7 @@ SrqShot CopySrq::run(Engine& engine) const {
                                    .unassigned = p->unassigned(),
                                    .quarantined = p->figures().quarantined,
                                    .refused = p->figures().refused,
-                                   .board = p->score_board(engine.clock().now)};
+                                   .board = p->ranking(engine.clock().now)};
   shot.users = users_of(engine, srq, shot.provision ? shot.provision->board : receive::Alarm{});
   return shot;
 }

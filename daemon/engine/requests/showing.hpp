@@ -14,12 +14,12 @@
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/engine/state/qp_event.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
-#include "daemon/engine/state/route.hpp"
+#include "daemon/engine/records/qp_event.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
+#include "daemon/engine/records/route.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
+#include "daemon/qos/receive/low_watermark.hpp"
 #include "daemon/qos/receive/provisioner.hpp"
-#include "daemon/qos/receive/queue_level.hpp"
 
 namespace softhca::engine {
 
@@ -115,7 +115,7 @@ struct ProvisionShot {
   receive::Alarm board;
 };
 
-/// A queue pair of the score board or, if the queue has no accounts, of the top drawers.
+/// A queue pair of the ranking or, if the queue has no accounts, of the top drawers.
 struct UserShot {
   Qpn qpn;
   Gid peer;
@@ -132,7 +132,7 @@ struct SrqShot {
   std::uint32_t limit = 0;
   std::uint32_t queue_pairs = 0;
   bool failed = false;
-  receive::QueueLevel level;
+  receive::LowWatermark level;
   std::uint64_t draws = 0;
   std::uint32_t lately = 0;  ///< draws counted for the top drawers
   std::uint64_t empty = 0;
@@ -141,7 +141,7 @@ struct SrqShot {
   std::optional<ProvisionShot> provision;
 };
 
-/// Copies the state of a shared receive queue, which takes long: it ranks the score board.
+/// Copies the state of a shared receive queue, which takes long: it ranks the queue pairs.
 /// REQUIRES: the queue exists.
 struct CopySrq {
   SharedReceiveQueue& srq;

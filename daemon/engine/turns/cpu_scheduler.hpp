@@ -15,9 +15,9 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
-#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
+#include "daemon/engine/records/session.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/engine/turns/work_clock.hpp"
 #include "daemon/qos/schedule/run_queue.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/records/session.hpp"
 #include "daemon/roce/transport/codes.hpp"
 
 namespace softhca::engine {

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/queue_pair.hpp"
+#include "daemon/engine/records/queue_pair.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/engine/turns/rate_gates.hpp"
 
 namespace softhca::engine {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/engine/state/clock.hpp"
-#include "daemon/engine/state/rate_gate.hpp"
+#include "daemon/engine/records/rate_gate.hpp"
+#include "daemon/engine/records/step_clock.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 
 namespace softhca::engine {

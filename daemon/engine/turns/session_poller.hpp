@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/engine/state/objects.hpp"
+#include "daemon/engine/records/objects.hpp"
 #include "daemon/qos/schedule/run_queue.hpp"
 
 namespace softhca::engine {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 #include "daemon/roce/transport/codes.hpp"
 
 namespace softhca::engine {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "daemon/base/time.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 

@@ -11,10 +11,10 @@
 #include <iterator>
 
 #include "daemon/base/system_error.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
+#include "daemon/engine/diagnostics/capture_remarks.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/engine/requests/watching.hpp"
-#include "daemon/engine/watch/capture_remarks.hpp"
+#include "daemon/engine/requests/diagnostic_requests.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 
 namespace softhca::control {

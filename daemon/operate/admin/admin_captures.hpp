@@ -14,7 +14,7 @@
 
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/engine/watch/captures.hpp"
+#include "daemon/engine/diagnostics/captures.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
 
 namespace softhca::control {

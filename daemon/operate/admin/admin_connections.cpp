@@ -6,7 +6,7 @@
 
 #include "daemon/configuration/address.hpp"
 #include "daemon/control_thread/process_name.hpp"
-#include "daemon/counters/daemon.hpp"
+#include "daemon/counters/daemon_counters.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/counter_json.hpp"
 
@@ -130,9 +130,9 @@ Json ConnectionsView::limits(const engine::Tenant& tenant) {
     if (limit.in_use) entry["in_use"] = *limit.in_use;
   }
   const auto carried = [](std::uint32_t count) {
-    return count == rdma_cm::Admission::kAll ? Json() : Json(count);
+    return count == rdma_cm::ConnectionAdmission::kAll ? Json() : Json(count);
   };
-  for (const rdma_cm::Admission::View& level : figures->levels)
+  for (const rdma_cm::ConnectionAdmission::View& level : figures->levels)
     levels.push_back({{"level", level.level},
                       {"carried", carried(level.carries)},
                       {"admitted", level.admitted},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The method `explain`: the causes for which send commands of a tenant or level have waited.
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 
 namespace softhca::control {

@@ -7,10 +7,10 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
+#include "daemon/engine/requests/diagnostic_requests.hpp"
 #include "daemon/engine/requests/showing.hpp"
-#include "daemon/engine/requests/watching.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/fault_request.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/engine/watch/faults.hpp"
+#include "daemon/engine/diagnostics/faults.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
 
 namespace softhca::control {

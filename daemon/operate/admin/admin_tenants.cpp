@@ -2,14 +2,14 @@
 
 // The methods `tenants` and `tenant.show`.
 #include "daemon/control_thread/process_name.hpp"
-#include "daemon/counters/pools.hpp"
+#include "daemon/counters/pool_counters.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/counter_json.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/kick_arbitrator.hpp"
-#include "daemon/qos/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table_spread.hpp"
 
 namespace softhca::control {
 namespace {

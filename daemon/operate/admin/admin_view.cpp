@@ -7,19 +7,19 @@
 #include <algorithm>
 
 #include "daemon/configuration/address.hpp"
-#include "daemon/counters/daemon.hpp"
-#include "daemon/counters/pools.hpp"
-#include "daemon/counters/port.hpp"
-#include "daemon/counters/tenant.hpp"
+#include "daemon/counters/daemon_counters.hpp"
+#include "daemon/counters/pool_counters.hpp"
+#include "daemon/counters/port_counters.hpp"
+#include "daemon/counters/tenant_counters.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/engine/requests/watching.hpp"
+#include "daemon/engine/requests/diagnostic_requests.hpp"
 #include "daemon/operate/admin/counter_json.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/kick_arbitrator.hpp"
-#include "daemon/qos/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table_spread.hpp"
 
 namespace softhca::control {
 namespace {

@@ -3,7 +3,7 @@
 // The counters of tables as members of answers.
 #pragma once
 
-#include "daemon/counters/table.hpp"
+#include "daemon/counters/counter_table.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
 
 namespace softhca::control {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "daemon/base/expected.hpp"
-#include "daemon/engine/watch/faults.hpp"
+#include "daemon/engine/diagnostics/faults.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
 
 namespace softhca::control {

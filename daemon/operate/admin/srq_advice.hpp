@@ -36,7 +36,7 @@ struct SrqFigures {
   std::uint32_t most_waiting = 0;  ///< most queue pairs that found none in one starvation
   std::uint64_t refused = 0;       ///< attempts refused by limits
   std::uint32_t lately = 0;        ///< draws counted lately
-  std::vector<SrqUser> users;      ///< queue pairs of the score board
+  std::vector<SrqUser> users;      ///< queue pairs of the ranking
 };
 
 /// Returns a sentence for each finding; none before the first message.

@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "daemon/counters/daemon.hpp"
-#include "daemon/counters/pools.hpp"
-#include "daemon/counters/port.hpp"
-#include "daemon/counters/tenant.hpp"
+#include "daemon/counters/daemon_counters.hpp"
+#include "daemon/counters/pool_counters.hpp"
+#include "daemon/counters/port_counters.hpp"
+#include "daemon/counters/tenant_counters.hpp"
 #include "daemon/engine/packets/peer_authentication.hpp"
 #include "daemon/engine/packets/peer_table.hpp"
 #include "daemon/operate/metrics/families.hpp"
@@ -80,7 +80,8 @@ void add_distributions(Families& out, const engine::WaitCounters& waits, const L
 
 /// Adds what a class of a tenant (`level` null) or of one of its levels has of the pools, its
 /// doorbells and its waits.
-void add_class(Families& out, const Source& source, const Tenant& tenant, const Level* level) {
+void add_class(Families& out, const ExportedData& source, const Tenant& tenant,
+               const Level* level) {
   const Labels labels = labels_of(tenant, level);
   const QosClassId id = level == nullptr ? tenant.qos_class : level->qos_class;
   const collect::CollectGroup& group = source.engine.pcbs.group(id);
@@ -97,7 +98,7 @@ void add_class(Families& out, const Source& source, const Tenant& tenant, const 
   add_distributions(out, waits, labels);
 }
 
-void add_tenant(Families& out, const Source& source, const Tenant& tenant) {
+void add_tenant(Families& out, const ExportedData& source, const Tenant& tenant) {
   const Labels labels{{"tenant", tenant.name}};
   add_tables(out, tenant, labels);
   add_distributions(out, tenant);
@@ -120,7 +121,7 @@ void add_tenant(Families& out, const Source& source, const Tenant& tenant) {
   }
 }
 
-void add_pools(Families& out, const Source& source) {
+void add_pools(Families& out, const ExportedData& source) {
   const auto pool = [&](const char* name, const QuotaPool& of, std::uint32_t own = 0) {
     out.table(counters::kPool, {&of, own}, {{"pool", name}});
   };
@@ -140,13 +141,13 @@ void add_pools(Families& out, const Source& source) {
 }
 
 template <class F>
-void for_each_tvl(const Source& source, TenantId tenant, F&& f) {
+void for_each_tvl(const ExportedData& source, TenantId tenant, F&& f) {
   const schedule::TvlTable& tvls = source.engine.tvls;
   for (std::uint16_t i = 0; i < tvls.size(); ++i)
     if (tvls[TvlId(i)].used && tvls[TvlId(i)].tenant == tenant) f(TvlId(i), tvls[TvlId(i)]);
 }
 
-void add_tvls(Families& out, const Source& source, const Tenant& tenant) {
+void add_tvls(Families& out, const ExportedData& source, const Tenant& tenant) {
   for_each_tvl(source, tenant.id, [&](TvlId id, const schedule::Tvl& tvl) {
     const bool dedicated = tvl.purpose == schedule::TvlPurpose::kDedicated;
     const Labels labels = with(metrics::with(labels_of(tenant, tenant.find_level(tvl.qos_class)),
@@ -160,22 +161,22 @@ void add_tvls(Families& out, const Source& source, const Tenant& tenant) {
 }
 
 /// Adds the limits of connections of all tenants, and how many connections their guarantees carry.
-void add_connection_limits(Families& out, const Source& source) {
-  using management::rdma_cm::Admission;
+void add_connection_limits(Families& out, const ExportedData& source) {
+  using management::rdma_cm::ConnectionAdmission;
   for (const management::ConnectionFigures& figures : source.connections) {
     const Labels labels{{"tenant", figures.tenant}};
     for (const auto& limit : figures.limits)
       out.gauge("softhca_connection_limit",
                 "Limits of the tenant for rdma_cm; connects_per_second = 0: unlimited.",
                 metrics::with(labels, "limit", name_of(limit.refusal)), limit.limit);
-    for (const Admission::View& level : figures.levels) {
+    for (const ConnectionAdmission::View& level : figures.levels) {
       const Labels own = metrics::with(labels, "level", level.level);
       out.gauge("softhca_connections_admitted",
                 "Connections being set up or established, by level of their programs.", own,
                 level.admitted);
       out.gauge("softhca_connections_carried", "Connections for which the guarantees suffice.", own,
-                level.carries == Admission::kAll ? std::numeric_limits<double>::infinity()
-                                                 : level.carries);
+                level.carries == ConnectionAdmission::kAll ? std::numeric_limits<double>::infinity()
+                                                           : level.carries);
       out.counter("softhca_connections_not_carried_total",
                   "Connections refused because the guarantees do not suffice.", own,
                   static_cast<double>(level.refused));
@@ -194,14 +195,14 @@ std::string class_label(std::uint32_t selector) {
 }
 
 /// Returns the name of the tenant that a client belongs to. Empty: the tenant is gone.
-std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
+std::string tenant_name(const ExportedData& source, management::gsa::ClientKey key) {
   for (const auto& tenant : source.tenants)
     if (tenant->id == engine::tenant_of(key)) return tenant->name;
   return "";
 }
 
 /// `of_class`: the clients are registered for management classes.
-void add_clients(Families& out, const Source& source, const GeneralServices& services,
+void add_clients(Families& out, const ExportedData& source, const ExportedSharedQp& services,
                  const Labels& queue_pair, bool of_class) {
   // By tenant and class.
   std::map<std::pair<std::string, std::string>, management::gsa::ClientCounters> sums;
@@ -219,7 +220,7 @@ void add_clients(Families& out, const Source& source, const GeneralServices& ser
 }
 
 /// Adds the figures of queue pair 1 (general services) or 2 (between programs).
-void add_services(Families& out, const Source& source, const GeneralServices& services,
+void add_services(Families& out, const ExportedData& source, const ExportedSharedQp& services,
                   bool of_class) {
   const Labels labels{{"queue_pair", of_class ? "1" : "2"}};
   out.table(counters::kSharedQp, services.counters, labels);
@@ -255,7 +256,7 @@ void add_peers(Families& out, const engine::PeerAuthentication& authentication) 
   }
 }
 
-void add_daemon(Families& out, const Source& source) {
+void add_daemon(Families& out, const ExportedData& source) {
   const BuildInfo& build = source.build;
   out.gauge("softhca_build_info", "Always 1; the labels have the version and how it was built.",
             {{"version", build.version}, {"compiler", build.compiler}, {"dpdk", build.dpdk}}, 1);

@@ -13,11 +13,11 @@ namespace softhca::metrics {
 
 class Collector {
  public:
-  explicit Collector(const Source& source) : source_(source) {}
+  explicit Collector(const ExportedData& source) : source_(source) {}
   std::vector<prometheus::MetricFamily> collect() const;
 
  private:
-  Source source_;
+  ExportedData source_;
 };
 
 }  // namespace softhca::metrics

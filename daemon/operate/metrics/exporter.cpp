@@ -84,7 +84,7 @@ bool is_same(std::string_view one, std::string_view other) {
 }  // namespace
 
 struct Exporter::Endpoint {
-  Endpoint(const Source& source, std::string at, std::string credentials)
+  Endpoint(const ExportedData& source, std::string at, std::string credentials)
       : collector(source), address(std::move(at)), credentials_file(std::move(credentials)) {}
   ~Endpoint() {
     const std::uint64_t one = 1;
@@ -287,7 +287,8 @@ Outcome check_credentials(const std::string& file) {
 
 Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
                                                     const std::string& credentials_file,
-                                                    const Source& source, UniqueFd unix_listener) {
+                                                    const ExportedData& source,
+                                                    UniqueFd unix_listener) {
   if (address.empty() && !unix_listener) return std::unique_ptr<Exporter>();
   const auto failed = [&](const std::string& why, int code) {
     return Error{"metrics endpoint " + address + ": " + why +

@@ -12,7 +12,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/configuration/allotments/reload_counters.hpp"
+#include "daemon/configuration/resource_manager/reload_counters.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
@@ -21,7 +21,7 @@
 namespace softhca::metrics {
 
 /// The exported data of the general services agent, or of the queue pair for programs.
-struct GeneralServices {
+struct ExportedSharedQp {
   const engine::SharedQpCounters& counters;
   const engine::Tenant& tenant;  ///< the engine's tenant for the queue pair
   const management::gsa::PoolCounters& pool;
@@ -36,7 +36,7 @@ struct BuildInfo {
 };
 
 /// The exported data. All of it outlives the exporter.
-struct Source {
+struct ExportedData {
   engine::EngineView engine;
   const engine::Worker& worker;
   const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
@@ -44,8 +44,8 @@ struct Source {
   const configuration::Accounts& totals;  ///< of objects that tenants take on request
   const std::vector<management::ConnectionFigures>& connections;
   std::mutex& tenants_changing;  ///< guards `tenants` and `connections`
-  GeneralServices general_services;
-  GeneralServices shared_datagrams;
+  ExportedSharedQp general_services;
+  ExportedSharedQp shared_datagrams;
   const configuration::ReloadCounters& reloads;
   BuildInfo build;
   std::chrono::system_clock::time_point started;  ///< start of the daemon
@@ -63,7 +63,7 @@ class Exporter {
   /// Errors: the address is in use or not a local one, or the file has no such line.
   static Expected<std::unique_ptr<Exporter>> start(const std::string& address,
                                                    const std::string& credentials_file,
-                                                   const Source& source,
+                                                   const ExportedData& source,
                                                    UniqueFd unix_listener = UniqueFd());
   ~Exporter();
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/base/histogram.hpp"
-#include "daemon/counters/table.hpp"
+#include "daemon/counters/counter_table.hpp"
 
 namespace softhca::metrics {
 

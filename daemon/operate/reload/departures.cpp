@@ -8,9 +8,9 @@
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/vcb_change.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
-#include "daemon/engine/requests/tenants.hpp"
+#include "daemon/engine/requests/tenant_requests.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
-#include "daemon/qos/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table_spread.hpp"
 
 namespace softhca::control {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/change.hpp"

@@ -208,22 +208,22 @@ Outcome Layers::keep(std::vector<SavedRequest> saved, std::vector<TenantOnDemand
   return {};
 }
 
-configuration::OwnDivision Layers::own_of(const std::string& tenant) const {
+configuration::SubAllocation Layers::own_of(const std::string& tenant) const {
   const auto found = own_.find(tenant);
-  return found != own_.end() ? *found->second : configuration::OwnDivision{};
+  return found != own_.end() ? *found->second : configuration::SubAllocation{};
 }
 
-void Layers::set_own(const std::string& tenant, configuration::OwnDivision division) {
+void Layers::set_own(const std::string& tenant, configuration::SubAllocation division) {
   if (division.empty())
     own_.erase(tenant);
   else
-    own_[tenant] = std::make_shared<const configuration::OwnDivision>(std::move(division));
+    own_[tenant] = std::make_shared<const configuration::SubAllocation>(std::move(division));
 }
 
 void Layers::forget_own(const std::vector<AllocationChange>& changes) {
-  const configuration::OwnDivisions before = own_;
+  const configuration::SubAllocations before = own_;
   for (const auto& [tenant, own] : before) {
-    configuration::OwnDivision left = *own;
+    configuration::SubAllocation left = *own;
     take_out(left.changes, changes);
     if (left.changes.size() != own->changes.size()) set_own(tenant, std::move(left));
   }

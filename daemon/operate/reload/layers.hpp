@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
-#include "daemon/configuration/allotments/overlay.hpp"
+#include "daemon/configuration/resource_manager/overlay.hpp"
 
 namespace softhca::control {
 
@@ -81,11 +81,11 @@ class Layers {
   /// sub-allocations.
   void forget(const std::string& tenant);
 
-  const configuration::OwnDivisions& own() const { return own_; }
-  void set_own(configuration::OwnDivisions own) { own_ = std::move(own); }
+  const configuration::SubAllocations& own() const { return own_; }
+  void set_own(configuration::SubAllocations own) { own_ = std::move(own); }
   /// Returns the sub-allocations that a tenant has made.
-  configuration::OwnDivision own_of(const std::string& tenant) const;
-  void set_own(const std::string& tenant, configuration::OwnDivision division);
+  configuration::SubAllocation own_of(const std::string& tenant) const;
+  void set_own(const std::string& tenant, configuration::SubAllocation division);
   /// Drops the parts of tenants' sub-allocations that the operator's `changes` override.
   void forget_own(const std::vector<configuration::AllocationChange>& changes);
 
@@ -101,7 +101,7 @@ class Layers {
   std::map<std::string, configuration::AllocationRefusal> absent_;
   std::string problem_;
   std::vector<std::string> skipped_;
-  configuration::OwnDivisions own_;
+  configuration::SubAllocations own_;
 };
 
 }  // namespace softhca::control

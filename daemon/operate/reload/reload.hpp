@@ -8,11 +8,11 @@
 // programs end or the drain timeout is over. Then the resources return to the pools.
 //
 // Files: reload.cpp has reloads and checks. reload_requests.cpp has requests to the resource
-// manager. reload_own.cpp has tenants' sub-allocations. reload_tenants.cpp has tenants on demand.
-// reload_commit.cpp has the part that cannot fail, after the steps of a ReloadChange, which can.
-// reload_leave.cpp has the slow part, run each second; departures.hpp has the part of it for
-// tenants and levels. reload_methods.cpp and tenant_methods.cpp have methods of the admin socket,
-// own_methods.cpp those of the tenants' control sockets.
+// manager. reload_sub_allocation.cpp has tenants' sub-allocations. reload_tenants.cpp has tenants
+// on demand. reload_commit.cpp has the part that cannot fail, after the steps of a ReloadChange,
+// which can. reload_leave.cpp has the slow part, run each second; departures.hpp has the part of it
+// for tenants and levels. reload_methods.cpp and tenant_methods.cpp have methods of the admin
+// socket, sub_allocation_methods.cpp those of the tenants' control sockets.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/configuration/allotments/expected_shares.hpp"
-#include "daemon/configuration/allotments/reload_plan.hpp"
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/expected_shares.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
@@ -187,6 +187,7 @@ void add_tenant_methods(AdminMethods& methods, Reloader& reloader);
 /// Adds `revisions`, `diff`, `rollback` and `saved.drop`.
 void add_revision_methods(AdminMethods& methods, Reloader& reloader);
 /// Adds `set` and the methods for levels, for the control socket of a tenant.
-void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant);
+void add_sub_allocation_methods(AdminMethods& methods, Reloader& reloader,
+                                const engine::Tenant& tenant);
 
 }  // namespace softhca::control

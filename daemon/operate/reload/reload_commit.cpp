@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {

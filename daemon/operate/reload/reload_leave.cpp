@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The slow part of a change, besides tenants and levels: addresses that queue pairs still have.
-#include "daemon/engine/requests/tenants.hpp"
+#include "daemon/engine/requests/tenant_requests.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {

@@ -156,7 +156,7 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
     return result;
   }
   std::vector<TenantConfig> given = tenants_of(revision->given);
-  configuration::OwnDivisions own = revision->own;
+  configuration::SubAllocations own = revision->own;
   std::vector<configuration::TenantOnDemand> on_demand = *revision->on_demand;
   result = put(wanted);
   if (!result) return result;

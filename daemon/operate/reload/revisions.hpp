@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/configuration/allotments/overlay.hpp"
-#include "daemon/configuration/allotments/reload_plan.hpp"
+#include "daemon/configuration/resource_manager/overlay.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/operate/reload/layers.hpp"
 
@@ -44,7 +44,7 @@ struct Revision {
   std::vector<configuration::Difference> differences;  ///< the first kMostDifferences
   std::size_t more = 0;                                ///< number of those beyond
   KeptTenants in_force;
-  configuration::OwnDivisions own;
+  configuration::SubAllocations own;
   /// Tenants on demand in force.
   std::shared_ptr<const std::vector<configuration::TenantOnDemand>> on_demand;
   KeptTenants given;  ///< without tenants' own changes

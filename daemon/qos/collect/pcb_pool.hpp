@@ -16,8 +16,8 @@
 #include "daemon/base/optional_id.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/qos/collect/pcb.hpp"
-#include "daemon/qos/pools/idle_watch.hpp"
-#include "daemon/qos/pools/quota.hpp"
+#include "daemon/qos/pools/automatic_adjustment.hpp"
+#include "daemon/qos/pools/quota_search_and_lending.hpp"
 
 namespace softhca::collect {
 
@@ -47,8 +47,8 @@ struct CollectGroup {
   /// The PCBs of a level, or of a tenant without levels. For a tenant with levels: the part that
   /// the levels share, and what they have drawn from it and beyond it.
   Quota pcbs;
-  IdleWatch idle;    ///< adjusts `pcbs`
-  Gauge all_in_use;  ///< for a tenant: including the PCBs of its levels
+  AutomaticAdjustment idle;  ///< adjusts `pcbs`
+  Gauge all_in_use;          ///< for a tenant: including the PCBs of its levels
   Gauge all_high_water;
   Gauge dedicated_limit;  ///< dedicated PCBs it may hold at once
   Gauge dedicated_in_use;

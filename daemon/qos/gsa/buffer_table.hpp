@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/qos/gsa/client.hpp"
+#include "daemon/qos/gsa/gsa_client.hpp"
 
 namespace softhca::management::gsa {
 

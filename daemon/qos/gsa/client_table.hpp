@@ -13,7 +13,7 @@
 #include "daemon/base/fixed_pool.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/token_bucket.hpp"
-#include "daemon/qos/gsa/client.hpp"
+#include "daemon/qos/gsa/gsa_client.hpp"
 
 namespace softhca::management::gsa {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "daemon/qos/gsa/client.hpp"
+#include "daemon/qos/gsa/gsa_client.hpp"
 #include "daemon/qos/gsa/receive_parameters.hpp"
 
 namespace softhca::management::gsa {

@@ -28,7 +28,7 @@
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/token_bucket.hpp"
-#include "daemon/qos/gsa/client.hpp"
+#include "daemon/qos/gsa/gsa_client.hpp"
 #include "daemon/qos/gsa/receive_parameters.hpp"
 
 namespace softhca::management::gsa {

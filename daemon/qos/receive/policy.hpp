@@ -9,7 +9,7 @@
 
 namespace softhca::receive {
 
-inline constexpr Duration kHalfLife = std::chrono::seconds(1);          ///< of the score board
+inline constexpr Duration kHalfLife = std::chrono::seconds(1);          ///< of scores
 inline constexpr Duration kInterval = std::chrono::milliseconds(100);   ///< of the moving average
 inline constexpr Duration kAlarmPause = std::chrono::milliseconds(10);  ///< between two rankings
 inline constexpr Duration kRunawayPause = std::chrono::seconds(10);     ///< between two reports

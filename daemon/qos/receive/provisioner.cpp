@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Draws, posts and limits. provisioner_adjust.cpp has the changes over time.
+// Draws, posts and limits. provisioner_ranking_statistical.cpp has the changes over time.
 #include "daemon/qos/receive/provisioner.hpp"
 
 #include <algorithm>

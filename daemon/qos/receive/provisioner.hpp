@@ -83,7 +83,7 @@ struct Offender {
   bool quarantined = false;
 };
 
-/// The score board (D4).
+/// The ranking by recent draws (D4).
 struct Alarm {
   static constexpr std::size_t kMost = 4;
   std::array<Offender, kMost> offenders;  ///< highest score first
@@ -141,9 +141,9 @@ class Provisioner {
   /// quarantine. Returns nothing within kAlarmPause of the previous ranking.
   std::optional<Alarm> alarm(Time now, bool acts);
 
-  /// Returns the score board of an alarm for the queue pairs that drew lately. Takes bounded time,
+  /// Returns the ranking of an alarm for the queue pairs that drew lately. Takes bounded time,
   /// however many there are.
-  Alarm score_board(Time now) const;
+  Alarm ranking(Time now) const;
 
   std::uint32_t held_by(const Member& member) const;
   std::uint32_t limit_of(const Member& member) const;  ///< current limit; 0: none
@@ -216,7 +216,7 @@ class Provisioner {
     assigned_ += account.share();
   }
 
-  // provisioner_adjust.cpp
+  // provisioner_ranking_statistical.cpp
   void visit(List& list, Time now);
   void adjust(Account& account, Time now);
   void rank(const List& list, Time now, Alarm& alarm) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Bounds how many commands are fetched ahead of their start, and lists the queue pairs that wait to
-// fetch more (mechanisms A4, B2). Commands that wait for credits can wait as well in their send
+// fetch more (mechanism B2). Commands that wait for credits can wait as well in their send
 // queues, where they cost nothing. So only some are fetched into the kick list of a TVL. A queue
 // pair that finds the list full waits until half of its commands have started. The queue pairs that
 // wait then get one turn each, in the order in which they came. A turn that finds the list full

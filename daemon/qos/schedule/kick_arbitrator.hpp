@@ -28,7 +28,7 @@
 #include "daemon/base/optional_id.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/qos/schedule/minimum_rates.hpp"
-#include "daemon/qos/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table_spread.hpp"
 
 namespace softhca::schedule {
 

@@ -70,7 +70,7 @@ void SendQueueScheduler::vcb_kicked(QpSlot slot) {
 }
 
 /// A turn of a class that is behind a minimum does not change the order of the others.
-std::optional<Turn> SendQueueScheduler::next() {
+std::optional<FetchTurn> SendQueueScheduler::next() {
   if (lists_.with_work().empty()) return std::nullopt;
   const QosClassId behind = lists_.next_behind();
   const QosClassId id = behind != kNoQosClass
@@ -78,7 +78,7 @@ std::optional<Turn> SendQueueScheduler::next() {
                             : QosClassId(static_cast<std::uint16_t>(lists_.with_work().front()));
   const QpSlot slot = lists_.next_ready(lists_[id]);
   if (behind == kNoQosClass) lists_.rotate_with_work();
-  return Turn{slot, next_sequence(slot), next_turn(slot)};
+  return FetchTurn{slot, next_sequence(slot), next_turn(slot)};
 }
 
 void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count, KickedIn list) {

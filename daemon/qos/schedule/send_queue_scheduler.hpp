@@ -34,7 +34,7 @@
 namespace softhca::schedule {
 
 /// Commands to fetch from one send queue: `count` from `sequence` on.
-struct Turn {
+struct FetchTurn {
   QpSlot slot;
   std::uint32_t sequence = 0;
   std::uint32_t count = 0;  ///< at least 1, at most the quantum
@@ -89,7 +89,7 @@ class SendQueueScheduler {
   /// fetched. The queue pair and its class go to the end of their lists. Fetch and kick up to
   /// `count` commands, and report them with fetched(). If something was in the way, say so with
   /// block() or block_class(), or the next turns will be wasted.
-  std::optional<Turn> next();
+  std::optional<FetchTurn> next();
   /// Returns where its commands stand that were kicked and have not started; kNone: there are none.
   KickedIn kicked_in(QpSlot slot) const { return lists_[slot].kicked_in; }
   /// To be called when the next `count` commands were fetched and kicked. REQUIRES: they were

@@ -15,7 +15,7 @@ Started ActiveSide::connect(const ConnectParameters& p, Time now) {
   c->cookie = p.cookie;
   c->service_id = p.service_id;
   c->queue_pair.request(p);
-  const Limits& limits = local_.limits;
+  const CmLimits& limits = local_.limits;
   c->retransmission.set_retries(p.max_cm_retries);
   c->retransmission.set_timeout(
       limits.bounded(2 * duration_of(p.packet_life_time) + duration_of(p.remote_response_timeout)));

@@ -39,7 +39,7 @@ Time& RecentPeers::note(const Gid& peer) {
   return at->second.marked;
 }
 
-AddressValidation::AddressValidation(Environment& environment, User& user, MadSender& sender,
+AddressValidation::AddressValidation(CmEnvironment& environment, User& user, MadSender& sender,
                                      Counters& counters)
     : environment_(environment),
       user_(user),

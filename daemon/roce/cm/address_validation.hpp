@@ -58,7 +58,7 @@ class AddressValidation {
   static constexpr std::size_t kKeptOfPeer = 256;
 
   /// All outlive it.
-  AddressValidation(Environment& environment, User& user, MadSender& sender, Counters& counters);
+  AddressValidation(CmEnvironment& environment, User& user, MadSender& sender, Counters& counters);
   AddressValidation(const AddressValidation&) = delete;
   AddressValidation& operator=(const AddressValidation&) = delete;
 
@@ -87,7 +87,7 @@ class AddressValidation {
   void drop_old(Time now);
   Question& question_for(const Path& path, Time now);
 
-  Environment& environment_;
+  CmEnvironment& environment_;
   User& user_;
   MadSender& sender_;
   Counters& counters_;

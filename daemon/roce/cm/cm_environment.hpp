@@ -13,9 +13,9 @@
 
 namespace softhca::management::cm {
 
-class Environment {
+class CmEnvironment {
  public:
-  virtual ~Environment() = default;
+  virtual ~CmEnvironment() = default;
   /// Sends a MAD from the general services agent at path.local to the one at path.remote; it may be
   /// lost. MADs to a path of unknown standing yield to others. Does not call the manager: a MAD for
   /// an address of this daemon is queued.
@@ -28,7 +28,7 @@ class Environment {
 };
 
 /// A peer's request for a service id.
-struct Request {
+struct ConnectionRequest {
   CommId id;  ///< id of the connection that the request becomes when it is taken
   Path path;  ///< path back to the peer
   const wire::CmReq& message;
@@ -106,7 +106,7 @@ class User {
   virtual ~User() = default;
   /// Handles a new REQ. Not called for duplicates or stale requests, or above the limits. The
   /// connection exists only after the answer: request.id may be stored, but not used yet.
-  virtual Answer on_request(const Request& request) = 0;
+  virtual Answer on_request(const ConnectionRequest& request) = 0;
   /// Handles a new SIDR_REQ, like on_request().
   virtual Answer on_sidr_request(const SidrRequest& request) = 0;
   virtual void on_over_limit(OverLimit) {}

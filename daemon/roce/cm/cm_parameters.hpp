@@ -187,7 +187,7 @@ struct ConnectionView {
   Qpn remote_qpn;
 };
 
-struct Limits {
+struct CmLimits {
   /// Most connections of all kinds: connecting, connected, in time wait, service id resolutions.
   std::uint32_t connections = 65536;
   /// Most connections that peers requested and that are not established yet. One host may have as
@@ -208,7 +208,7 @@ struct Limits {
 /// This end, as its peers know it.
 struct LocalEnd {
   std::uint64_t ca_guid = 0;
-  Limits limits;
+  CmLimits limits;
 };
 
 struct Counters {
@@ -223,7 +223,7 @@ struct Counters {
   std::uint64_t requests_refused = 0;     ///< by the user
   std::uint64_t requests_over_limit = 0;  ///< not answered, or dropped while waiting
   std::uint64_t stale = 0;                ///< REQ for a queue pair that was connected
-  std::uint64_t replies_over_limit = 0;   ///< see Limits::stateless_replies
+  std::uint64_t replies_over_limit = 0;   ///< see CmLimits::stateless_replies
   /// Connections without a user that were dropped to make room for new ones.
   std::uint64_t given_up = 0;
   std::uint64_t timeouts = 0;  ///< no retry was answered

@@ -16,7 +16,7 @@ namespace softhca::management::cm {
 class ConnectionFactory {
  public:
   /// All outlive it.
-  ConnectionFactory(const ManagerCore& core, Environment& environment,
+  ConnectionFactory(const ManagerCore& core, CmEnvironment& environment,
                     AddressValidation& validation, StateMachine& machine)
       : environment_(environment),
         user_(core.user),
@@ -41,7 +41,7 @@ class ConnectionFactory {
   CommId draw_id();
   Connection* refuse(OverLimit limit);
 
-  Environment& environment_;
+  CmEnvironment& environment_;
   User& user_;
   const LocalEnd& local_;
   ConnectionTable& connections_;

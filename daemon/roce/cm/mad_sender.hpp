@@ -16,7 +16,7 @@ namespace softhca::management::cm {
 class MadSender {
  public:
   /// All outlive it.
-  MadSender(Environment& environment, const LocalEnd& local, Counters& counters)
+  MadSender(CmEnvironment& environment, const LocalEnd& local, Counters& counters)
       : environment_(environment), local_(local), counters_(counters) {}
   MadSender(const MadSender&) = delete;
   MadSender& operator=(const MadSender&) = delete;
@@ -26,7 +26,7 @@ class MadSender {
     environment_.send(path, mad);
   }
   /// Sends a reply that belongs to no connection, unless the replies of this second have reached
-  /// Limits::stateless_replies.
+  /// CmLimits::stateless_replies.
   void reply_stateless(const Path& path, const wire::Mad& mad, Time now);
   /// Like reply_stateless(), but up to half as many. So replies still go out while challenges are
   /// sent to made-up addresses.
@@ -41,7 +41,7 @@ class MadSender {
  private:
   void send_bounded(const Path& path, const wire::Mad& mad, std::uint32_t most, Time now);
 
-  Environment& environment_;
+  CmEnvironment& environment_;
   const LocalEnd& local_;
   Counters& counters_;
   Time since_{};

@@ -7,7 +7,8 @@
 
 namespace softhca::management::cm {
 
-Manager::Manager(Environment& environment, User& user, std::uint64_t ca_guid, const Limits& limits)
+Manager::Manager(CmEnvironment& environment, User& user, std::uint64_t ca_guid,
+                 const CmLimits& limits)
     : local_{.ca_guid = ca_guid, .limits = limits},
       sender_(environment, local_, counters_),
       validation_(environment, user, sender_, counters_),

@@ -49,7 +49,8 @@ namespace softhca::management::cm {
 class Manager {
  public:
   /// `ca_guid`: GUID of the tenant's adapter, its wire bytes read as one big-endian number.
-  Manager(Environment& environment, User& user, std::uint64_t ca_guid, const Limits& limits = {});
+  Manager(CmEnvironment& environment, User& user, std::uint64_t ca_guid,
+          const CmLimits& limits = {});
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
@@ -108,7 +109,7 @@ class Manager {
   std::uint32_t half_open() const { return connections_.half_open(); }
   const Counters& counters() const { return counters_; }
   /// Takes effect for new connections.
-  void set_limits(const Limits& limits) { local_.limits = limits; }
+  void set_limits(const CmLimits& limits) { local_.limits = limits; }
 
  private:
   void dispatch(const wire::MadHeader& header, std::span<const std::byte, wire::kMadBytes> mad,

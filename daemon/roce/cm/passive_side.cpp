@@ -67,7 +67,7 @@ void PassiveSide::offer(const wire::CmReq& m, std::uint64_t transaction_id, cons
       factory_.make_half_open(path, State::kReqReceived, wire::encode_cm(m, transaction_id), now);
   if (c == nullptr) return;
   take_over(*c, m, transaction_id);
-  const Limits& limits = local_.limits;
+  const CmLimits& limits = local_.limits;
   c->retransmission.set_timeout(limits.bounded(duration_of(m.local_response_timeout)));
   c->linger = limits.bounded(2 * (duration_of(m.remote_response_timeout) +
                                   2 * duration_of(c->queue_pair.packet_life_time)));

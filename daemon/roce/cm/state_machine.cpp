@@ -110,7 +110,7 @@ void StateMachine::act(Connection& c, const Transition& t, Time now, const Detai
 
 void StateMachine::set_timer(Connection& c, const Transition& t, State before, Time now,
                              Input input, const Details& details) {
-  const Limits& limits = local_.limits;
+  const CmLimits& limits = local_.limits;
   if (c.state == State::kMraReqReceived || c.state == State::kMraRepReceived) {
     if (input == Input::kMra)
       arm_retry(c, now + limits.bounded(duration_of(details.service_timeout) +

@@ -44,7 +44,7 @@ class StateMachine {
   void act(Connection& c, const Transition& t, Time now, const Details& details);
   void set_timer(Connection& c, const Transition& t, State before, Time now, Input input,
                  const Details& details);
-  /// Sets the retry timer. A half-open connection waits at most Limits::longest_half_open.
+  /// Sets the retry timer. A half-open connection waits at most CmLimits::longest_half_open.
   void arm_retry(Connection& c, Time at);
   void keep_and_send(Connection& c, const wire::Mad& mad);
   void keep_dreq(Connection& c);

@@ -53,15 +53,15 @@ void store_class_port_info(std::byte* attribute) {
 }
 
 /// The counters without a place stay 0.
-void store_port_counters(std::byte* attribute, const PortCounters& counters) {
-  for (const PortCounter& c : kPortCounters)
+void store_port_counters(std::byte* attribute, const PmaCounters& counters) {
+  for (const PmaCounter& c : kPmaCounters)
     store_saturated(attribute + c.offset, c.bytes, c.value(counters));
   attribute[kOverrunErrors] =
       static_cast<std::byte>(std::min(counters.buffer_overruns, kMostOverrunErrors));
 }
 
-void store_extended(std::byte* attribute, const PortCounters& counters) {
-  for (const PortCounter& c : kPortCounters)
+void store_extended(std::byte* attribute, const PmaCounters& counters) {
+  for (const PmaCounter& c : kPmaCounters)
     if (c.extended != 0) store_be(attribute + c.extended, c.value(counters));
 }
 
@@ -88,7 +88,7 @@ bool is_answered(MadMethod method) {
 }  // namespace
 
 std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> request,
-                                std::uint8_t port, const PortCounters& counters) {
+                                std::uint8_t port, const PmaCounters& counters) {
   auto header = wire::decode_mad_header(request);
   if (!header || header->management_class != wire::ManagementClass::kPerformance ||
       !is_answered(header->method))

@@ -16,7 +16,7 @@
 #include <optional>
 #include <span>
 
-#include "daemon/roce/performance/port_counters.hpp"
+#include "daemon/roce/performance/pma_counters.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
 namespace softhca::management {
@@ -25,6 +25,6 @@ namespace softhca::management {
 /// for a MAD that gets no response (a response, a notice). `port`: the number of the receiving
 /// port, as programs see it. In the response, counters of 32 bits and less stop at their maximum.
 std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> request,
-                                std::uint8_t port, const PortCounters& counters);
+                                std::uint8_t port, const PmaCounters& counters);
 
 }  // namespace softhca::management

@@ -13,7 +13,7 @@ namespace softhca::management::rdma_cm {
 class ChannelTable {
  public:
   /// `random` of the environment generates channel ids. The environment outlives the table.
-  explicit ChannelTable(cm::Environment& environment) : environment_(environment) {}
+  explicit ChannelTable(cm::CmEnvironment& environment) : environment_(environment) {}
 
   ChannelId open(const ChannelOwner& owner);
   /// Closes a channel. REQUIRES: it is open and has no identifiers left.
@@ -32,7 +32,7 @@ class ChannelTable {
   std::size_t size() const { return channels_.size(); }
 
  private:
-  cm::Environment& environment_;
+  cm::CmEnvironment& environment_;
   std::unordered_map<ChannelId, Channel> channels_;
 };
 

@@ -25,7 +25,7 @@ struct ConnectionFigures {
   std::vector<Limit> limits;
   std::uint32_t admitted = 0;
   std::uint32_t most_admitted = 0;
-  std::vector<rdma_cm::Admission::View> levels;
+  std::vector<rdma_cm::ConnectionAdmission::View> levels;
 };
 
 }  // namespace softhca::management

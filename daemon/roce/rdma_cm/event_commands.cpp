@@ -7,7 +7,7 @@
 namespace softhca::management::rdma_cm {
 
 /// Never waits. A reported request then belongs to the channel.
-int EventCommands::get_event(const Command& command) {
+int EventCommands::get_event(const ChannelCommand& command) {
   const std::optional<QueuedEvent> event = events_.pop(command.channel);
   if (!event) return EAGAIN;
   if (event->membership) multicast_.event_reported(*event->membership);
@@ -23,7 +23,7 @@ int EventCommands::get_event(const Command& command) {
 
 /// Channel numbers are secret from other processes, but not between the threads of one process. So
 /// an identifier moves only between channels of the same process.
-int EventCommands::migrate_id(const Command& command) {
+int EventCommands::migrate_id(const ChannelCommand& command) {
   rdma_ucm_migrate_id body;
   if (!read_body(command.body, body)) return EINVAL;
   if (command.other == nullptr) return ENOENT;

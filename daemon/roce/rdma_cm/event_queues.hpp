@@ -17,7 +17,7 @@ namespace softhca::management::rdma_cm {
 class EventQueues {
  public:
   /// All outlive it.
-  EventQueues(Environment& environment, ChannelTable& channels, IdentifierTable& identifiers)
+  EventQueues(RdmaCmEnvironment& environment, ChannelTable& channels, IdentifierTable& identifiers)
       : environment_(environment), channels_(channels), identifiers_(identifiers) {}
   EventQueues(const EventQueues&) = delete;
   EventQueues& operator=(const EventQueues&) = delete;
@@ -48,7 +48,7 @@ class EventQueues {
   void move(Identifier& id, Channel& from, Channel& to);
 
  private:
-  Environment& environment_;
+  RdmaCmEnvironment& environment_;
   ChannelTable& channels_;
   IdentifierTable& identifiers_;
   std::uint64_t pushed_ = 0;

@@ -41,7 +41,7 @@ enum class IdentifierState : std::uint8_t {
 const char* name_of(IdentifierState state);
 
 /// Contents of a path record except the addresses.
-struct Route {
+struct ResolvedRoute {
   std::uint8_t mtu = 3;
   std::uint8_t rate = 0;
   std::uint8_t packet_life_time = 0;
@@ -67,7 +67,7 @@ struct Identifier {
   bool address_gone = false;   ///< this was reported to the program
   bool holds_port = false;     ///< `local.port` in the port table
   bool loopback_only = false;  ///< bound to a loopback address
-  std::optional<Route> route;
+  std::optional<ResolvedRoute> route;
 
   struct Options {
     std::uint8_t traffic_class = 0;

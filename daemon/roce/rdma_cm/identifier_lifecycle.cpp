@@ -12,7 +12,7 @@ constexpr unsigned kEndedAtOnce = 32;
 
 }  // namespace
 
-int IdentifierLifecycle::create_id(const Command& command) {
+int IdentifierLifecycle::create_id(const ChannelCommand& command) {
   rdma_ucm_create_id body;
   if (!read_body(command.body, body)) return EINVAL;
   switch (body.ps) {
@@ -37,7 +37,7 @@ int IdentifierLifecycle::create_id(const Command& command) {
   return 0;
 }
 
-int IdentifierLifecycle::destroy_id(const Command& command) {
+int IdentifierLifecycle::destroy_id(const ChannelCommand& command) {
   rdma_ucm_destroy_id body;
   if (!read_body(command.body, body)) return EINVAL;
   Identifier* id = nullptr;

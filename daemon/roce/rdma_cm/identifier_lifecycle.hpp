@@ -5,8 +5,8 @@
 
 #include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
 #include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/channel_table.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
 #include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 #include "daemon/roce/rdma_cm/connections/connection_commands.hpp"
 #include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
@@ -24,8 +24,8 @@ class IdentifierLifecycle {
   struct Parts {
     PortSpaces& ports;
     AddressResolution& resolution;
-    Listeners& listeners;
-    Multicast& multicast;
+    IdentifierListeners& listeners;
+    MulticastJoins& multicast;
     AdmissionControl& admission;
     ConnectionCommands& connections;
   };
@@ -41,8 +41,8 @@ class IdentifierLifecycle {
   IdentifierLifecycle(const IdentifierLifecycle&) = delete;
   IdentifierLifecycle& operator=(const IdentifierLifecycle&) = delete;
 
-  int create_id(const Command& command);
-  int destroy_id(const Command& command);
+  int create_id(const ChannelCommand& command);
+  int destroy_id(const ChannelCommand& command);
 
   /// Destroys some identifiers of a channel. Returns true if none are left.
   bool destroy_some(Channel& channel, Time now);
@@ -58,8 +58,8 @@ class IdentifierLifecycle {
   /// Ends listening, resolving and the connection of the identifier; notifies its peer.
   void stop(Identifier& id, Time now);
 
-  Environment& environment_;
-  const Limits& limits_;
+  RdmaCmEnvironment& environment_;
+  const RdmaCmLimits& limits_;
   ChannelTable& channels_;
   IdentifierTable& identifiers_;
   EventQueues& events_;

@@ -59,7 +59,7 @@ bool read_body(std::span<const std::byte> body, T& to, std::size_t at_least = si
 }
 
 /// The reply to a command.
-struct Reply {
+struct ChannelReply {
   static constexpr std::size_t kMaxBytes = 336;
 
   std::array<std::byte, kMaxBytes> body{};

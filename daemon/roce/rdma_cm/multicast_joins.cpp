@@ -15,7 +15,7 @@ constexpr std::uint32_t kMulticastQpn = 0xffffff;
 
 }  // namespace
 
-int Multicast::join(const Command& command) {
+int MulticastJoins::join(const ChannelCommand& command) {
   rdma_ucm_join_ip_mcast body;
   if (!read_body(command.body, body)) return EINVAL;
   const std::optional<SocketAddress> group = from_sockaddr(body.addr);
@@ -48,7 +48,7 @@ int Multicast::join(const Command& command) {
   return 0;
 }
 
-MembershipNumber Multicast::add(Identifier& id, std::uint64_t uid) {
+MembershipNumber MulticastJoins::add(Identifier& id, std::uint64_t uid) {
   MembershipNumber number;
   do number = MembershipNumber(next_number_++);
   while (memberships_.contains(number));
@@ -57,7 +57,7 @@ MembershipNumber Multicast::add(Identifier& id, std::uint64_t uid) {
   return number;
 }
 
-int Multicast::leave(const Command& command) {
+int MulticastJoins::leave(const ChannelCommand& command) {
   rdma_ucm_destroy_id body;
   if (!read_body(command.body, body)) return EINVAL;
   const MembershipNumber number(body.id);
@@ -76,7 +76,7 @@ int Multicast::leave(const Command& command) {
   return 0;
 }
 
-void Multicast::leave_all(const Identifier& id) {
+void MulticastJoins::leave_all(const Identifier& id) {
   for (const MembershipNumber number : id.memberships) memberships_.erase(number);
 }
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
@@ -16,20 +16,20 @@
 
 namespace softhca::management::rdma_cm {
 
-class Multicast {
+class MulticastJoins {
  public:
   /// All outlive it.
-  explicit Multicast(const ServiceCore& core)
+  explicit MulticastJoins(const ServiceCore& core)
       : environment_(core.environment),
         limits_(core.limits),
         addresses_(core.addresses),
         identifiers_(core.identifiers),
         events_(core.events) {}
-  Multicast(const Multicast&) = delete;
-  Multicast& operator=(const Multicast&) = delete;
+  MulticastJoins(const MulticastJoins&) = delete;
+  MulticastJoins& operator=(const MulticastJoins&) = delete;
 
-  int join(const Command& command);
-  int leave(const Command& command);
+  int join(const ChannelCommand& command);
+  int leave(const ChannelCommand& command);
 
   /// Counts a reported event of a membership. REQUIRES: the membership exists.
   void event_reported(MembershipNumber number) { ++memberships_.at(number).events_reported; }
@@ -40,9 +40,9 @@ class Multicast {
  private:
   MembershipNumber add(Identifier& id, std::uint64_t uid);
 
-  Environment& environment_;
-  const Limits& limits_;
-  const LocalAddresses& addresses_;
+  RdmaCmEnvironment& environment_;
+  const RdmaCmLimits& limits_;
+  const TenantGids& addresses_;
   IdentifierTable& identifiers_;
   EventQueues& events_;
   std::unordered_map<MembershipNumber, Membership> memberships_;

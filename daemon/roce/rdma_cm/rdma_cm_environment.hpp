@@ -33,13 +33,13 @@ struct ChannelOwner {
 };
 
 /// An address of the tenant.
-struct LocalAddress {
+struct TenantGid {
   Gid gid;
   std::uint8_t index = 0;  ///< in the GID table that programs see
 };
 
 /// The tenant's adapter as programs see it.
-struct Adapter {
+struct TenantAdapter {
   std::uint64_t node_guid = 0;   ///< the wire bytes read as one big-endian number
   std::uint8_t path_mtu = 3;     ///< 1 to 5 for 256 to 4096 bytes
   std::uint8_t packet_rate = 0;  ///< code of the path rate
@@ -64,7 +64,7 @@ enum class Refusal : std::uint8_t {
 /// Returns its name in metrics and messages.
 const char* name_of(Refusal refusal);
 
-struct Limits {
+struct RdmaCmLimits {
   /// Most identifiers, including requests in a backlog; also the most group memberships. At most
   /// 65,536, the most that librdmacm can address.
   std::uint32_t identifiers = 65536;
@@ -75,14 +75,14 @@ struct Limits {
 };
 
 /// During these calls, the only call to the service allowed is resolved(), from resolve().
-class Environment : public cm::Environment {
+class RdmaCmEnvironment : public cm::CmEnvironment {
  public:
   /// Reports that the event queue of a channel got its first event.
   virtual void signal(ChannelId channel) = 0;
 
   /// Returns the addresses in order of preference: the first of a family replaces 127.0.0.1 or ::1.
-  virtual std::span<const LocalAddress> addresses() const = 0;
-  virtual Adapter adapter() const = 0;
+  virtual std::span<const TenantGid> addresses() const = 0;
+  virtual TenantAdapter adapter() const = 0;
   /// True if a process of this user may report the queue pair to peers. Programs that connect
   /// without a queue pair use numbers that no queue pair has.
   virtual bool may_name_queue_pair(Qpn qpn, uid_t user) const = 0;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kMostIdentifiers = 65536;
 
-Limits checked(Limits limits) {
+RdmaCmLimits checked(RdmaCmLimits limits) {
   limits.identifiers = std::min(limits.identifiers, kMostIdentifiers);
   limits.backlog = std::max(limits.backlog, 1u);
   return limits;
@@ -22,7 +22,8 @@ Limits checked(Limits limits) {
 
 }  // namespace
 
-Service::Service(Environment& environment, const Limits& limits, const cm::Limits& manager_limits)
+Service::Service(RdmaCmEnvironment& environment, const RdmaCmLimits& limits,
+                 const cm::CmLimits& manager_limits)
     : limits_(checked(limits)),
       manager_(environment, *this, environment.adapter().node_guid, manager_limits),
       channels_(environment),
@@ -53,7 +54,7 @@ Service::Service(Environment& environment, const Limits& limits, const cm::Limit
                          .admission = admission_,
                          .connections = connections_}) {}
 
-void Service::set_limits(const Limits& limits, const cm::Limits& manager_limits) {
+void Service::set_limits(const RdmaCmLimits& limits, const cm::CmLimits& manager_limits) {
   limits_ = checked(limits);
   manager_.set_limits(manager_limits);
 }
@@ -71,7 +72,7 @@ bool Service::close_channel(ChannelId id, Time now) {
 }
 
 int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Body body,
-                     Reply& reply, Time now) {
+                     ChannelReply& reply, Time now) {
   reply = {};
   Channel* const channel = channels_.find(id);
   if (channel == nullptr) return EBADF;
@@ -84,12 +85,12 @@ int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Bo
   return error;
 }
 
-int Service::dispatch(std::uint32_t command, const Command& with) {
+int Service::dispatch(std::uint32_t command, const ChannelCommand& with) {
   struct Entry {
     std::uint32_t command;
-    int (*run)(Service& service, const Command& command);
+    int (*run)(Service& service, const ChannelCommand& command);
   };
-  using C = const Command&;
+  using C = const ChannelCommand&;
   static constexpr auto kUnsupported = [](Service&, C) { return ENOSYS; };
   static constexpr auto kTable = std::to_array<Entry>({
       {RDMA_USER_CM_CMD_CREATE_ID, [](Service& s, C c) { return s.lifecycle_.create_id(c); }},
@@ -143,7 +144,9 @@ Time Service::next_deadline() const {
   return std::min(resolution_.next_deadline(), manager_.next_deadline());
 }
 
-cm::Answer Service::on_request(const cm::Request& request) { return requests_.on_request(request); }
+cm::Answer Service::on_request(const cm::ConnectionRequest& request) {
+  return requests_.on_request(request);
+}
 
 cm::Answer Service::on_sidr_request(const cm::SidrRequest& request) {
   return requests_.on_sidr_request(request);

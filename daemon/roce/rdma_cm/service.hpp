@@ -20,9 +20,9 @@
 #include "daemon/roce/rdma_cm/addresses/address_resolution.hpp"
 #include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
 #include "daemon/roce/rdma_cm/addresses/route_resolution.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/channel_table.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
 #include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 #include "daemon/roce/rdma_cm/connections/connection_commands.hpp"
 #include "daemon/roce/rdma_cm/connections/connection_events.hpp"
@@ -31,10 +31,10 @@
 #include "daemon/roce/rdma_cm/event_commands.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_lifecycle.hpp"
+#include "daemon/roce/rdma_cm/identifier_options.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/layouts.hpp"
 #include "daemon/roce/rdma_cm/multicast_joins.hpp"
-#include "daemon/roce/rdma_cm/options.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
 #include "daemon/roce/rdma_cm/service_core.hpp"
 #include "daemon/roce/rdma_cm/views.hpp"
@@ -44,8 +44,8 @@ namespace softhca::management::rdma_cm {
 class Service : private cm::User {
  public:
   /// Queries the adapter from the environment at once.
-  explicit Service(Environment& environment, const Limits& limits = {},
-                   const cm::Limits& manager_limits = {});
+  explicit Service(RdmaCmEnvironment& environment, const RdmaCmLimits& limits = {},
+                   const cm::CmLimits& manager_limits = {});
 
   // --- processes
   ChannelId open_channel(const ChannelOwner& owner);
@@ -56,19 +56,20 @@ class Service : private cm::User {
   /// process; `reply` is then undefined. `other` is for MIGRATE_ID: the channel that has the
   /// identifier.
   ///
-  /// Signals: Environment::signal() reports that the queue of a channel got its first event.
+  /// Signals: RdmaCmEnvironment::signal() reports that the queue of a channel got its first event.
   /// reply.drained reports that this command emptied a queue. MIGRATE_ID may do both: events that
   /// arrive in an empty queue of `channel` signal that channel, and `drained` refers to `other`,
   /// the only queue that it can empty. GET_EVENT never waits: it returns EAGAIN.
   ///
   /// SET_OPTION: the option's value follows the 24 bytes of the command.
   int command(ChannelId channel, std::uint32_t command, ChannelId other,
-              std::span<const std::byte> body, Reply& reply, Time now);
+              std::span<const std::byte> body, ChannelReply& reply, Time now);
 
   // --- network and timers
   /// Handles a MAD of class communication management, see cm::Manager::receive().
   void receive(std::span<const std::byte> mad, const cm::Path& path, Qpn source, Time now);
-  /// Handles the result of Environment::resolve(). Results that are no longer awaited are ignored.
+  /// Handles the result of RdmaCmEnvironment::resolve(). Results that are no longer awaited are
+  /// ignored.
   void resolved(ResolveCookie cookie, bool reachable);
   void expire(Time now);
   Time next_deadline() const;
@@ -84,12 +85,12 @@ class Service : private cm::User {
   bool is_removed() const { return lifecycle_.is_removed(); }
   /// Replaces the limits at any time. Existing objects stay, even beyond a new limit; new ones are
   /// refused.
-  void set_limits(const Limits& limits, const cm::Limits& manager_limits);
+  void set_limits(const RdmaCmLimits& limits, const cm::CmLimits& manager_limits);
   /// Renames a level. Its programs and connections stay admitted.
   void rename_level(const std::string& from, const std::string& to);
-  Admission& admission() { return admission_.admission(); }
-  const Admission& admission() const { return admission_.admission(); }
-  const Limits& limits() const { return limits_; }
+  ConnectionAdmission& admission() { return admission_.admission(); }
+  const ConnectionAdmission& admission() const { return admission_.admission(); }
+  const RdmaCmLimits& limits() const { return limits_; }
 
   void for_each_connection(const std::function<void(const ConnectionInfo&)>& visit) const;
   void for_each_listener(const std::function<void(const ListenerInfo&)>& visit) const;
@@ -100,17 +101,17 @@ class Service : private cm::User {
   const cm::Manager& manager() const { return manager_; }
 
  private:
-  cm::Answer on_request(const cm::Request& request) override;
+  cm::Answer on_request(const cm::ConnectionRequest& request) override;
   cm::Answer on_sidr_request(const cm::SidrRequest& request) override;
   void on_over_limit(cm::OverLimit limit) override;
   void on_event(const cm::Event& event) override;
-  int dispatch(std::uint32_t command, const Command& with);
+  int dispatch(std::uint32_t command, const ChannelCommand& with);
 
-  Limits limits_;
+  RdmaCmLimits limits_;
   cm::Manager manager_;
   ChannelTable channels_;
   IdentifierTable identifiers_;
-  LocalAddresses addresses_;
+  TenantGids addresses_;
   PortSpaces ports_;
   EventQueues events_;
   const ServiceCore core_;
@@ -118,9 +119,9 @@ class Service : private cm::User {
   AddressBinding binding_;
   AddressResolution resolution_;
   RouteResolution routes_;
-  Options options_;
-  Listeners listeners_;
-  Multicast multicast_;
+  IdentifierOptions options_;
+  IdentifierListeners listeners_;
+  MulticastJoins multicast_;
   ConnectionCommands connections_;
   ConnectionEvents connection_events_;
   PeerRequests requests_;

@@ -6,17 +6,17 @@
 namespace softhca::management::rdma_cm {
 
 class ChannelTable;
-class Environment;
+class RdmaCmEnvironment;
 class EventQueues;
 class IdentifierTable;
-class LocalAddresses;
-struct Limits;
+class TenantGids;
+struct RdmaCmLimits;
 
 /// All outlive the parts.
 struct ServiceCore {
-  Environment& environment;
-  const Limits& limits;
-  const LocalAddresses& addresses;
+  RdmaCmEnvironment& environment;
+  const RdmaCmLimits& limits;
+  const TenantGids& addresses;
   ChannelTable& channels;
   IdentifierTable& identifiers;
   EventQueues& events;

@@ -9,19 +9,19 @@
 #include <type_traits>
 #include <typeinfo>
 
-#include "daemon/engine/requests/address_handles.hpp"
-#include "daemon/engine/requests/completion_queues.hpp"
-#include "daemon/engine/requests/configuration.hpp"
-#include "daemon/engine/requests/memory.hpp"
+#include "daemon/engine/requests/address_handle_requests.hpp"
+#include "daemon/engine/requests/completion_queue_requests.hpp"
+#include "daemon/engine/requests/configuration_requests.hpp"
+#include "daemon/engine/requests/diagnostic_requests.hpp"
+#include "daemon/engine/requests/memory_requests.hpp"
 #include "daemon/engine/requests/qp_terms.hpp"
-#include "daemon/engine/requests/queue_pairs.hpp"
-#include "daemon/engine/requests/receive_queues.hpp"
-#include "daemon/engine/requests/sessions.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
+#include "daemon/engine/requests/receive_queue_requests.hpp"
+#include "daemon/engine/requests/session_requests.hpp"
 #include "daemon/engine/requests/several.hpp"
-#include "daemon/engine/requests/shared_qps.hpp"
+#include "daemon/engine/requests/shared_qp_requests.hpp"
 #include "daemon/engine/requests/showing.hpp"
-#include "daemon/engine/requests/tenants.hpp"
-#include "daemon/engine/requests/watching.hpp"
+#include "daemon/engine/requests/tenant_requests.hpp"
 
 namespace softhca::fuzz {
 

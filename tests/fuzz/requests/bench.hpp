@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/engine/engine.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/port/memory_port.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/requests/asked.hpp"

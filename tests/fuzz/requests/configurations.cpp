@@ -6,8 +6,8 @@
 #include <array>
 #include <string>
 
-#include "daemon/configuration/allotments/resource_manager.hpp"
 #include "daemon/configuration/config_check.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/configuration/schema/level_rules.hpp"
 #include "tests/fuzz/requests/bench.hpp"
 #include "tests/fuzz/requests/names.hpp"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "daemon/engine/memory/memory_waits.hpp"
-#include "daemon/engine/requests/memory.hpp"
-#include "daemon/engine/requests/queue_pairs.hpp"
+#include "daemon/engine/requests/memory_requests.hpp"
+#include "daemon/engine/requests/queue_pair_requests.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
@@ -29,7 +29,7 @@ struct Cq {
     engine.session = &session;
     engine.ring = shm::CompletionRing(ring->base(), entries);
     engine.user_handle = handle;
-    engine.channel_fd = has_channel ? 7 : -1;
+    engine.completion_end = has_channel ? 7 : -1;
   }
   static std::unique_ptr<RingMemory> make_ring(std::uint32_t entries) {
     return std::make_unique<RingMemory>(shm::CompletionRing::bytes_for(entries));

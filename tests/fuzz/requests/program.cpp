@@ -35,7 +35,7 @@ Program::Program(Common& common, engine::Tenant& tenant, engine::Level* level, D
   session_->view.revoke(places_ / 2);
   session_->process = id;
   session_->level = level;
-  session_->async_fd = static_cast<int>(id);
+  session_->async_end = static_cast<int>(id);
   common_.bench.ask(engine::InstallSession{*session_});
 }
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "tests/fuzz/requests/configurations.hpp"
 #include "tests/fuzz/requests/program.hpp"
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/engine/watch/captures.hpp"
-#include "daemon/engine/watch/faults.hpp"
+#include "daemon/engine/diagnostics/captures.hpp"
+#include "daemon/engine/diagnostics/faults.hpp"
 #include "tests/fuzz/requests/tenants.hpp"
 
 namespace softhca::fuzz {

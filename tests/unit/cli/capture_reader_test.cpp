@@ -11,7 +11,7 @@
 
 #include "cli/admin_client.hpp"
 #include "daemon/base/sealed_memory.hpp"
-#include "daemon/engine/watch/capture_ring.hpp"
+#include "daemon/engine/diagnostics/capture_ring.hpp"
 
 namespace softhca::cli {
 namespace {

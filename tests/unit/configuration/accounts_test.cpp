@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 
 #include <gtest/gtest.h>
 

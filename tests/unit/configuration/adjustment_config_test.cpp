@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
 
 namespace softhca::configuration {
 namespace {

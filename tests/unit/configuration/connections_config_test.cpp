@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/configuration/allotments/connections_carried.hpp"
-#include "daemon/configuration/allotments/reload_plan.hpp"
-#include "daemon/configuration/allotments/resource_manager.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/resource_manager/connections_carried.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/configuration/schema/schema.hpp"
 
 namespace softhca::configuration {

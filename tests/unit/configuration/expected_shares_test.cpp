@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What tenants and levels may count on.
-#include "daemon/configuration/allotments/expected_shares.hpp"
+#include "daemon/configuration/resource_manager/expected_shares.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
 #include "daemon/configuration/schema/schema.hpp"
 
 namespace softhca::configuration {

@@ -2,12 +2,12 @@
 
 // Minimum rates fit into each other, and into what all tenants may be promised: in a file, and in
 // requests while the daemon runs.
-#include "daemon/configuration/allotments/minimum_check.hpp"
+#include "daemon/configuration/resource_manager/minimum_check.hpp"
 
 #include <gtest/gtest.h>
 
-#include "daemon/configuration/allotments/own_division.hpp"
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/sub_allocation.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -101,7 +101,7 @@ TEST(MinimumCheck, OwnLevelsHaveTheirPart) {
   const Config in_force = config();
   const TenantConfig& given = in_force.tenants[1];
   const auto with_level = [&](std::uint64_t amount) {
-    OwnDivision division;
+    SubAllocation division;
     LevelEdit edit{.level = "mine", .make = true, .is_default = true};
     edit.changes.push_back(change("b", "mine", Allocation::kRateMinBytes, amount));
     EXPECT_FALSE(edit_levels(given, division, std::span(&edit, 1)));

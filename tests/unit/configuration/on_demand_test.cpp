@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Tenants made of templates of the configuration.
-#include "daemon/configuration/allotments/on_demand.hpp"
+#include "daemon/configuration/resource_manager/on_demand.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What lies over the configuration file.
-#include "daemon/configuration/allotments/overlay.hpp"
+#include "daemon/configuration/resource_manager/overlay.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,8 +29,9 @@ AllocationChange pcbs(const char* tenant, std::uint64_t amount, const char* leve
   return {.tenant = tenant, .allocation = Allocation::kPcbs, .amount = amount, .level = level};
 }
 
-OwnDivisions of_sea(std::vector<AllocationChange> changes) {
-  return {{"sea", std::make_shared<const OwnDivision>(OwnDivision{.changes = std::move(changes)})}};
+SubAllocations of_sea(std::vector<AllocationChange> changes) {
+  return {
+      {"sea", std::make_shared<const SubAllocation>(SubAllocation{.changes = std::move(changes)})}};
 }
 
 std::vector<std::uint32_t> amounts(const Config& config) {

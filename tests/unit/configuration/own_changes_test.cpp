@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "daemon/configuration/allotments/own_division.hpp"
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/sub_allocation.hpp"
 
 namespace softhca::configuration {
 namespace {

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
 #include "daemon/configuration/schema/key_file.hpp"
 
 namespace softhca::configuration {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

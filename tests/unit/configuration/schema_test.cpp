@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
-#include "daemon/configuration/allotments/resource_manager.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
+#include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/configuration/schema/schema_print.hpp"
 
 namespace softhca::configuration {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/configuration/allotments/reload_plan.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/resource_manager/reload_plan.hpp"
 #include "daemon/configuration/schema/schema.hpp"
 
 namespace softhca::configuration {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/configuration/allotments/on_demand.hpp"
+#include "daemon/configuration/resource_manager/on_demand.hpp"
 
 namespace softhca::configuration {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Connections that fail: waits, retries, refusals, flushing.
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {

@@ -4,7 +4,7 @@
 // in costs is at its own expense.
 #include <numeric>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/engine/turns/session_poller.hpp"
 #include "daemon/engine/worker.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"

@@ -4,7 +4,7 @@
 // a tenant that weighs a thousand times as much, for long messages and for short ones.
 #include <gtest/gtest.h>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {

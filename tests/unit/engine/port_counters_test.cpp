@@ -15,12 +15,10 @@ using transport::Count;
 constexpr std::uint64_t kFrame = 14 + 20 + 8 + 12 + 4;
 constexpr std::uint64_t kReth = 16, kAeth = 4, kDeth = 8;
 
-management::PortCounters port_of(const Process& process, const Tenant& tenant) {
+management::PmaCounters port_of(const Process& process, const Tenant& tenant) {
   return counters::port_counters_of(tenant, process.adapter.engine.ports());
 }
-management::PortCounters port_of(const Process& process) {
-  return port_of(process, process.tenant);
-}
+management::PmaCounters port_of(const Process& process) { return port_of(process, process.tenant); }
 
 class Requests : public BothWays {
  protected:
@@ -64,7 +62,7 @@ TEST(PortCounters, OctetsAreThoseOfWholeFrames) {
                           .remote_addr = to.addr(),
                           .rkey = to.key});
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
-  const management::PortCounters a = port_of(*pair.a), b = port_of(*pair.b);
+  const management::PmaCounters a = port_of(*pair.a), b = port_of(*pair.b);
   constexpr std::uint64_t kPad = 3;
   EXPECT_EQ(a.transmitted_packets, 3u);
   EXPECT_EQ(a.transmitted_bytes, 3001 + kPad + 3 * kFrame + kReth);
@@ -84,7 +82,7 @@ TEST(PortCounters, UnicastIsNeverLessThanNothing) {
     packets->set(4);
   for (Counter* of : {&tenant.counters.wire.tx_multicast, &tenant.counters.wire.rx_multicast})
     of->set(5);
-  const management::PortCounters read = counters::port_counters_of(tenant, {});
+  const management::PmaCounters read = counters::port_counters_of(tenant, {});
   EXPECT_EQ(read.transmitted_unicast, 0u);
   EXPECT_EQ(read.received_unicast, 0u);
 }
@@ -121,7 +119,7 @@ TEST(PortCounters, MulticastIsCountedApart) {
                       .remote_qkey = 1,
                       .address_handle = pair.a->make_ah(group)});
   EXPECT_EQ(pair.wait_status(*pair.cb), Status::kSuccess);
-  const management::PortCounters a = port_of(*pair.a), b = port_of(*pair.b);
+  const management::PmaCounters a = port_of(*pair.a), b = port_of(*pair.b);
   EXPECT_EQ(a.transmitted_multicast, 1u);
   EXPECT_EQ(a.transmitted_unicast, 0u);
   EXPECT_EQ(a.transmitted_bytes, 200 + kFrame + kDeth);

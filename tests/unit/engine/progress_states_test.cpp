@@ -33,7 +33,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint32_t kRing = 2;
-/// Longer than a queue pair waits before it is parked, and longer than it polls for a receive in
+/// Longer than a queue pair waits before it is suspended, and longer than it polls for a receive in
 /// each step.
 constexpr Duration kLong = microseconds(60);
 

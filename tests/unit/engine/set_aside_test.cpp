@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Parked queue pairs: their peers are ready, but the next command cannot be sent yet. Commands on
-// the wire stay there, and the others hold nothing that other queue pairs need.
+// Suspended queue pairs: their peers are ready, but the next command cannot be sent yet. Commands
+// on the wire stay there, and the others hold nothing that other queue pairs need.
 #include <algorithm>
 
 #include "tests/unit/engine/fixture/pair.hpp"
@@ -160,7 +160,7 @@ TEST_F(Aside, NobodyWaitsForReadsThatWaitForEachOther) {
   for (std::uint32_t i = 0; i < kRing; ++i) EXPECT_EQ(near->words[i], i + 1);
 }
 
-/// After a short wait the engine does not park the queue pair: giving commands back and fetching
+/// After a short wait the engine does not suspend the queue pair: giving commands back and fetching
 /// them again would cost more.
 TEST_F(Aside, AShortWaitIsWaited) {
   meet();
@@ -207,8 +207,8 @@ TEST_F(Aside, WhatIsSetAsideCanBeResetOrFlushed) {
   expect_done(reset, 0);
 }
 
-/// The queue pair drains only after all commands that have begun complete, also those of a parked
-/// queue pair.
+/// The queue pair drains only after all commands that have begun complete, also those of a
+/// suspended queue pair.
 TEST_F(Aside, WhatIsSetAsideGoesOnWhileDraining) {
   meet();
   TestQp& qp = make();

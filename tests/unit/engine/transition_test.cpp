@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-#include "daemon/engine/state/qp_attributes.hpp"
+#include "daemon/engine/records/qp_attributes.hpp"
 
 namespace softhca::engine {
 namespace {

@@ -3,7 +3,7 @@
 // Queue pairs in their turns, their packets and timers, without an engine.
 #include "daemon/engine/transport_driver.hpp"
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/datagram_parts.hpp"
 
 namespace softhca::engine {

@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
 #include "daemon/roce/rdma_cm/layouts.hpp"
 #include "tests/unit/device/session/client.hpp"
@@ -34,7 +34,7 @@ class Routes : public ::testing::Test {
   rdma_ucm_query_route_resp route(std::size_t from, const Gid& to) {
     const auto channel = connections.open_channel(tenant(from), {.process = 1}, [] {});
     const auto command = [&](std::uint32_t number, const auto& body) {
-      rdma_cm::Reply reply;
+      rdma_cm::ChannelReply reply;
       EXPECT_EQ(
           connections.find(tenant(from))
               ->command(*channel, number, {}, std::as_bytes(std::span(&body, 1)), reply, now()),

@@ -4,7 +4,7 @@
 // what they say to each other, and what they may try.
 #include <gmock/gmock.h>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "tests/unit/services/datagram_program.hpp"
 
 namespace softhca::control {

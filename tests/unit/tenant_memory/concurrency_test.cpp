@@ -8,7 +8,7 @@
 
 #include "daemon/tenant_memory/completion_ring.hpp"
 #include "daemon/tenant_memory/receive_ring.hpp"
-#include "daemon/tenant_memory/send_ring.hpp"
+#include "daemon/tenant_memory/send_ring_overflow_buffer.hpp"
 #include "daemon/tenant_memory/session_view.hpp"
 #include "tests/emulated.hpp"
 #include "tests/unit/tenant_memory/shared_area.hpp"

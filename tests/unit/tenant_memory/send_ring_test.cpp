@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/tenant_memory/send_ring.hpp"
+#include "daemon/tenant_memory/send_ring_overflow_buffer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "daemon/base/system_error.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/counters/device_port.hpp"
-#include "daemon/counters/tenant.hpp"
+#include "daemon/counters/tenant_counters.hpp"
 #include "daemon/frontend/unix/device_tree/device_tree.hpp"
 
 namespace softhca::control {
@@ -56,9 +56,9 @@ CounterFiles::CounterFiles(const std::string& root, const std::string& device) {
 
 std::array<CounterFiles::Figures, 2> CounterFiles::figures_of(
     const engine::Tenant& tenant, const std::vector<std::unique_ptr<engine::PortBinding>>& ports) {
-  const management::PortCounters port = counters::port_counters_of(tenant, ports);
+  const management::PmaCounters port = counters::port_counters_of(tenant, ports);
   Figures all, hardware{{"lifespan", 1000}, {"rx_icrc_encapsulated", port.bad_icrc}};
-  for (const management::PortCounter& counter : management::kPortCounters)
+  for (const management::PmaCounter& counter : management::kPmaCounters)
     if (counter.file != nullptr) all.emplace_back(counter.file, counter.value(port));
   counters::for_each_table(tenant, [&](const auto& rows, const auto& from, counters::Label) {
     for (const auto& row : rows)

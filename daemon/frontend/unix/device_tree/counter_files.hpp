@@ -15,7 +15,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 
 namespace softhca::control {
 

@@ -10,7 +10,7 @@
 #include <chrono>
 
 #include "daemon/base/system_error.hpp"
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::control {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "daemon/control_thread/process_name.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 
 namespace softhca::control {
 namespace {

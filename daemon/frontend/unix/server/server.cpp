@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "daemon/base/system_error.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 
 namespace softhca::control {
 namespace {

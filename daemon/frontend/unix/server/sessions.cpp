@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "daemon/control_thread/process_name.hpp"
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
 

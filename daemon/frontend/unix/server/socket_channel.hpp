@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "daemon/configuration/allotments/accounts.hpp"
+#include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/control_thread/turn.hpp"
 #include "daemon/device/peer/channel_request.hpp"
 #include "daemon/frontend/unix/sockets/socket_peer.hpp"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 #include "daemon/frontend/unix/server/event_loop.hpp"
 
 namespace softhca::control {

@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "daemon/engine/requests/sessions.hpp"
-#include "daemon/engine/state/session.hpp"
+#include "daemon/engine/records/session.hpp"
+#include "daemon/engine/requests/session_requests.hpp"
 
 namespace softhca::control {
 namespace {

@@ -13,7 +13,7 @@
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/memory/measured_memory.hpp"
 #include "daemon/engine/memory/memory_proxy.hpp"
-#include "daemon/engine/requests/memory.hpp"
+#include "daemon/engine/requests/memory_requests.hpp"
 #include "daemon/frontend/unix/sockets/message.hpp"
 #include "daemon/frontend/unix/sockets/peer_process.hpp"
 #include "daemon/tenant_memory/offered_memory.hpp"

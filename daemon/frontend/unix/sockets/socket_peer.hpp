@@ -16,7 +16,7 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/peer/peer.hpp"
-#include "daemon/engine/state/tenant.hpp"
+#include "daemon/engine/records/tenant.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 

@@ -17,7 +17,7 @@
 #include "abi/control.hpp"
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/system_error.hpp"
-#include "daemon/configuration/allotments/owners.hpp"
+#include "daemon/configuration/resource_manager/owners.hpp"
 #include "daemon/frontend/unix/sockets/access_list.hpp"
 
 namespace softhca::control {

@@ -6,7 +6,7 @@
 
 namespace softhca::management::rdma_cm {
 
-int AddressBinding::bind_ip(const Command& command) {
+int AddressBinding::bind_ip(const ChannelCommand& command) {
   rdma_ucm_bind_ip body;
   if (!read_body(command.body, body)) return EINVAL;
   const std::optional<SocketAddress> address = from_sockaddr(body.addr);
@@ -21,7 +21,7 @@ int AddressBinding::bind(Identifier& id, const ChannelOwner& owner, SocketAddres
   const bool loopback = address.is_loopback();
   std::optional<Gid> source;
   if (!address.is_any()) {
-    const LocalAddress* const own =
+    const TenantGid* const own =
         loopback ? addresses_.find_loopback(address) : addresses_.find(address.address);
     if (own == nullptr) return EADDRNOTAVAIL;
     source = address.address = own->gid;

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 
 namespace softhca::management::rdma_cm {
@@ -13,16 +13,16 @@ namespace softhca::management::rdma_cm {
 class AddressBinding {
  public:
   /// All outlive it.
-  AddressBinding(const LocalAddresses& addresses, PortSpaces& ports, IdentifierTable& identifiers)
+  AddressBinding(const TenantGids& addresses, PortSpaces& ports, IdentifierTable& identifiers)
       : addresses_(addresses), ports_(ports), identifiers_(identifiers) {}
 
-  int bind_ip(const Command& command);
+  int bind_ip(const ChannelCommand& command);
 
   /// Binds the identifier. Returns 0, EINVAL, EADDRNOTAVAIL, EADDRINUSE or EACCES.
   int bind(Identifier& id, const ChannelOwner& owner, SocketAddress address);
 
  private:
-  const LocalAddresses& addresses_;
+  const TenantGids& addresses_;
   PortSpaces& ports_;
   IdentifierTable& identifiers_;
 };

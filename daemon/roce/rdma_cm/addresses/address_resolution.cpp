@@ -15,7 +15,7 @@ constexpr unsigned kAtOnce = 32;  // most expired identifiers in one call
 
 }  // namespace
 
-int AddressResolution::resolve_ip(const Command& command) {
+int AddressResolution::resolve_ip(const ChannelCommand& command) {
   rdma_ucm_resolve_ip body;
   if (!read_body(command.body, body)) return EINVAL;
   const std::optional<SocketAddress> from = from_sockaddr(body.src_addr);
@@ -54,7 +54,7 @@ int AddressResolution::resolve_ip(const Command& command) {
 int AddressResolution::choose_source(Identifier& id) {
   SocketAddress& to = id.remote;
   if (to.is_any() || to.is_loopback()) {
-    const LocalAddress* own = addresses_.find_loopback(to);
+    const TenantGid* own = addresses_.find_loopback(to);
     if (id.source && id.source->is_ipv4() == to.address.is_ipv4())
       own = addresses_.find(*id.source);
     if (own == nullptr) return ENETUNREACH;

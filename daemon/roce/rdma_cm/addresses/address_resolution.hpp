@@ -10,8 +10,8 @@
 #include "daemon/base/time.hpp"
 #include "daemon/roce/rdma_cm/addresses/address_binding.hpp"
 #include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
@@ -21,7 +21,7 @@ namespace softhca::management::rdma_cm {
 class AddressResolution {
  public:
   /// All outlive it.
-  AddressResolution(Environment& environment, const LocalAddresses& addresses, PortSpaces& ports,
+  AddressResolution(RdmaCmEnvironment& environment, const TenantGids& addresses, PortSpaces& ports,
                     AddressBinding& binding, IdentifierTable& identifiers, EventQueues& events)
       : environment_(environment),
         addresses_(addresses),
@@ -32,9 +32,10 @@ class AddressResolution {
   AddressResolution(const AddressResolution&) = delete;
   AddressResolution& operator=(const AddressResolution&) = delete;
 
-  int resolve_ip(const Command& command);
+  int resolve_ip(const ChannelCommand& command);
 
-  /// Handles the result of Environment::resolve(). Results that are no longer awaited are ignored.
+  /// Handles the result of RdmaCmEnvironment::resolve(). Results that are no longer awaited are
+  /// ignored.
   void resolved(ResolveCookie cookie, bool reachable);
   void expire(Time now);
   Time next_deadline() const { return waiting_.empty() ? kNever : waiting_.begin()->first; }
@@ -48,8 +49,8 @@ class AddressResolution {
   void found(Identifier& id);
   void not_found(Identifier& id);
 
-  Environment& environment_;
-  const LocalAddresses& addresses_;
+  RdmaCmEnvironment& environment_;
+  const TenantGids& addresses_;
   PortSpaces& ports_;
   AddressBinding& binding_;
   IdentifierTable& identifiers_;

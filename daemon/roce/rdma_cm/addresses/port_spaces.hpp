@@ -12,7 +12,7 @@ namespace softhca::management::rdma_cm {
 class PortSpaces {
  public:
   /// `random` of the environment chooses ephemeral ports. The environment outlives the table.
-  PortSpaces(cm::Environment& environment, const PortRange& ephemeral)
+  PortSpaces(cm::CmEnvironment& environment, const PortRange& ephemeral)
       : environment_(environment), tcp_(ephemeral), udp_(ephemeral), ipoib_(ephemeral) {}
 
   /// Assigns the port of the identifier's local address, or a port of the range if that is 0.
@@ -28,7 +28,7 @@ class PortSpaces {
  private:
   PortTable& of(PortSpace space);
 
-  cm::Environment& environment_;
+  cm::CmEnvironment& environment_;
   PortTable tcp_;
   PortTable udp_;
   PortTable ipoib_;

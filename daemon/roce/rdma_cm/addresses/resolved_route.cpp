@@ -21,20 +21,20 @@ std::uint32_t flow_label_of(const Identifier& id) {
 
 }  // namespace
 
-Route route_to(const Identifier& id, const Adapter& adapter) {
-  Route route{.mtu = adapter.path_mtu,
-              .rate = adapter.packet_rate,
-              .packet_life_time = kPacketLifeTime,
-              .flow_label = flow_label_of(id),
-              .traffic_class = id.options.traffic_class};
+ResolvedRoute route_to(const Identifier& id, const TenantAdapter& adapter) {
+  ResolvedRoute route{.mtu = adapter.path_mtu,
+                      .rate = adapter.packet_rate,
+                      .packet_life_time = kPacketLifeTime,
+                      .flow_label = flow_label_of(id),
+                      .traffic_class = id.options.traffic_class};
   // The acknowledge timeout is twice the life time, for both directions.
   if (id.options.ack_timeout.value_or(0) != 0)
     route.packet_life_time = static_cast<std::uint8_t>(*id.options.ack_timeout - 1);
   return route;
 }
 
-cm::Path path_of(const Identifier& id, const Adapter& adapter) {
-  const Route route = id.route ? *id.route : route_to(id, adapter);
+cm::Path path_of(const Identifier& id, const TenantAdapter& adapter) {
+  const ResolvedRoute route = id.route ? *id.route : route_to(id, adapter);
   return {.local = *id.source,
           .remote = id.remote.address,
           .flow_label = route.flow_label,

@@ -10,9 +10,9 @@
 namespace softhca::management::rdma_cm {
 
 /// Returns the route given by the adapter and the identifier's options.
-Route route_to(const Identifier& id, const Adapter& adapter);
+ResolvedRoute route_to(const Identifier& id, const TenantAdapter& adapter);
 
 /// Returns the path for the connection manager. REQUIRES: the identifier has a source address.
-cm::Path path_of(const Identifier& id, const Adapter& adapter);
+cm::Path path_of(const Identifier& id, const TenantAdapter& adapter);
 
 }  // namespace softhca::management::rdma_cm

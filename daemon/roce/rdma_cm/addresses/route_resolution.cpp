@@ -40,7 +40,7 @@ Gid load_gid(const std::byte* from) {
 
 }  // namespace
 
-int RouteResolution::resolve_route(const Command& command) {
+int RouteResolution::resolve_route(const ChannelCommand& command) {
   rdma_ucm_resolve_route body;
   if (!read_body(command.body, body)) return EINVAL;
   Identifier* id = nullptr;
@@ -50,7 +50,7 @@ int RouteResolution::resolve_route(const Command& command) {
   return 0;
 }
 
-void RouteResolution::resolved(Identifier& id, const Route& route) {
+void RouteResolution::resolved(Identifier& id, const ResolvedRoute& route) {
   id.route = route;
   id.state = IdentifierState::kRouteResolved;
   events_.queue(id, EventType::kRouteResolved);
@@ -73,7 +73,7 @@ int RouteResolution::set_path(Identifier& id, Body records) {
     if (load_gid(&path[PackedPath::kDestination]) != id.remote.address ||
         load_gid(&path[PackedPath::kSource]) != *id.source)
       return EINVAL;
-    const Route own = route_to(id, environment_.adapter());
+    const ResolvedRoute own = route_to(id, environment_.adapter());
     const std::uint8_t mtu = byte(PackedPath::kMtu) & 0x3f;
     if (mtu == 0 || mtu > own.mtu) return EINVAL;
     const auto flow_and_hops = load_be<std::uint32_t>(&path[PackedPath::kFlowAndHops]);
@@ -90,7 +90,7 @@ int RouteResolution::set_path(Identifier& id, Body records) {
   return EINVAL;
 }
 
-int RouteResolution::query_route(const Command& command) {
+int RouteResolution::query_route(const ChannelCommand& command) {
   rdma_ucm_query body;
   if (!read_body(command.body, body)) return EINVAL;
   Identifier* id = nullptr;

@@ -4,7 +4,7 @@
 // (RDMA_OPTION_IB_PATH).
 #pragma once
 
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
@@ -14,21 +14,22 @@ namespace softhca::management::rdma_cm {
 class RouteResolution {
  public:
   /// All outlive it.
-  RouteResolution(const Environment& environment, IdentifierTable& identifiers, EventQueues& events)
+  RouteResolution(const RdmaCmEnvironment& environment, IdentifierTable& identifiers,
+                  EventQueues& events)
       : environment_(environment), identifiers_(identifiers), events_(events) {}
   RouteResolution(const RouteResolution&) = delete;
   RouteResolution& operator=(const RouteResolution&) = delete;
 
-  int resolve_route(const Command& command);
-  int query_route(const Command& command);
+  int resolve_route(const ChannelCommand& command);
+  int query_route(const ChannelCommand& command);
 
   /// Takes path records from a program. Returns 0 or EINVAL.
   int set_path(Identifier& id, Body records);
 
  private:
-  void resolved(Identifier& id, const Route& route);
+  void resolved(Identifier& id, const ResolvedRoute& route);
 
-  const Environment& environment_;
+  const RdmaCmEnvironment& environment_;
   IdentifierTable& identifiers_;
   EventQueues& events_;
 };

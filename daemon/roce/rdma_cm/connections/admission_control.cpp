@@ -38,14 +38,14 @@ bool AdmissionControl::admit_request(const std::string& level, const cm::Path& p
                                      cm::Answer& why) {
   const Gid peer = counted_as(path);
   switch (admission_.take_half_open(level, path.remote, peer, now)) {
-    case Admission::Verdict::kTaken:
+    case ConnectionAdmission::Verdict::kTaken:
       break;
-    case Admission::Verdict::kNotCarried:
+    case ConnectionAdmission::Verdict::kNotCarried:
       environment_.note_refused(Refusal::kAdmission);
       environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
       why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
       return false;
-    case Admission::Verdict::kLater:
+    case ConnectionAdmission::Verdict::kLater:
       environment_.note_refused(Refusal::kPeers);
       return false;
   }

@@ -19,7 +19,7 @@ namespace softhca::management::rdma_cm {
 class AdmissionControl {
  public:
   /// Both outlive it.
-  AdmissionControl(Environment& environment, const Limits& limits)
+  AdmissionControl(RdmaCmEnvironment& environment, const RdmaCmLimits& limits)
       : environment_(environment), limits_(limits) {}
   AdmissionControl(const AdmissionControl&) = delete;
   AdmissionControl& operator=(const AdmissionControl&) = delete;
@@ -40,13 +40,13 @@ class AdmissionControl {
   /// Like give_back(); also drops the connection manager's id of the connection.
   void connection_over(Identifier& id);
 
-  Admission& admission() { return admission_; }
-  const Admission& admission() const { return admission_; }
+  ConnectionAdmission& admission() { return admission_; }
+  const ConnectionAdmission& admission() const { return admission_; }
 
  private:
-  Environment& environment_;
-  const Limits& limits_;
-  Admission admission_;
+  RdmaCmEnvironment& environment_;
+  const RdmaCmLimits& limits_;
+  ConnectionAdmission admission_;
   ConnectRate rate_;
 };
 

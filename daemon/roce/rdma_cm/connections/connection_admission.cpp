@@ -6,7 +6,7 @@
 
 namespace softhca::management::rdma_cm {
 
-void Admission::set(const std::vector<Part>& parts, std::uint32_t most) {
+void ConnectionAdmission::set(const std::vector<Part>& parts, std::uint32_t most) {
   most_ = most;
   for (auto& [level, entry] : entries_) {
     entry.carries = 0;
@@ -23,7 +23,7 @@ void Admission::set(const std::vector<Part>& parts, std::uint32_t most) {
                 [](const auto& it) { return !it.second.is_part && it.second.admitted == 0; });
 }
 
-void Admission::rename(const std::string& from, const std::string& to) {
+void ConnectionAdmission::rename(const std::string& from, const std::string& to) {
   if (auto entry = entries_.extract(from)) {
     entry.key() = to;
     entries_.insert(std::move(entry));
@@ -35,7 +35,7 @@ void Admission::rename(const std::string& from, const std::string& to) {
 }
 
 /// Returns the connections that the part of no level supports.
-std::uint32_t Admission::beyond_levels() const {
+std::uint32_t ConnectionAdmission::beyond_levels() const {
   std::uint32_t sum = 0;
   for (const auto& [level, entry] : entries_) {
     const std::uint32_t own = level.empty() ? 0 : entry.carries;
@@ -44,14 +44,14 @@ std::uint32_t Admission::beyond_levels() const {
   return sum;
 }
 
-std::uint32_t Admission::room(const std::string& level, const Entry& entry) const {
+std::uint32_t ConnectionAdmission::room(const std::string& level, const Entry& entry) const {
   const auto left = [](std::uint32_t of, std::uint32_t used) { return of > used ? of - used : 0; };
   std::uint64_t room = level.empty() ? 0 : left(entry.carries, entry.admitted);
   if (entry.shares) room += left(entries_.at("").carries, beyond_levels());
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(room, left(most_, admitted_)));
 }
 
-bool Admission::take(const std::string& level) {
+bool ConnectionAdmission::take(const std::string& level) {
   Entry& entry = entries_[level];
   if (room(level, entry) == 0) {
     ++entry.refused;
@@ -64,15 +64,16 @@ bool Admission::take(const std::string& level) {
 
 /// True if another peer sent a request while requests of this one may still be half-open. Records
 /// the request.
-bool Admission::others_ask(const Gid& peer, Time now) {
+bool ConnectionAdmission::others_ask(const Gid& peer, Time now) {
   constexpr Duration kLately = std::chrono::minutes(1);
   if (latest_ && latest_->peer != peer) before_ = latest_;
   latest_ = {peer, now};
   return before_ && now - before_->at < kLately;
 }
 
-Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer,
-                                             const Gid& counted_as, Time now) {
+ConnectionAdmission::Verdict ConnectionAdmission::take_half_open(const std::string& level,
+                                                                 const Gid& peer,
+                                                                 const Gid& counted_as, Time now) {
   const bool contended = others_ask(peer, now);
   const auto has = half_open_.find({level, counted_as});
   Entry& entry = entries_[level];
@@ -87,20 +88,20 @@ Admission::Verdict Admission::take_half_open(const std::string& level, const Gid
   return Verdict::kTaken;
 }
 
-void Admission::close_half(const std::string& level, const Gid& peer) {
+void ConnectionAdmission::close_half(const std::string& level, const Gid& peer) {
   const auto has = half_open_.find({level, peer});
   if (--has->second == 0) half_open_.erase(has);
   --entries_.at(level).half_open;
 }
 
-void Admission::give_back(const std::string& level) {
+void ConnectionAdmission::give_back(const std::string& level) {
   const auto found = entries_.find(level);
   --found->second.admitted;
   --admitted_;
   if (!found->second.is_part && found->second.admitted == 0) entries_.erase(found);
 }
 
-std::vector<Admission::View> Admission::view() const {
+std::vector<ConnectionAdmission::View> ConnectionAdmission::view() const {
   std::vector<View> views;
   for (const auto& [level, entry] : entries_)
     views.push_back({level, entry.carries, entry.admitted, entry.refused});

@@ -18,7 +18,7 @@
 
 namespace softhca::management::rdma_cm {
 
-class Admission {
+class ConnectionAdmission {
  public:
   static constexpr std::uint32_t kAll = std::numeric_limits<std::uint32_t>::max();
 

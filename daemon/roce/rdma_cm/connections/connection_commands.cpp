@@ -20,7 +20,7 @@ int to_errno(cm::Result result) { return result == cm::Result::kOk ? 0 : EINVAL;
 
 // --- CONNECT
 
-int ConnectionCommands::connect(const Command& command) {
+int ConnectionCommands::connect(const ChannelCommand& command) {
   rdma_ucm_connect body;
   // A process built before ECE sends a shorter body.
   if (!read_body(command.body, body, offsetof(rdma_ucm_connect, ece))) return EINVAL;
@@ -100,7 +100,7 @@ int ConnectionCommands::begin(Identifier& id, const cm::Started& started, Time n
 
 // --- ACCEPT
 
-int ConnectionCommands::accept(const Command& command) {
+int ConnectionCommands::accept(const ChannelCommand& command) {
   rdma_ucm_accept body;
   if (!read_body(command.body, body, offsetof(rdma_ucm_accept, ece))) return EINVAL;
   Identifier* id = nullptr;
@@ -162,7 +162,7 @@ void ConnectionCommands::established(const Identifier& id, Time now) {
 
 // --- REJECT
 
-int ConnectionCommands::reject(const Command& command) {
+int ConnectionCommands::reject(const ChannelCommand& command) {
   rdma_ucm_reject body;
   if (!read_body(command.body, body)) return EINVAL;
   wire::CmRejectReason reason = wire::CmRejectReason::kConsumer;
@@ -194,7 +194,7 @@ int ConnectionCommands::refuse_request(Identifier& id, Body private_data,
 
 // --- DISCONNECT, NOTIFY
 
-int ConnectionCommands::disconnect(const Command& command) {
+int ConnectionCommands::disconnect(const ChannelCommand& command) {
   rdma_ucm_disconnect body;
   if (!read_body(command.body, body)) return EINVAL;
   Identifier* id = nullptr;
@@ -205,7 +205,7 @@ int ConnectionCommands::disconnect(const Command& command) {
   return 0;
 }
 
-int ConnectionCommands::notify(const Command& command) {
+int ConnectionCommands::notify(const ChannelCommand& command) {
   rdma_ucm_notify body;
   if (!read_body(command.body, body)) return EINVAL;
   Identifier* id = nullptr;

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "daemon/roce/cm/manager.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
@@ -15,7 +15,7 @@ namespace softhca::management::rdma_cm {
 class ConnectionCommands {
  public:
   /// All outlive it.
-  ConnectionCommands(Environment& environment, const LocalAddresses& addresses,
+  ConnectionCommands(RdmaCmEnvironment& environment, const TenantGids& addresses,
                      IdentifierTable& identifiers, AdmissionControl& admission,
                      cm::Manager& manager)
       : environment_(environment),
@@ -26,11 +26,11 @@ class ConnectionCommands {
   ConnectionCommands(const ConnectionCommands&) = delete;
   ConnectionCommands& operator=(const ConnectionCommands&) = delete;
 
-  int connect(const Command& command);
-  int accept(const Command& command);
-  int reject(const Command& command);
-  int disconnect(const Command& command);
-  int notify(const Command& command);
+  int connect(const ChannelCommand& command);
+  int accept(const ChannelCommand& command);
+  int reject(const ChannelCommand& command);
+  int disconnect(const ChannelCommand& command);
+  int notify(const ChannelCommand& command);
 
   /// Ends the connection of an identifier that is destroyed. The peer is notified as the state
   /// requires.
@@ -52,8 +52,8 @@ class ConnectionCommands {
   int refuse_request(Identifier& id, Body private_data, wire::CmRejectReason reason, Time now);
   void established(const Identifier& id, Time now);
 
-  Environment& environment_;
-  const LocalAddresses& addresses_;
+  RdmaCmEnvironment& environment_;
+  const TenantGids& addresses_;
   IdentifierTable& identifiers_;
   AdmissionControl& admission_;
   cm::Manager& manager_;

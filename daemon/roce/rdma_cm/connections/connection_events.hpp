@@ -4,7 +4,7 @@
 #pragma once
 
 #include "daemon/roce/cm/cm_environment.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
 #include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
@@ -15,7 +15,7 @@ namespace softhca::management::rdma_cm {
 class ConnectionEvents {
  public:
   /// All outlive it.
-  ConnectionEvents(Environment& environment, const LocalAddresses& addresses,
+  ConnectionEvents(RdmaCmEnvironment& environment, const TenantGids& addresses,
                    IdentifierTable& identifiers, EventQueues& events, AdmissionControl& admission)
       : environment_(environment),
         addresses_(addresses),
@@ -36,8 +36,8 @@ class ConnectionEvents {
   void time_wait_over(Identifier& id);
   void sidr_replied(Identifier& id, const wire::CmSidrRep& rep, Time now);
 
-  Environment& environment_;
-  const LocalAddresses& addresses_;
+  RdmaCmEnvironment& environment_;
+  const TenantGids& addresses_;
   IdentifierTable& identifiers_;
   EventQueues& events_;
   AdmissionControl& admission_;

@@ -6,7 +6,7 @@
 
 namespace softhca::management::rdma_cm {
 
-int Listeners::listen(const Command& command) {
+int IdentifierListeners::listen(const ChannelCommand& command) {
   rdma_ucm_listen body;
   if (!read_body(command.body, body)) return EINVAL;
   Identifier* id = nullptr;
@@ -29,7 +29,7 @@ int Listeners::listen(const Command& command) {
   return 0;
 }
 
-void Listeners::remove(const Identifier& id) {
+void IdentifierListeners::remove(const Identifier& id) {
   if (id.state != IdentifierState::kListen) return;
   const auto found = at_.find({id.space, id.local.port});
   std::erase(found->second, id.number);
@@ -37,7 +37,8 @@ void Listeners::remove(const Identifier& id) {
   --size_;
 }
 
-const std::vector<IdentifierNumber>* Listeners::at(PortSpace space, std::uint16_t port) const {
+const std::vector<IdentifierNumber>* IdentifierListeners::at(PortSpace space,
+                                                             std::uint16_t port) const {
   const auto found = at_.find({space, port});
   return found == at_.end() ? nullptr : &found->second;
 }

@@ -10,26 +10,26 @@
 
 #include "daemon/roce/rdma_cm/addresses/address_binding.hpp"
 #include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
 
 namespace softhca::management::rdma_cm {
 
-class Listeners {
+class IdentifierListeners {
  public:
   /// All outlive it.
-  Listeners(Environment& environment, const Limits& limits, AddressBinding& binding,
-            PortSpaces& ports, IdentifierTable& identifiers)
+  IdentifierListeners(RdmaCmEnvironment& environment, const RdmaCmLimits& limits,
+                      AddressBinding& binding, PortSpaces& ports, IdentifierTable& identifiers)
       : environment_(environment),
         limits_(limits),
         binding_(binding),
         ports_(ports),
         identifiers_(identifiers) {}
-  Listeners(const Listeners&) = delete;
-  Listeners& operator=(const Listeners&) = delete;
+  IdentifierListeners(const IdentifierListeners&) = delete;
+  IdentifierListeners& operator=(const IdentifierListeners&) = delete;
 
-  int listen(const Command& command);
+  int listen(const ChannelCommand& command);
   /// Removes the identifier if it listens.
   void remove(const Identifier& id);
 
@@ -38,8 +38,8 @@ class Listeners {
   std::size_t size() const { return size_; }
 
  private:
-  Environment& environment_;
-  const Limits& limits_;
+  RdmaCmEnvironment& environment_;
+  const RdmaCmLimits& limits_;
   AddressBinding& binding_;
   PortSpaces& ports_;
   IdentifierTable& identifiers_;

@@ -140,7 +140,7 @@ void PeerRequests::report(Identifier& listener, const Identifier& request,
                {.request = request.number, .response = response});
 }
 
-cm::Answer PeerRequests::on_request(const cm::Request& request) {
+cm::Answer PeerRequests::on_request(const cm::ConnectionRequest& request) {
   const wire::CmReq& req = request.message;
   const Inquiry inquiry{.connection = request.id,
                         .path = request.path,

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "daemon/roce/cm/cm_environment.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
 #include "daemon/roce/rdma_cm/channel_table.hpp"
 #include "daemon/roce/rdma_cm/connections/admission_control.hpp"
 #include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
@@ -22,7 +22,8 @@ namespace softhca::management::rdma_cm {
 class PeerRequests {
  public:
   /// All outlive it.
-  PeerRequests(const ServiceCore& core, const Listeners& listeners, AdmissionControl& admission)
+  PeerRequests(const ServiceCore& core, const IdentifierListeners& listeners,
+               AdmissionControl& admission)
       : environment_(core.environment),
         limits_(core.limits),
         addresses_(core.addresses),
@@ -34,7 +35,7 @@ class PeerRequests {
   PeerRequests(const PeerRequests&) = delete;
   PeerRequests& operator=(const PeerRequests&) = delete;
 
-  cm::Answer on_request(const cm::Request& request);
+  cm::Answer on_request(const cm::ConnectionRequest& request);
   cm::Answer on_sidr_request(const cm::SidrRequest& request);
   void on_over_limit(cm::OverLimit limit);
 
@@ -47,13 +48,13 @@ class PeerRequests {
   Identifier& make(const Inquiry& inquiry, const Identifier& listener);
   void report(Identifier& listener, const Identifier& request, rdma_ucm_event_resp response);
 
-  Environment& environment_;
-  const Limits& limits_;
-  const LocalAddresses& addresses_;
+  RdmaCmEnvironment& environment_;
+  const RdmaCmLimits& limits_;
+  const TenantGids& addresses_;
   ChannelTable& channels_;
   IdentifierTable& identifiers_;
   EventQueues& events_;
-  const Listeners& listeners_;
+  const IdentifierListeners& listeners_;
   AdmissionControl& admission_;
 };
 

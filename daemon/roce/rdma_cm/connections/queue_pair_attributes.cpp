@@ -34,11 +34,11 @@ enum QueuePairState : std::uint32_t { kInit = 1, kRtr = 2, kRts = 3, kError = 6 
 
 }  // namespace
 
-ib_uverbs_ah_attr address_vector(const LocalAddresses& addresses, const cm::Path& path,
+ib_uverbs_ah_attr address_vector(const TenantGids& addresses, const cm::Path& path,
                                  std::uint8_t sl) {
   ib_uverbs_ah_attr to{};
   copy_gid(path.remote, to.grh.dgid);
-  const LocalAddress* const own = addresses.find(path.local);
+  const TenantGid* const own = addresses.find(path.local);
   to.grh.sgid_index = own != nullptr ? own->index : 0;
   to.grh.flow_label = path.flow_label;
   to.grh.hop_limit = path.hop_limit;
@@ -49,8 +49,8 @@ ib_uverbs_ah_attr address_vector(const LocalAddresses& addresses, const cm::Path
   return to;
 }
 
-int init_qp_attr(const Command& command, IdentifierTable& identifiers, const cm::Manager& manager,
-                 const LocalAddresses& addresses) {
+int init_qp_attr(const ChannelCommand& command, IdentifierTable& identifiers,
+                 const cm::Manager& manager, const TenantGids& addresses) {
   rdma_ucm_init_qp_attr body;
   if (!read_body(command.body, body)) return EINVAL;
   if (body.qp_state > kError) return EINVAL;
@@ -81,7 +81,7 @@ void init_attributes(const Identifier& id, ib_uverbs_qp_attr& to) {
 }
 
 bool connected_attributes(const Identifier& id, const cm::QueuePairAttributes& known,
-                          const LocalAddresses& addresses, ib_uverbs_qp_attr& to) {
+                          const TenantGids& addresses, ib_uverbs_qp_attr& to) {
   switch (to.qp_state) {
     case kInit:
       if (!known.may_init) return false;

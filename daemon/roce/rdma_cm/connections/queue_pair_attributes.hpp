@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "daemon/roce/cm/manager.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/layouts.hpp"
 
@@ -23,7 +23,7 @@ void copy_gid(const Gid& from, Bytes& to) {
   std::memcpy(to, from.bytes.data(), sizeof to);
 }
 
-ib_uverbs_ah_attr address_vector(const LocalAddresses& addresses, const cm::Path& path,
+ib_uverbs_ah_attr address_vector(const TenantGids& addresses, const cm::Path& path,
                                  std::uint8_t sl);
 
 /// Sets the attributes of INIT, whatever state was requested: before there is a connection, and for
@@ -32,10 +32,10 @@ void init_attributes(const Identifier& id, ib_uverbs_qp_attr& to);
 /// Sets the attributes of the state in `to`, for a connection with the manager's data `known`.
 /// Returns false if the connection is not ready for that state.
 bool connected_attributes(const Identifier& id, const cm::QueuePairAttributes& known,
-                          const LocalAddresses& addresses, ib_uverbs_qp_attr& to);
+                          const TenantGids& addresses, ib_uverbs_qp_attr& to);
 
 /// Handles INIT_QP_ATTR.
-int init_qp_attr(const Command& command, IdentifierTable& identifiers, const cm::Manager& manager,
-                 const LocalAddresses& addresses);
+int init_qp_attr(const ChannelCommand& command, IdentifierTable& identifiers,
+                 const cm::Manager& manager, const TenantGids& addresses);
 
 }  // namespace softhca::management::rdma_cm

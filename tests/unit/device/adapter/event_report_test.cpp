@@ -16,8 +16,8 @@
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/adapter/log.hpp"
-#include "daemon/engine/state/event_log.hpp"
-#include "daemon/engine/state/qp_failure.hpp"
+#include "daemon/engine/records/event_log.hpp"
+#include "daemon/engine/records/qp_failure.hpp"
 
 namespace softhca::control {
 namespace {

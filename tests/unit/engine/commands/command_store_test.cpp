@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Commands and what they hold, without an engine: whatever way one ends, all of it goes back.
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/parts.hpp"
 
 namespace softhca::engine {

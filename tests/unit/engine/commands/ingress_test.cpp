@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How commands come in, without an engine.
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/parts.hpp"
 
 namespace softhca::engine {

@@ -13,7 +13,7 @@ class Sessions : public Parts {
   Sessions() {
     other.id = TenantId(1);
     other.qos_class = *pcbs.add_group({.tenant = other.id, .guaranteed = 2});
-    coming.async_fd = 7;
+    coming.async_end = 7;
   }
   ~Sessions() override {
     if (installed) registry.remove(coming);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Queue pairs that several clients share: what they let through, without an engine.
-#include "daemon/engine/datagrams/shared_qps.hpp"
+#include "daemon/engine/datagrams/shared_qps_fairness.hpp"
 
 #include <poll.h>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/datagram_parts.hpp"
 
 namespace softhca::engine {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <map>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/parts.hpp"
 
 namespace softhca::engine {
@@ -46,7 +46,7 @@ class ManySessions : public ::testing::Test {
       Session& session = sessions.emplace_back(SessionId(static_cast<std::uint32_t>(i)), owner,
                                                shm::SessionView(memory.base(), 0), VcbId(0));
       session.qos_class = owner.qos_class;
-      session.async_fd = i;
+      session.async_end = i;
       AsyncEvents::reserve(session);
     }
   }
@@ -139,7 +139,7 @@ TEST_F(ManySessions, WhatIsForgottenIsNotTried) {
 class ManyHolders : public ManySessions {
  protected:
   ManyHolders() {
-    for (Session& session : sessions) sockets.room[session.async_fd] = 1000;
+    for (Session& session : sessions) sockets.room[session.async_end] = 1000;
   }
   /// Session 0 has made it, sessions 1 to `last` have opened it.
   QueuePair& make_target(int last, std::uint64_t handle) {

@@ -12,7 +12,7 @@
 #include <random>
 #include <utility>
 
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -24,10 +24,10 @@ constexpr std::uint32_t kClasses = 20;
 /// What it keeps is the notifier's until the event has come back.
 class Receiver final : public EventSink {
  public:
-  bool completion_event(int channel_fd, std::uint64_t user_handle) override {
+  bool completion_event(int completion_end, std::uint64_t user_handle) override {
     if (on_event) on_event(user_handle);
     if (full.load()) return false;
-    events.emplace_back(channel_fd, user_handle);
+    events.emplace_back(completion_end, user_handle);
     return true;
   }
   bool async_event(int, std::uint64_t, std::uint32_t) override { return true; }
@@ -42,7 +42,7 @@ class NotifierTest : public ::testing::Test {
   CompletionQueue& queue(std::uint64_t handle, int channel = 3) {
     CompletionQueue& cq = queues.emplace_back();
     cq.user_handle = handle;
-    cq.channel_fd = channel;
+    cq.completion_end = channel;
     return cq;
   }
   void give(CompletionQueue& cq, std::uint16_t qos_class = 0) {
@@ -73,7 +73,7 @@ TEST_F(NotifierTest, EachEventIsSentOnceAndInOrder) {
   for (std::uint64_t round = 0; round < 200; ++round) {
     for (std::uint64_t i = 0; i < 1 + round % EventNotifier::kMostOfClass; ++i) {
       CompletionQueue& cq = queue(round << 8 | i, static_cast<int>(i % 5));
-      given.emplace_back(cq.channel_fd, cq.user_handle);
+      given.emplace_back(cq.completion_end, cq.user_handle);
       give(cq);
     }
     EXPECT_EQ(take_back_all(), 0u);
@@ -124,7 +124,7 @@ TEST_F(NotifierTest, NoEventIsSentOfAQueueThatIsGone) {
     for (std::size_t i = 0; i < kQueues; ++i) {
       if (queues[i].notice == kNoIndex || random() % 2 != 0) continue;
       notifier.cancel(queues[i]);
-      notifier.await(queues[i].channel_fd);
+      notifier.await(queues[i].completion_end);
       gone[i] = true;
     }
     take_back_all();

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/engine/state/system_clock.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {

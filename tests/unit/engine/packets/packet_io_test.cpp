@@ -4,7 +4,7 @@
 #include "daemon/engine/packets/packet_io.hpp"
 
 #include "daemon/engine/packets/congestion_control.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/far_end.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
 

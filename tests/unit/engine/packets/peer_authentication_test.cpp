@@ -46,7 +46,7 @@ TEST(PeerTable, TheLongestPrefixDecides) {
                                peer_with("host", {{address_of(7), 32}}, {}),
                                peer_with("half", {{address_of(200), 25}}, {})});
   const auto name = [&](const Gid& gid) {
-    const Peer* found = table->find(gid);
+    const AuthenticatedPeer* found = table->find(gid);
     return found == nullptr ? "" : found->name();
   };
   for (int again = 0; again < 2; ++again) {  // what was looked up is remembered
@@ -79,7 +79,8 @@ TEST(PeerTable, IsASearchOfAllPrefixes) {
           (best == configs.size() || prefix.length > configs[best].addresses[0].length))
         best = k;
     }
-    const Peer* const wanted = best == configs.size() ? nullptr : table->peers()[best].get();
+    const AuthenticatedPeer* const wanted =
+        best == configs.size() ? nullptr : table->peers()[best].get();
     EXPECT_EQ(table->find(gid), wanted) << i;
   }
 }
@@ -130,7 +131,7 @@ TEST_F(Authentication, AHostWithKeysHasToUseOne) {
       << "damaged or forged: not distinguishable";
   EXPECT_EQ(check(address_of(2), {}), DropReason::kUnauthenticated);
   EXPECT_EQ(check(address_of(2), {}, true), DropReason::kWrongKey);
-  const Peer& r = *authentication.table()->peers()[0];
+  const AuthenticatedPeer& r = *authentication.table()->peers()[0];
   EXPECT_EQ(r.taken_with(0), 1u);
   EXPECT_EQ(r.taken_with(1), 1u);
   EXPECT_EQ(r.taken_plain(), 0u);

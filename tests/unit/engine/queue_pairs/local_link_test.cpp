@@ -3,7 +3,7 @@
 // What joins two queue pairs of one daemon, without an engine.
 #include "daemon/engine/queue_pairs/local_link.hpp"
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/qp_parts.hpp"
 
 namespace softhca::engine {

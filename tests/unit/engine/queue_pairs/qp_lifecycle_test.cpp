@@ -4,7 +4,7 @@
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 
 #include "daemon/engine/datagrams/shared_qp.hpp"
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/qp_parts.hpp"
 
 namespace softhca::engine {

@@ -4,7 +4,7 @@
 // failed, without an engine.
 #include "daemon/engine/receive/failed_sessions.hpp"
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/qp_parts.hpp"
 
 namespace softhca::engine {

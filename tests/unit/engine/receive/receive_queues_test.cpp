@@ -3,7 +3,7 @@
 // Receives of queue pairs, shared receive queues and XRC targets, without an engine.
 #include "daemon/engine/receive/receive_queues.hpp"
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::engine {

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "daemon/engine/state/costs.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::engine {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "libverbs-provider/share/key_table.hpp"
+#include "libverbs-provider/share/fixed_hash_table.hpp"
 #include "tests/unit/libverbs-provider/share/fake_daemon.hpp"
 
 namespace softhca::provider {
@@ -73,9 +73,9 @@ TEST(Maps, FindsEveryMappingInOrder) {
   EXPECT_GE(found, 400u - 1);
 }
 
-using Table = KeyTable<int, 16>;
+using Table = FixedHashTable<int, 16>;
 
-TEST(KeyTable, KeepsWhatWasInserted) {
+TEST(FixedHashTable, KeepsWhatWasInserted) {
   auto table = std::make_unique<Table>();
   for (std::uint64_t key = 100; key < 100 + Table::kMost; ++key) {
     const std::uint32_t place = table->insert(key, static_cast<int>(key));
@@ -91,7 +91,7 @@ TEST(KeyTable, KeepsWhatWasInserted) {
   EXPECT_EQ(table->find(999), Table::kNowhere);
 }
 
-TEST(KeyTable, FindsTheRestAfterErasures) {
+TEST(FixedHashTable, FindsTheRestAfterErasures) {
   auto table = std::make_unique<Table>();
   std::uint64_t next = 2;
   std::vector<std::uint64_t> keys;

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "daemon/device/adapter/clock.hpp"
+#include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/operate/admin/fault_request.hpp"
 #include "tests/unit/device/session/client.hpp"
 #include "tests/unit/engine/fixture/task.hpp"

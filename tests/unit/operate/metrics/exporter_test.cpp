@@ -156,23 +156,23 @@ class ExporterTest : public ::testing::Test {
       std::move(*control::GeneralServices::open(worker, control::general_services_place(config)));
   const std::unique_ptr<control::GeneralServices> shared_datagrams =
       std::move(*control::GeneralServices::open(worker, control::shared_datagrams_place(config)));
-  static GeneralServices exported(control::GeneralServices& services) {
+  static ExportedSharedQp exported(control::GeneralServices& services) {
     return {services.counters(), services.tenant(), services.pool_counters(),
             [&services] { return services.clients(); }};
   }
   configuration::ReloadCounters reloads;
-  const Source source{engine.view(),
-                      worker,
-                      tenants,
-                      vcbs,
-                      totals,
-                      connections,
-                      tenants_changing,
-                      exported(*general_services),
-                      exported(*shared_datagrams),
-                      reloads,
-                      {"1.2.3", "a compiler", "its DPDK"},
-                      std::chrono::system_clock::time_point(std::chrono::milliseconds(1500))};
+  const ExportedData source{engine.view(),
+                            worker,
+                            tenants,
+                            vcbs,
+                            totals,
+                            connections,
+                            tenants_changing,
+                            exported(*general_services),
+                            exported(*shared_datagrams),
+                            reloads,
+                            {"1.2.3", "a compiler", "its DPDK"},
+                            std::chrono::system_clock::time_point(std::chrono::milliseconds(1500))};
   const std::uint16_t port = free_port(AF_INET);
 };
 

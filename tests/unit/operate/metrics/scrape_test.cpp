@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "daemon/counters/tenant.hpp"
+#include "daemon/counters/tenant_counters.hpp"
 #include "daemon/operate/metrics/collector.hpp"
 #include "daemon/operate/metrics/families.hpp"
 #include "daemon/operate/reload/reload.hpp"
@@ -58,7 +58,7 @@ TEST(Scrapes, RefusalsOfNamedReasonsAreNotAmongTheOthers) {
   }
 }
 
-GeneralServices exported(control::GeneralServices& services) {
+ExportedSharedQp exported(control::GeneralServices& services) {
   return {services.counters(), services.tenant(), services.pool_counters(),
           [&services] { return services.clients(); }};
 }

@@ -255,7 +255,7 @@ TEST_F(ReloadTest, TenantsOnDemandComeAndGoAndLeaveNothing) {
 
 TEST_F(ReloadTest, PlanChange_LevelThatTheTenantMade_RefusedLikeTheChange) {
   const std::vector<configuration::LevelEdit> edits = {{.level = "own", .make = true}};
-  const auto make = [&](const TenantConfig& given, configuration::OwnDivision& division) {
+  const auto make = [&](const TenantConfig& given, configuration::SubAllocation& division) {
     return configuration::edit_levels(given, division, edits);
   };
   ASSERT_TRUE(reloader.divide(*find("a"), make, "level made", {}));

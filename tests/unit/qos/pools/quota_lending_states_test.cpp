@@ -9,7 +9,7 @@
 #include <deque>
 #include <set>
 
-#include "daemon/qos/pools/quota.hpp"
+#include "daemon/qos/pools/quota_search_and_lending.hpp"
 
 namespace softhca::lending_states {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Guarantees that are lent while they are idle (mechanism A10): QuotaPool and IdleWatch in virtual
-// time.
+// Guarantees that are lent while they are idle (mechanism A10): QuotaPool and AutomaticAdjustment
+// in virtual time.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "daemon/qos/pools/idle_watch.hpp"
+#include "daemon/qos/pools/automatic_adjustment.hpp"
 
 namespace softhca {
 namespace {
@@ -19,7 +19,7 @@ constexpr AdjustmentPolicy kPolicy{.idle = seconds(8), .keep = 0.1};
 
 struct Holder {
   Quota quota;
-  IdleWatch watch;
+  AutomaticAdjustment watch;
 };
 
 /// A pool, looked at once a second.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/qos/pools/quota.hpp"
+#include "daemon/qos/pools/quota_search_and_lending.hpp"
 
 #include <gtest/gtest.h>
 

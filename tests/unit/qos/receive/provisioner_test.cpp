@@ -212,14 +212,14 @@ TEST(Provisioner, WhatIsHeldIsCountedForTheTenant) {
   EXPECT_EQ(counters.held.value(), 1u);
 }
 
-TEST(Provisioner, TheScoreBoardNamesWhoDrewMost) {
+TEST(Provisioner, TheRankingNamesWhoDrewMost) {
   Desk desk(limited(4), 16);
-  EXPECT_EQ(desk.provisioner.score_board(desk.now).count, 0u);
+  EXPECT_EQ(desk.provisioner.ranking(desk.now).count, 0u);
   desk.messages(2, 3);
   desk.messages(0, 1);
   desk.messages(1, 2);
   desk.provisioner.posted(0);  // the oldest, of 2
-  const Alarm board = desk.provisioner.score_board(desk.now);
+  const Alarm board = desk.provisioner.ranking(desk.now);
   ASSERT_EQ(board.count, 3u);
   EXPECT_EQ(board.offenders[0].qpn, Desk::qpn(2));
   EXPECT_EQ(board.offenders[1].qpn, Desk::qpn(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Limits that follow use (D5), watermark and score board with aging (D4), victims (D6).
+// Limits that follow use (D5), watermark and ranking with aging (D4), victims (D6).
 #include "tests/unit/qos/receive/desk.hpp"
 
 namespace softhca::receive {

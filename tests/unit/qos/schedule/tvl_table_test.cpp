@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/qos/schedule/tvl_table.hpp"
+#include "daemon/qos/schedule/tvl_table_spread.hpp"
 
 #include <gtest/gtest.h>
 

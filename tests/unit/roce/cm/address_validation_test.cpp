@@ -192,7 +192,7 @@ TEST_F(Validation, APeerThatDelaysItsRtu_HoldsItsPlaceForABoundedTime) {
     world.receive(mra);
     world.wait();
   }
-  EXPECT_EQ(world.now - start, Limits{}.longest_half_open);
+  EXPECT_EQ(world.now - start, CmLimits{}.longest_half_open);
   EXPECT_EQ(world.events.back(), "unreachable in mra-rep-received");
 }
 

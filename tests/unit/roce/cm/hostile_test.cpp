@@ -219,11 +219,11 @@ TEST(Hostile, NeverMoreThanOneAnswerToAMessage) {
 }
 
 /// A user that calls the connection manager from within its callbacks.
-class Busy final : public Environment, public User {
+class Busy final : public CmEnvironment, public User {
  public:
   void send(const Path&, const wire::Mad&) override {}
   std::uint32_t random() override { return next++; }
-  Answer on_request(const Request&) override {
+  Answer on_request(const ConnectionRequest&) override {
     manager.connect({.path = {.local = kHere, .remote = kThere}}, {});
     return Answer::take(1);
   }

@@ -26,7 +26,7 @@ std::string text_of(const wire::Mad& mad);
 std::string text_of(const Event& event);
 
 /// What a manager, or a part of one, sends and tells.
-class Surroundings : public Environment, public User {
+class Surroundings : public CmEnvironment, public User {
  public:
   // Environment
   void send(const Path& path, const wire::Mad& mad) override {
@@ -36,7 +36,7 @@ class Surroundings : public Environment, public User {
   std::uint32_t random() override { return next_random++; }
 
   // User
-  Answer on_request(const Request& request) override {
+  Answer on_request(const ConnectionRequest& request) override {
     requests.push_back(request.id);
     last_path = request.path;
     last_req = request.message;
@@ -74,7 +74,7 @@ class Surroundings : public Environment, public User {
 
 class World final : public Surroundings {
  public:
-  explicit World(const Limits& limits = {}) : manager(*this, *this, kOurGuid, limits) {}
+  explicit World(const CmLimits& limits = {}) : manager(*this, *this, kOurGuid, limits) {}
 
   template <class Message>
   void receive(const Message& message, std::uint64_t transaction_id = 7) {

@@ -38,7 +38,7 @@ wire::Mad expected(int status, int attribute) {
   return mad;
 }
 
-PortCounters some() {
+PmaCounters some() {
   return {.transmitted_bytes = 0x4c4c4c4c4,
           .received_bytes = 0x10203040507,
           .transmitted_packets = 0x1a2b3c4d,
@@ -80,7 +80,7 @@ TEST(PerformanceAgent, AnswersPortCounters) {
   put(wanted, kAttribute + 32, {0x1a, 0x2b, 0x3c, 0x4d});
   put(wanted, kAttribute + 36, {0x2b, 0x3c, 0x4d, 0x5e});
   put(wanted, kAttribute + 40, {0x99, 0xaa, 0xbb, 0xcc});
-  PortCounters counters = some();
+  PmaCounters counters = some();
   EXPECT_EQ(answer(request(1, kCounters), kPort, counters), wanted);
   counters.transmitted_bytes = std::uint64_t{0xfffffffe} * 4 + 3;
   put(wanted, kAttribute + 24, {0xff, 0xff, 0xff, 0xfe});
@@ -89,18 +89,18 @@ TEST(PerformanceAgent, AnswersPortCounters) {
 
 TEST(PerformanceAgent, CountersOfPortCountersStopAtTheirLargestValue) {
   constexpr std::uint64_t kAll = ~std::uint64_t{0};
-  const PortCounters full{.transmitted_bytes = kAll,
-                          .received_bytes = kAll,
-                          .transmitted_packets = kAll,
-                          .received_packets = kAll,
-                          .link_downed = 256,
-                          .receive_errors = 65536,
-                          .transmit_discards = kAll,
-                          .receive_constraint_errors = 256,
-                          .transmit_constraint_errors = kAll,
-                          .buffer_overruns = 16,
-                          .queue_pair_1_dropped = 65536,
-                          .transmit_waits = std::uint64_t{1} << 32};
+  const PmaCounters full{.transmitted_bytes = kAll,
+                         .received_bytes = kAll,
+                         .transmitted_packets = kAll,
+                         .received_packets = kAll,
+                         .link_downed = 256,
+                         .receive_errors = 65536,
+                         .transmit_discards = kAll,
+                         .receive_constraint_errors = 256,
+                         .transmit_constraint_errors = kAll,
+                         .buffer_overruns = 16,
+                         .queue_pair_1_dropped = 65536,
+                         .transmit_waits = std::uint64_t{1} << 32};
   wire::Mad wanted = expected(0, kCounters);
   put(wanted, kAttribute, {0, kPort});
   put(wanted, kAttribute + 7, {0xff, 0xff, 0xff});

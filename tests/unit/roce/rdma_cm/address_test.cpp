@@ -267,7 +267,7 @@ TEST_F(Addresses, AReloadTellsThoseWhoseAddressIsGone) {
   EXPECT_EQ(program.bind(wildcard, address("0.0.0.0")), 0);
   host.service->addresses_changed();
   program.expect_none();
-  const LocalAddress second = host.own[1];
+  const TenantGid second = host.own[1];
   host.own.erase(host.own.begin() + 1);
   host.service->addresses_changed();
   host.service->addresses_changed();

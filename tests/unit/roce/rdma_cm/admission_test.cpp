@@ -13,25 +13,25 @@
 namespace softhca::management::rdma_cm {
 namespace {
 
-constexpr auto kAll = Admission::kAll;
+constexpr auto kAll = ConnectionAdmission::kAll;
 
 /// How many more connections of a level there may be.
-std::uint32_t room(Admission& admission, const std::string& level) {
+std::uint32_t room(ConnectionAdmission& admission, const std::string& level) {
   std::uint32_t count = 0;
   while (count < 1000 && admission.take(level)) ++count;
   for (std::uint32_t i = 0; i < count; ++i) admission.give_back(level);
   return count;
 }
 
-TEST(Admission, EverythingUntilItIsTold) {
-  Admission admission;
+TEST(ConnectionAdmission, EverythingUntilItIsTold) {
+  ConnectionAdmission admission;
   EXPECT_EQ(room(admission, ""), 1000u);
   EXPECT_EQ(room(admission, "high"), 1000u);
   EXPECT_EQ(admission.admitted(), 0u);
 }
 
-TEST(Admission, LevelsHaveTheirOwnAndShareTheRest) {
-  Admission admission;
+TEST(ConnectionAdmission, LevelsHaveTheirOwnAndShareTheRest) {
+  ConnectionAdmission admission;
   admission.set({{"high", 3, false}, {"low", 2, true}, {"", 4}}, kAll);
   EXPECT_EQ(room(admission, "high"), 3u);
   EXPECT_EQ(room(admission, "low"), 6u);
@@ -43,15 +43,15 @@ TEST(Admission, LevelsHaveTheirOwnAndShareTheRest) {
   EXPECT_FALSE(admission.take("low"));
 }
 
-TEST(Admission, AllTogether) {
-  Admission admission;
+TEST(ConnectionAdmission, AllTogether) {
+  ConnectionAdmission admission;
   admission.set({{"high", kAll}, {"", kAll}}, 3);
   EXPECT_TRUE(admission.take("high"));
   EXPECT_EQ(room(admission, ""), 2u);
 }
 
-TEST(Admission, WhatIsThereStaysWhenTheGuaranteeShrinks) {
-  Admission admission;
+TEST(ConnectionAdmission, WhatIsThereStaysWhenTheGuaranteeShrinks) {
+  ConnectionAdmission admission;
   admission.set({{"high", 5, true}, {"", 1}}, kAll);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(admission.take("high"));
   admission.set({{"high", 2, true}, {"", 3}}, kAll);
@@ -63,8 +63,8 @@ TEST(Admission, WhatIsThereStaysWhenTheGuaranteeShrinks) {
   EXPECT_EQ(room(admission, "high"), 1u);
 }
 
-TEST(Admission, ALevelThatIsNoMoreIsForgottenWithItsLastConnection) {
-  Admission admission;
+TEST(ConnectionAdmission, ALevelThatIsNoMoreIsForgottenWithItsLastConnection) {
+  ConnectionAdmission admission;
   admission.set({{"high", 1}, {"", 0}}, kAll);
   EXPECT_TRUE(admission.take("high"));
   admission.set({{"", 2}}, kAll);
@@ -75,8 +75,8 @@ TEST(Admission, ALevelThatIsNoMoreIsForgottenWithItsLastConnection) {
   EXPECT_EQ(room(admission, ""), 2u);
 }
 
-TEST(Admission, RefusalsAreCountedByLevel) {
-  Admission admission;
+TEST(ConnectionAdmission, RefusalsAreCountedByLevel) {
+  ConnectionAdmission admission;
   admission.set({{"high", 0, false}, {"", 0}}, kAll);
   EXPECT_FALSE(admission.take("high"));
   EXPECT_FALSE(admission.take("high"));
@@ -89,10 +89,10 @@ TEST(Admission, RefusalsAreCountedByLevel) {
 
 constexpr Time now{std::chrono::seconds(1000)};
 
-TEST(Admission, APeerAloneHasAllAtOnceUntilAnotherAsks) {
-  using Verdict = Admission::Verdict;
+TEST(ConnectionAdmission, APeerAloneHasAllAtOnceUntilAnotherAsks) {
+  using Verdict = ConnectionAdmission::Verdict;
   const Gid one = gid("10.0.0.1"), two = gid("10.0.0.2");
-  Admission admission;
+  ConnectionAdmission admission;
   admission.set({{"", 8}}, kAll);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kTaken);
   EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kNotCarried);
@@ -110,10 +110,10 @@ TEST(Admission, APeerAloneHasAllAtOnceUntilAnotherAsks) {
       << "what is established lasts";
 }
 
-TEST(Admission, APeerHasAsManyHalfOpenAsItLeavesToOthers) {
-  using Verdict = Admission::Verdict;
+TEST(ConnectionAdmission, APeerHasAsManyHalfOpenAsItLeavesToOthers) {
+  using Verdict = ConnectionAdmission::Verdict;
   const Gid one = gid("10.0.0.1"), two = gid("10.0.0.2");
-  Admission admission;
+  ConnectionAdmission admission;
   const auto most_of = [&](const Gid& peer, const std::string& level) {
     std::uint32_t count = 0;
     while (admission.take_half_open(level, peer, now) == Verdict::kTaken) ++count;
@@ -141,12 +141,12 @@ TEST(Admission, APeerHasAsManyHalfOpenAsItLeavesToOthers) {
 }
 
 /// Whatever is taken and given back: no level is refused what is its own.
-TEST(Admission, RandomSteps) {
+TEST(ConnectionAdmission, RandomSteps) {
   std::mt19937 random(7);
   for (int run = 0; run < 200; ++run) {
-    Admission admission;
+    ConnectionAdmission admission;
     std::map<std::string, std::uint32_t> own, has;
-    std::vector<Admission::Part> parts;
+    std::vector<ConnectionAdmission::Part> parts;
     for (const char* level : {"", "x", "y"}) {
       own[level] = static_cast<std::uint32_t>(random() % 5);
       parts.push_back({level, own[level], random() % 2 == 0});
@@ -183,7 +183,7 @@ class Admitted : public Connections {
     const auto id = client.resolved(at);
     return client.connect(id);
   }
-  Admission& admission(Host& host) { return host.service->admission(); }
+  ConnectionAdmission& admission(Host& host) { return host.service->admission(); }
 };
 
 TEST_F(Admitted, ARequestIsOfItsListenersLevel) {

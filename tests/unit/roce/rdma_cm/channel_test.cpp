@@ -26,7 +26,7 @@ TEST_F(Channels, NumbersAreNotToBeGuessed) {
   EXPECT_TRUE(near.service->close_channel(ChannelId(), world.now));
   EXPECT_TRUE(near.service->close_channel(ChannelId(12345), world.now));
   EXPECT_EQ(near.service->channels(), 2u);
-  Reply reply;
+  ChannelReply reply;
   EXPECT_EQ(near.service->command(ChannelId(), 0, {}, {}, reply, world.now), EBADF);
 }
 

@@ -9,8 +9,8 @@
 #include "daemon/roce/rdma_cm/connections/peer_requests.hpp"
 #include "daemon/roce/rdma_cm/connections/private_data.hpp"
 #include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
+#include "daemon/roce/rdma_cm/identifier_options.hpp"
 #include "daemon/roce/rdma_cm/multicast_joins.hpp"
-#include "daemon/roce/rdma_cm/options.hpp"
 #include "tests/unit/roce/rdma_cm/parts.hpp"
 
 namespace softhca::management::rdma_cm {
@@ -23,7 +23,7 @@ struct Listening : Parts {
     return listeners.listen(command(channel, body));
   }
   Channel& channel = open();
-  Listeners listeners{environment, limits, binding, ports, identifiers};
+  IdentifierListeners listeners{environment, limits, binding, ports, identifiers};
 };
 
 TEST_F(Listening, ListenersOfAPortAreFoundInTheirOrder) {
@@ -167,7 +167,7 @@ struct Groups : Parts {
   }
   Channel& channel = open();
   Identifier& id = make_bound(channel, PortSpace::kUdp);
-  Multicast multicast{core};
+  MulticastJoins multicast{core};
 };
 
 TEST_F(Groups, AMembershipHasEventsUntilItIsLeft) {

@@ -12,7 +12,7 @@ namespace {
 struct Queues : Parts {
   Channel& channel = open();
   Identifier& id = make(channel);
-  Multicast multicast{core};
+  MulticastJoins multicast{core};
   EventCommands commands{identifiers, events, multicast};
 };
 
@@ -64,7 +64,7 @@ TEST_F(Queues, AnIdentifierMovesWithItsEventsWithinAProcess) {
   Channel& to = open();
   events.queue(id, EventType::kAddrResolved);
   const rdma_ucm_migrate_id body{.id = id.number.value};
-  Command migrate = command(to, body);
+  ChannelCommand migrate = command(to, body);
   EXPECT_EQ(commands.migrate_id(migrate), ENOENT) << "from no channel";
   migrate.other = &channel;
   EXPECT_EQ(commands.migrate_id(migrate), 0);
@@ -76,7 +76,7 @@ TEST_F(Queues, AnIdentifierMovesWithItsEventsWithinAProcess) {
 TEST_F(Queues, AnotherProcessCannotTakeAnIdentifier) {
   Channel& thief = open({.process = 2, .user = 1000});
   const rdma_ucm_migrate_id body{.id = id.number.value};
-  Command migrate = command(thief, body);
+  ChannelCommand migrate = command(thief, body);
   migrate.other = &channel;
   EXPECT_EQ(commands.migrate_id(migrate), EINVAL);
   EXPECT_EQ(id.channel, channel.id);

@@ -9,8 +9,8 @@
 #include "daemon/roce/rdma_cm/addresses/route_resolution.hpp"
 #include "daemon/roce/rdma_cm/connections/identifier_listeners.hpp"
 #include "daemon/roce/rdma_cm/identifier_lifecycle.hpp"
+#include "daemon/roce/rdma_cm/identifier_options.hpp"
 #include "daemon/roce/rdma_cm/multicast_joins.hpp"
-#include "daemon/roce/rdma_cm/options.hpp"
 #include "daemon/roce/rdma_cm/views.hpp"
 #include "tests/unit/roce/rdma_cm/peer.hpp"
 
@@ -48,8 +48,8 @@ struct Lifecycle : WithPeer {
   }
 
   AddressResolution resolution{environment, addresses, ports, binding, identifiers, events};
-  Listeners listeners{environment, limits, binding, ports, identifiers};
-  Multicast multicast{core};
+  IdentifierListeners listeners{environment, limits, binding, ports, identifiers};
+  MulticastJoins multicast{core};
   IdentifierLifecycle lifecycle{core,
                                 {.ports = ports,
                                  .resolution = resolution,
@@ -168,7 +168,7 @@ struct SetOption : WithPeer {
   Channel* by = &channel;
   const Identifier* of = &id;
   RouteResolution routes{environment, identifiers, events};
-  Options options{identifiers, ports, routes};
+  IdentifierOptions options{identifiers, ports, routes};
 };
 
 TEST_F(SetOption, OfOneByte) {

@@ -10,7 +10,7 @@
 namespace softhca::management::rdma_cm {
 namespace {
 
-constexpr Limits kFew{.identifiers = 8, .listeners = 2, .backlog = 4};
+constexpr RdmaCmLimits kFew{.identifiers = 8, .listeners = 2, .backlog = 4};
 
 class Few : public testing::Test {
  protected:
@@ -95,7 +95,7 @@ TEST_F(Few, Memberships) {
   EXPECT_EQ(server.join(id, address("239.0.0.1"), membership), EMFILE);
 }
 
-TEST_F(Few, Listeners) {
+TEST_F(Few, IdentifierListeners) {
   server.listening(to);
   const auto second = server.listening(address("10.0.0.2", 7175), PortSpace::kUdp);
   const auto third = server.create();
@@ -106,7 +106,7 @@ TEST_F(Few, Listeners) {
 }
 
 TEST_F(Few, ConnectsASecond) {
-  Limits limits;
+  RdmaCmLimits limits;
   limits.connects_per_second = 5;
   near.service->set_limits(limits, {});
   std::vector<std::uint32_t> ids;
@@ -123,7 +123,7 @@ TEST_F(Few, ConnectsASecond) {
 }
 
 TEST_F(Few, PeersConnectsASecond) {
-  Limits limits = kFew;
+  RdmaCmLimits limits = kFew;
   limits.connects_per_second = 1;
   far.service->set_limits(limits, {});
   server.listening(to);
@@ -158,7 +158,7 @@ TEST_F(Few, AdmissionOfPeersConnects) {
 }
 
 TEST_F(Few, WhatAdmissionRefusesIsNoConnectOfASecond) {
-  Limits limits = kFew;
+  RdmaCmLimits limits = kFew;
   limits.connects_per_second = 2;
   near.service->set_limits(limits, {});
   near.service->admission().set({}, 0);
@@ -172,7 +172,7 @@ TEST_F(Few, WhatAdmissionRefusesIsNoConnectOfASecond) {
 }
 
 TEST_F(Few, WhatAdmissionRefusesIsNoRequestOfASecond) {
-  Limits limits = kFew;
+  RdmaCmLimits limits = kFew;
   limits.connects_per_second = 1;
   far.service->set_limits(limits, {});
   server.listening(to);
@@ -207,12 +207,12 @@ TEST_F(Few, EventsOfAProgramThatDoesNotTakeThem) {
 
 // --- SET_OPTION
 
-class Options : public Few {
+class IdentifierOptions : public Few {
  protected:
   std::uint32_t id = client.create();
 };
 
-TEST_F(Options, SizesAndNames) {
+TEST_F(IdentifierOptions, SizesAndNames) {
   EXPECT_EQ(client.set_option(id, RDMA_OPTION_ID_TOS, 1), EINVAL);
   EXPECT_EQ(client.set_option(id, RDMA_OPTION_ID_REUSEADDR, std::uint8_t{1}), EINVAL);
   EXPECT_EQ(client.set_option(id, RDMA_OPTION_ID_AFONLY, std::uint8_t{1}), EINVAL);
@@ -226,7 +226,7 @@ TEST_F(Options, SizesAndNames) {
   EXPECT_EQ(client.set_option(datagram, RDMA_OPTION_ID_ACK_TIMEOUT, std::uint8_t{14}), EINVAL);
 }
 
-TEST_F(Options, AValueThatIsNotThere) {
+TEST_F(IdentifierOptions, AValueThatIsNotThere) {
   rdma_ucm_set_option body{};
   body.id = id;
   body.optname = RDMA_OPTION_ID_REUSEADDR;
@@ -236,7 +236,7 @@ TEST_F(Options, AValueThatIsNotThere) {
   }
 }
 
-TEST_F(Options, ReuseOfAnAddress) {
+TEST_F(IdentifierOptions, ReuseOfAnAddress) {
   const SocketAddress at = address("10.0.0.1", 7174);
   const auto other = client.create();
   ASSERT_EQ(client.bind(id, at), 0);
@@ -251,7 +251,7 @@ TEST_F(Options, ReuseOfAnAddress) {
   EXPECT_EQ(client.set_option(id, RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
 }
 
-TEST_F(Options, FamiliesApart) {
+TEST_F(IdentifierOptions, FamiliesApart) {
   near.own.push_back({.gid = gid("fd00::1"), .index = 1});
   ASSERT_EQ(client.bind(id, address("0.0.0.0", 7174)), 0);
   const auto both = client.create(), only = client.create();
@@ -278,7 +278,7 @@ ib_path_rec_data path(const Gid& source, const Gid& destination, std::uint32_t f
   return data;
 }
 
-TEST_F(Options, AGivenPathIsARouteResolved) {
+TEST_F(IdentifierOptions, AGivenPathIsARouteResolved) {
   const Gid own = gid("10.0.0.1"), peer = gid("10.0.0.2");
   const auto set = [&](std::initializer_list<ib_path_rec_data> paths) {
     return client.set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH,

@@ -12,9 +12,9 @@
 
 #include "daemon/roce/rdma_cm/addresses/address_binding.hpp"
 #include "daemon/roce/rdma_cm/addresses/port_spaces.hpp"
-#include "daemon/roce/rdma_cm/addresses/tenant_addresses.hpp"
+#include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/channel_table.hpp"
-#include "daemon/roce/rdma_cm/command.hpp"
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 #include "daemon/roce/rdma_cm/identifier_table.hpp"
 #include "daemon/roce/rdma_cm/service_core.hpp"
@@ -25,7 +25,7 @@ inline const Gid kOwn = Gid::from_ipv4(0x0a000001);
 inline const Gid kOwnToo = Gid::from_ipv4(0x0a000002);
 inline const Gid kPeer = Gid::from_ipv4(0x0a000009);
 
-class RecordingEnvironment final : public Environment {
+class RecordingEnvironment final : public RdmaCmEnvironment {
  public:
   void send(const cm::Path&, const wire::Mad& mad) override {
     ++sent;
@@ -33,8 +33,10 @@ class RecordingEnvironment final : public Environment {
   }
   std::uint32_t random() override { return next_random++; }
   void signal(ChannelId channel) override { signalled.push_back(channel); }
-  std::span<const LocalAddress> addresses() const override { return own; }
-  Adapter adapter() const override { return {.node_guid = 7, .path_mtu = 4, .packet_rate = 3}; }
+  std::span<const TenantGid> addresses() const override { return own; }
+  TenantAdapter adapter() const override {
+    return {.node_guid = 7, .path_mtu = 4, .packet_rate = 3};
+  }
   std::optional<Gid> source_for(const Gid&) const override { return kOwn; }
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override {
     asked.push_back({source, destination});
@@ -52,7 +54,7 @@ class RecordingEnvironment final : public Environment {
   unsigned sent = 0;
   std::vector<wire::Mad> mads;  ///< sent, but not delivered
   std::vector<ChannelId> signalled;
-  std::vector<LocalAddress> own{{kOwn, 1}, {kOwnToo, 2}};
+  std::vector<TenantGid> own{{kOwn, 1}, {kOwnToo, 2}};
   std::vector<std::pair<Gid, Gid>> asked;
   ResolveCookie last_cookie;
   std::map<Refusal, int> refused;
@@ -83,7 +85,7 @@ struct Parts : testing::Test {
     return id;
   }
   template <class Body>
-  Command command(Channel& channel, const Body& body) {
+  ChannelCommand command(Channel& channel, const Body& body) {
     return {.channel = channel,
             .other = nullptr,
             .body = std::as_bytes(std::span(&body, 1)),
@@ -99,15 +101,15 @@ struct Parts : testing::Test {
   }
 
   RecordingEnvironment environment;
-  Limits limits;
+  RdmaCmLimits limits;
   ChannelTable channels{environment};
   IdentifierTable identifiers;
-  LocalAddresses addresses{environment};
+  TenantGids addresses{environment};
   PortSpaces ports{environment, PortRange{}};
   EventQueues events{environment, channels, identifiers};
   ServiceCore core{environment, limits, addresses, channels, identifiers, events};
   AddressBinding binding{addresses, ports, identifiers};
-  Reply reply;
+  ChannelReply reply;
   Time now{std::chrono::seconds(100)};
 };
 

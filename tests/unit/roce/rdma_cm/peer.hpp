@@ -15,7 +15,7 @@ namespace softhca::management::rdma_cm {
 
 /// Takes every request, and records the events.
 struct RecordingUser final : cm::User {
-  cm::Answer on_request(const cm::Request& request) override {
+  cm::Answer on_request(const cm::ConnectionRequest& request) override {
     taken = request.id;
     request_message = request.message;
     return cm::Answer::take(cookie);
@@ -45,7 +45,7 @@ struct WithPeer : Parts {
     id.local = at(kOwn, 7000);
     id.source = kOwn;
     id.remote = at(kPeer, 9);
-    id.route = Route{.mtu = 4};
+    id.route = ResolvedRoute{.mtu = 4};
     id.state = IdentifierState::kRouteResolved;
   }
 

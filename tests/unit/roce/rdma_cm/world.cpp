@@ -56,7 +56,7 @@ void World::advance(Duration duration) {
 
 // --- Host
 
-Host::Host(World& at, const std::vector<std::string>& addresses, const Limits& limits)
+Host::Host(World& at, const std::vector<std::string>& addresses, const RdmaCmLimits& limits)
     : world(at), guid(0x0200000000000001 + at.hosts.size()), random_(at.hosts.size()) {
   for (const std::string& text : addresses)
     own.push_back({.gid = gid(text), .index = static_cast<std::uint8_t>(own.size())});
@@ -69,11 +69,11 @@ Host::~Host() { std::erase(world.hosts, this); }
 void Host::send(const cm::Path& path, const wire::Mad& mad) { world.queue.push_back({path, mad}); }
 
 bool Host::has(const Gid& gid) const {
-  return std::ranges::any_of(own, [&](const LocalAddress& one) { return one.gid == gid; });
+  return std::ranges::any_of(own, [&](const TenantGid& one) { return one.gid == gid; });
 }
 
 std::optional<Gid> Host::source_for(const Gid& destination) const {
-  for (const LocalAddress& one : own)
+  for (const TenantGid& one : own)
     if (one.gid.is_ipv4() == destination.is_ipv4()) return one.gid;
   return std::nullopt;
 }

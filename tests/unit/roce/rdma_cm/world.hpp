@@ -49,16 +49,18 @@ class World {
 };
 
 /// A tenant's end of the daemon.
-class Host final : public Environment {
+class Host final : public RdmaCmEnvironment {
  public:
-  Host(World& world, const std::vector<std::string>& addresses, const Limits& limits = {});
+  Host(World& world, const std::vector<std::string>& addresses, const RdmaCmLimits& limits = {});
   ~Host() override;
 
   void send(const cm::Path& path, const wire::Mad& mad) override;
   std::uint32_t random() override { return static_cast<std::uint32_t>(random_()); }
   void signal(ChannelId channel) override { ++signals[channel]; }
-  std::span<const LocalAddress> addresses() const override { return own; }
-  Adapter adapter() const override { return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3}; }
+  std::span<const TenantGid> addresses() const override { return own; }
+  TenantAdapter adapter() const override {
+    return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3};
+  }
   std::optional<Gid> source_for(const Gid& destination) const override;
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override;
   bool may_name_queue_pair(Qpn qpn, uid_t) const override { return qpn != foreign; }
@@ -72,7 +74,7 @@ class Host final : public Environment {
 
   World& world;
   std::uint64_t guid = 0;
-  std::vector<LocalAddress> own;
+  std::vector<TenantGid> own;
   /// True if resolve() reports its result at once; else the test reports it, or does not.
   bool neighbours_answer = true;
   std::vector<ResolveCookie> asked;
@@ -152,7 +154,7 @@ class Program {
 
   Host& host;
   ChannelId channel;
-  Reply reply;
+  ChannelReply reply;
 
  private:
   template <class T>

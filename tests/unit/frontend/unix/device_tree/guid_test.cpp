@@ -63,7 +63,7 @@ TEST(GidTable, FirstFourEntries_RepeatTheFirstIpv4Address) {
   Gid ipv6;
   ipv6.bytes = {0xfd};
   const auto table = [](const std::vector<Gid>& gids) {
-    TenantAddresses addresses;
+    GidEntries addresses;
     for (const Gid& gid : gids) addresses.push_back({gid, std::nullopt});
     std::vector<Gid> entries;
     for (std::size_t i = 0; i < gid_entries(addresses); ++i)

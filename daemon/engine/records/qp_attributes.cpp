@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "daemon/engine/records/qp_attributes.hpp"
+
+#include <cstddef>
+
+namespace softhca::engine {
+namespace {
+
+using namespace attr;
+
+struct Transition {
+  QpType type;
+  QpState from;
+  QpState to;
+  std::uint32_t required;
+  std::uint32_t optional;
+};
+
+using enum QpType;
+using enum QpState;
+
+constexpr std::uint32_t kRcLive =
+    kCurState | kAccessFlags | kAltPath | kPathMigState | kMinRnrTimer;
+constexpr std::uint32_t kUcLive = kCurState | kAccessFlags | kAltPath | kPathMigState;
+
+constexpr Transition kTransitions[] = {
+    {kRc, kReset, kInit, kPkeyIndex | kPort | kAccessFlags, 0},
+    {kRc, kInit, kInit, 0, kPkeyIndex | kPort | kAccessFlags},
+    {kRc, kInit, kRtr, kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer,
+     kAltPath | kAccessFlags | kPkeyIndex},
+    {kRc, kRtr, kRts, kTimeout | kRetryCount | kRnrRetry | kSqPsn | kMaxRdAtomic, kRcLive},
+    {kRc, kRts, kRts, 0, kRcLive},
+    {kRc, kRts, kSqd, 0, kSqdNotify},
+    {kRc, kSqd, kRts, 0, kRcLive},
+    {kRc, kSqd, kSqd, 0,
+     kAv | kTimeout | kRetryCount | kRnrRetry | kMaxRdAtomic | kMaxDestRdAtomic | kPort | kAltPath |
+         kAccessFlags | kPkeyIndex | kMinRnrTimer | kPathMigState},
+    {kUc, kReset, kInit, kPkeyIndex | kPort | kAccessFlags, 0},
+    {kUc, kInit, kInit, 0, kPkeyIndex | kPort | kAccessFlags},
+    {kUc, kInit, kRtr, kAv | kPathMtu | kDestQpn | kRqPsn, kAltPath | kAccessFlags | kPkeyIndex},
+    {kUc, kRtr, kRts, kSqPsn, kUcLive},
+    {kUc, kRts, kRts, 0, kUcLive},
+    {kUc, kRts, kSqd, 0, kSqdNotify},
+    {kUc, kSqd, kRts, 0, kUcLive},
+    {kUc, kSqd, kSqd, 0, kAv | kAltPath | kAccessFlags | kPkeyIndex | kPathMigState},
+    {kUc, kSqe, kRts, 0, kCurState | kAccessFlags},
+    // An XRC queue pair lacks one half. Attributes of that half are accepted and have no effect.
+    {kXrcSend, kReset, kInit, kPkeyIndex | kPort | kAccessFlags, 0},
+    {kXrcSend, kInit, kInit, 0, kPkeyIndex | kPort | kAccessFlags},
+    {kXrcSend, kInit, kRtr, kAv | kPathMtu | kDestQpn | kRqPsn,
+     kMaxDestRdAtomic | kMinRnrTimer | kAltPath | kAccessFlags | kPkeyIndex},
+    {kXrcSend, kRtr, kRts, kTimeout | kRetryCount | kRnrRetry | kSqPsn | kMaxRdAtomic, kRcLive},
+    {kXrcSend, kRts, kRts, 0, kRcLive},
+    {kXrcSend, kRts, kSqd, 0, kSqdNotify},
+    {kXrcSend, kSqd, kRts, 0, kRcLive},
+    {kXrcSend, kSqd, kSqd, 0,
+     kAv | kTimeout | kRetryCount | kRnrRetry | kMaxRdAtomic | kPort | kAltPath | kAccessFlags |
+         kPkeyIndex | kPathMigState},
+    {kXrcReceive, kReset, kInit, kPkeyIndex | kPort | kAccessFlags, 0},
+    {kXrcReceive, kInit, kInit, 0, kPkeyIndex | kPort | kAccessFlags},
+    {kXrcReceive, kInit, kRtr, kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer,
+     kAltPath | kAccessFlags | kPkeyIndex},
+    {kXrcReceive, kRtr, kRts, kTimeout | kSqPsn, kRetryCount | kRnrRetry | kMaxRdAtomic | kRcLive},
+    {kXrcReceive, kRts, kRts, 0, kRcLive},
+    {kXrcReceive, kRts, kSqd, 0, kSqdNotify},
+    {kXrcReceive, kSqd, kRts, 0, kRcLive},
+    {kXrcReceive, kSqd, kSqd, 0,
+     kAv | kTimeout | kMaxDestRdAtomic | kPort | kAltPath | kAccessFlags | kPkeyIndex |
+         kMinRnrTimer | kPathMigState},
+    {kUd, kReset, kInit, kPkeyIndex | kPort | kQkey, 0},
+    {kUd, kInit, kInit, 0, kPkeyIndex | kPort | kQkey},
+    {kUd, kInit, kRtr, 0, kPkeyIndex | kQkey},
+    {kUd, kRtr, kRts, kSqPsn, kCurState | kQkey},
+    {kUd, kRts, kRts, 0, kCurState | kQkey},
+    {kUd, kRts, kSqd, 0, kSqdNotify},
+    {kUd, kSqd, kRts, 0, kCurState | kQkey},
+    {kUd, kSqd, kSqd, 0, kPkeyIndex | kQkey},
+    {kUd, kSqe, kRts, 0, kCurState | kQkey},
+};
+
+}  // namespace
+
+const char* name_of(QpState state) {
+  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
+  const std::uint32_t given = mask & ~kState;
+  // Allowed from every state. A queue pair in RESET has nothing that could be in error.
+  if (to == kReset || (to == kError && from != kReset)) return (given & ~kCurState) == 0;
+  for (const Transition& t : kTransitions) {
+    if (t.type != type || t.from != from || t.to != to) continue;
+    return (given & t.required) == t.required && (given & ~(t.required | t.optional)) == 0;
+  }
+  return false;
+}
+
+}  // namespace softhca::engine

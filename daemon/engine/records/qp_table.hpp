@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Queue pairs by number and by slot. A number has 24 bits: the slot in the low part, and above it a
+// generation that changes with every use of the slot. A late packet therefore matches no queue
+// pair.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "daemon/engine/records/objects.hpp"
+
+namespace softhca::engine {
+
+class QpTable {
+ public:
+  /// The number of queue pairs of the daemon's own, in addition to those of tenants. Their numbers,
+  /// 1 to kOwn, are well known and do not contain their slots. No queue pair has the number 0.
+  static constexpr std::uint32_t kOwn = 2;
+
+  /// `queue_pairs` is rounded up to a power of two above kOwn. `seed` determines the order of the
+  /// slots and the first generation of each, so that a peer without a connection cannot guess the
+  /// numbers of others. 0: numbers count up.
+  explicit QpTable(std::uint32_t queue_pairs, std::uint64_t seed = 0);
+
+  /// Returns the number of slots, in use or not: 0 to slots() - 1.
+  std::uint32_t slots() const { return static_cast<std::uint32_t>(by_slot_.size()); }
+  /// Gives the queue pair its slot and number. False: no slot is free.
+  bool add(QueuePair& qp);
+  /// Gives a queue pair of the daemon's own its slot. False: its number is in use. REQUIRES: it has
+  /// a number.
+  bool add_own(QueuePair& qp);
+  void remove(QueuePair& qp);
+  /// Moves the queue pair to the session of another process.
+  void hand_over(QueuePair& qp, Session& heir);
+
+  /// Returns the queue pair with this number; null if there is none.
+  QueuePair* find(Qpn qpn) const;
+  /// True if the number belonged to a queue pair of the session, the last one removed from its
+  /// slot.
+  bool had(const Session& session, Qpn qpn) const;
+  /// Returns the queue pair in the slot; null if the slot is free.
+  QueuePair* at(std::uint32_t slot) const { return by_slot_[slot]; }
+  /// REQUIRES: the slot is in use.
+  QueuePair& operator[](std::uint32_t slot) const { return *by_slot_[slot]; }
+
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (QueuePair* qp : by_slot_)
+      if (qp != nullptr) visit(*qp);
+  }
+
+ private:
+  std::uint32_t last_generation() const;
+  void scatter(std::uint64_t seed);
+  void enter(QueuePair& qp, std::uint32_t slot);
+
+  std::uint32_t slot_bits_;
+  std::vector<QueuePair*> by_slot_;
+  /// By slot. Most queue pairs are idle: one that receives nothing touches no memory here.
+  std::unique_ptr<shm::ReceiveWork[]> receives_;
+  std::vector<std::uint32_t> generations_;
+  struct Former {
+    Qpn qpn;
+    SessionId session;
+  };
+  std::vector<Former> former_;      ///< by slot
+  std::deque<std::uint32_t> free_;  ///< freed first, used first
+  std::vector<std::uint32_t> free_own_;
+  std::array<QueuePair*, kOwn + 1> well_known_{};  ///< by number
+};
+
+}  // namespace softhca::engine
