@@ -41,7 +41,7 @@ void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
 
 void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
-  if (is_datagram_control(binding, parsed)) return;
+  if (is_ud_congestion(binding, parsed)) return;
   QueuePair* qp = queue_pairs_.find(parsed.headers.destination);
   if (qp == nullptr) {
     if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
@@ -75,7 +75,7 @@ void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
 }
 
 /// Shows the packet to UdCongestion. True if it was meant for that.
-bool Demux::is_datagram_control(PortBinding& binding, const wire::ParsedFrame& parsed) {
+bool Demux::is_ud_congestion(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kGeneralServicesQpn)
     return is_of_partition(parsed) && datagrams_.receive(binding, parsed);
   const bool is_datagram =

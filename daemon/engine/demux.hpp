@@ -31,7 +31,7 @@ class Demux {
 
  private:
   void take(PortBinding& binding, const wire::ParsedFrame& frame);
-  bool is_datagram_control(PortBinding& binding, const wire::ParsedFrame& frame);
+  bool is_ud_congestion(PortBinding& binding, const wire::ParsedFrame& frame);
   void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
   bool answer_late(const wire::ParsedFrame& frame);
   // demux_capture.cpp

@@ -69,7 +69,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .memory = memory_,
              .receives = receive_queues_,
              .congestion = wire_.congestion,
-             .datagram_control = wire_.datagrams,
+             .ud_congestion = wire_.datagrams,
              .cpu = cpu_,
              .events = events_.async,
              .queue_pairs = queue_pairs_,

@@ -54,7 +54,7 @@ bool UdSender::send(QueuePair& qp, const transport::Request& request) {
 /// Sends a datagram to another host. Returns false as send() does.
 bool UdSender::send_to_wire(QueuePair& qp, const Request& request, Qpn to, Route& route,
                             std::uint32_t qkey) {
-  UdCongestion& control = parts_.datagram_control;
+  UdCongestion& control = parts_.ud_congestion;
   DatagramPath* path = control.path_of(qp, to, route);
   if (path != nullptr && !control.may_send(qp, route, *path)) return false;
   UdCongestion::mark(route, path);

@@ -37,7 +37,7 @@ struct TransportParts {
   MemoryAccess& memory;
   ReceiveQueues& receives;
   CongestionControl& congestion;
-  UdCongestion& datagram_control;
+  UdCongestion& ud_congestion;
   CpuScheduler& cpu;
   AsyncEvents& events;
   QpTable& queue_pairs;

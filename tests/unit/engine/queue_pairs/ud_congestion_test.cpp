@@ -14,11 +14,11 @@ using std::chrono::milliseconds;
 
 const Qpn kTheirs(0x123456);
 
-class DatagramControlTest : public DatagramParts {
+class UdCongestionTest : public DatagramParts {
  protected:
-  DatagramControlTest() {
+  UdCongestionTest() {
     far.introduce();
-    datagram_control.configure({.rpg_max_rate = 1000}, {});
+    ud_congestion.configure({.rpg_max_rate = 1000}, {});
     route.path = {.source = kNear, .destination = kFar, .port = PortId(0)};
   }
 
@@ -26,13 +26,13 @@ class DatagramControlTest : public DatagramParts {
   /// Returns how many went.
   int send(int n, TestQp& from, Qpn to = kTheirs) {
     for (int i = 0; i < n; ++i) {
-      DatagramPath* path = datagram_control.path_of(from.qp, to, route);
-      if (path != nullptr && !datagram_control.may_send(from.qp, route, *path)) return i;
+      DatagramPath* path = ud_congestion.path_of(from.qp, to, route);
+      if (path != nullptr && !ud_congestion.may_send(from.qp, route, *path)) return i;
       UdCongestion::mark(route, path);
       const wire::Headers h = datagram_to(to, kQkey);
       EXPECT_EQ(packets.send(route, h, {}, &from.qp), transport::SendResult::kSent);
-      if (path == nullptr) path = datagram_control.path_of(from.qp, to, route);
-      if (path != nullptr) datagram_control.sent(from.qp, *path, 1000);
+      if (path == nullptr) path = ud_congestion.path_of(from.qp, to, route);
+      if (path != nullptr) ud_congestion.sent(from.qp, *path, 1000);
     }
     return n;
   }
@@ -107,7 +107,7 @@ class DatagramControlTest : public DatagramParts {
   double came = 0;
 };
 
-TEST_F(DatagramControlTest, FewDatagramsAreNotFollowed) {
+TEST_F(UdCongestionTest, FewDatagramsAreNotFollowed) {
   TestQp& from = make_ud();
   for (int i = 0; i < 20; ++i) {
     send(50, from);
@@ -117,23 +117,23 @@ TEST_F(DatagramControlTest, FewDatagramsAreNotFollowed) {
   EXPECT_EQ(tenant.counters.congestion.questions.value(), 0u);
 }
 
-TEST_F(DatagramControlTest, ManyAreAskedFor) {
+TEST_F(UdCongestionTest, ManyAreAskedFor) {
   TestQp& from = make_ud();
   send(100, from);
   EXPECT_EQ(questions().size(), 1u);
   EXPECT_EQ(tenant.counters.congestion.questions.value(), 1u);
 }
 
-TEST_F(DatagramControlTest, NeitherTheDaemonsOwnNorThoseToThemAreFollowed) {
+TEST_F(UdCongestionTest, NeitherTheDaemonsOwnNorThoseToThemAreFollowed) {
   TestQp& from = make_ud();
   send(100, from, kGeneralServicesQpn);
   EXPECT_EQ(tenant.counters.congestion.questions.value(), 0u);
-  EXPECT_EQ(datagram_control.path_of(opened.empty() ? from.qp : opened[0]->endpoint().qp,
-                                     kGeneralServicesQpn, route),
+  EXPECT_EQ(ud_congestion.path_of(opened.empty() ? from.qp : opened[0]->endpoint().qp,
+                                  kGeneralServicesQpn, route),
             nullptr);
 }
 
-TEST_F(DatagramControlTest, LossSlowsThePathDownForAllQueuePairs) {
+TEST_F(UdCongestionTest, LossSlowsThePathDownForAllQueuePairs) {
   TestQp& from = make_ud();
   lose_half(from);
   EXPECT_EQ(slowed(), 1u);
@@ -144,7 +144,7 @@ TEST_F(DatagramControlTest, LossSlowsThePathDownForAllQueuePairs) {
   EXPECT_NE(other.qp.connection.flow.wake_at(), kNever);
 }
 
-TEST_F(DatagramControlTest, APathThatRestsIsForgotten) {
+TEST_F(UdCongestionTest, APathThatRestsIsForgotten) {
   TestQp& from = make_ud();
   lose_half(from);
   ASSERT_EQ(slowed(), 1u);
@@ -153,55 +153,55 @@ TEST_F(DatagramControlTest, APathThatRestsIsForgotten) {
   EXPECT_EQ(slowed(), 0u);
 }
 
-TEST_F(DatagramControlTest, SwitchedOffItForgets) {
+TEST_F(UdCongestionTest, SwitchedOffItForgets) {
   TestQp& from = make_ud();
   lose_half(from);
   ASSERT_EQ(slowed(), 1u);
-  datagram_control.configure({.datagrams = false, .rpg_max_rate = 1000}, {});
+  ud_congestion.configure({.datagrams = false, .rpg_max_rate = 1000}, {});
   EXPECT_EQ(slowed(), 0u);
   EXPECT_EQ(send(30, from), 30);
   EXPECT_TRUE(questions().empty());
   EXPECT_FALSE(ask(1, kFar)) << "nor is a probe answered";
 }
 
-TEST_F(DatagramControlTest, AnotherAddressCannotAnswer) {
+TEST_F(UdCongestionTest, AnotherAddressCannotAnswer) {
   TestQp& from = make_ud();
   send(100, from);
   const auto asked = questions();
   ASSERT_EQ(asked.size(), 1u);
   const wire::DatagramAnswer answer{.id = asked[0].id, .counts = true};
   arrive(management(), wire::encode(answer), {.source = address(77)});
-  EXPECT_FALSE(datagram_control.path_of(from.qp, kTheirs, route)->flow.is_answered());
+  EXPECT_FALSE(ud_congestion.path_of(from.qp, kTheirs, route)->flow.is_answered());
   arrive_answer({.id = asked[0].id + 1, .counts = true});
-  EXPECT_FALSE(datagram_control.path_of(from.qp, kTheirs, route)->flow.is_answered());
+  EXPECT_FALSE(ud_congestion.path_of(from.qp, kTheirs, route)->flow.is_answered());
   arrive_answer(answer);
-  EXPECT_TRUE(datagram_control.path_of(from.qp, kTheirs, route)->flow.is_answered());
+  EXPECT_TRUE(ud_congestion.path_of(from.qp, kTheirs, route)->flow.is_answered());
 }
 
-TEST_F(DatagramControlTest, ANotificationSlowsAPathOfAPeerThatAnswersDown) {
+TEST_F(UdCongestionTest, ANotificationSlowsAPathOfAPeerThatAnswersDown) {
   TestQp& from = make_ud();
   send(100, from);
   wire::ParsedFrame notification;
   notification.source = kFar;
   notification.destination = kNear;
-  EXPECT_FALSE(datagram_control.notified(from.qp, notification));
+  EXPECT_FALSE(ud_congestion.notified(from.qp, notification));
   const auto asked = questions();
   ASSERT_EQ(asked.size(), 1u);
   arrive_answer({.id = asked[0].id, .counts = true});
   exchange(from, 1, [&] { return slowed() == 0; });
   EXPECT_TRUE(route.cc_enabled);
-  EXPECT_TRUE(datagram_control.notified(from.qp, notification));
+  EXPECT_TRUE(ud_congestion.notified(from.qp, notification));
   EXPECT_EQ(slowed(), 1u);
   notification.source = address(77);
-  EXPECT_FALSE(datagram_control.notified(from.qp, notification));
-  datagram_control.configure({.datagrams = false}, {});
+  EXPECT_FALSE(ud_congestion.notified(from.qp, notification));
+  ud_congestion.configure({.datagrams = false}, {});
   send(1, from);
   EXPECT_FALSE(route.cc_enabled) << "no sender would react";
 }
 
 // --- the other side
 
-TEST_F(DatagramControlTest, AnswersWithWhatHasComeSinceTheFirstQuestion) {
+TEST_F(UdCongestionTest, AnswersWithWhatHasComeSinceTheFirstQuestion) {
   TestQp& to = make_ud();
   const std::vector<std::byte> payload(100);
   arrive(datagram_to(to.qp.qpn, kQkey), payload);
@@ -226,21 +226,21 @@ TEST_F(DatagramControlTest, AnswersWithWhatHasComeSinceTheFirstQuestion) {
 }
 
 /// Otherwise a host that forges a peer's address could use up the answers of that peer.
-TEST_F(DatagramControlTest, EachQuestionHasAnAnswer) {
+TEST_F(UdCongestionTest, EachQuestionHasAnAnswer) {
   for (std::uint64_t id = 1; id < 10; ++id) EXPECT_TRUE(ask(id, kFar)) << id;
 }
 
-TEST_F(DatagramControlTest, NobodyIsAskedWhenTheLastAskerHasGone) {
-  EXPECT_FALSE(datagram_control.is_asked());
+TEST_F(UdCongestionTest, NobodyIsAskedWhenTheLastAskerHasGone) {
+  EXPECT_FALSE(ud_congestion.is_asked());
   ask(1, kFar);
-  EXPECT_TRUE(datagram_control.is_asked());
+  EXPECT_TRUE(ud_congestion.is_asked());
   clock.now += std::chrono::seconds(3);
-  EXPECT_FALSE(datagram_control.is_asked());
+  EXPECT_FALSE(ud_congestion.is_asked());
 }
 
 /// Hosts that still send probes keep their entries while others arrive. A host that stops sending
 /// them loses its entry.
-TEST_F(DatagramControlTest, AddressesThatAreMadeUpTakeNoPlacesAway) {
+TEST_F(UdCongestionTest, AddressesThatAreMadeUpTakeNoPlacesAway) {
   const auto first = ask(1, kFar);
   ASSERT_TRUE(first);
   int answered = 0;
@@ -257,7 +257,7 @@ TEST_F(DatagramControlTest, AddressesThatAreMadeUpTakeNoPlacesAway) {
   EXPECT_TRUE(other->counts);
 }
 
-TEST_F(DatagramControlTest, OddQuestionsAreNotAnswered) {
+TEST_F(UdCongestionTest, OddQuestionsAreNotAnswered) {
   wire::Headers h = management();
   const wire::Mad mad = wire::encode(wire::DatagramQuestion{.id = 1});
   const auto silent = [&](const wire::Headers& headers, std::span<const std::byte> bytes,
