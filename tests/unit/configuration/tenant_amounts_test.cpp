@@ -169,7 +169,8 @@ TEST(TenantAmounts, MistakesInAFile_AreNamed) {
               testing::StrEq("t.toml:15: tenant.share: the shares of the tenants add up to 100.5% "
                              "(a 60%, b 40.5%), at most 100% is possible; lower one"));
   EXPECT_THAT(with_two("share = \"60%\"\n", "pcbs = 500\n").error().message,
-              HasSubstr("guarantees 500, but of pools.pcbs = 1010 only 400 are left"));
+              HasSubstr("guarantees 500, but only 400 of pools.pcbs = 1010, less "
+                        "pools.dedicated_pcbs = 10, are left"));
 }
 
 // --- requests
