@@ -83,11 +83,9 @@ constexpr Key kTenantKeys[] = {
      .lead =
          "Its share of the adapter, \"0%\" to \"100%\", and its class. What is not given below "
          "follows from them. Guarantees: vcbs, pcbs and the sums of the TVLs' execution_credits "
-         "and "
-         "completion_credits are this share of [pools] (of the PCBs without dedicated_pcbs). "
-         "Engine "
-         "time: the weight is 1 for each 5%. Limits: this share of [pools], and an equal part of "
-         "what all shares leave."},
+         "and completion_credits are this share of [pools] (of the PCBs without dedicated_pcbs). "
+         "Engine time: the weight is 1 for each 5%. Limits: this share of [pools], and an equal "
+         "part of what all shares leave."},
     {.name = "class",
      .at = at<&T::workload>,
      .words = kWorkloadWords,

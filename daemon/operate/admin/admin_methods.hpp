@@ -2,10 +2,10 @@
 
 // The table of the admin socket's methods. Every part of the control thread may add methods.
 //
-//   methods.add("set", [&manager](const Json& params) -> RpcResult {
-//     const auto done = manager.apply(params);
-//     if (!done) return refusal("pcbs", 300, 120);
-//     return Json{{"applied", true}};
+//   methods.add("reload", [&reloader](const Json&, const PeerIdentity& caller) -> RpcResult {
+//     const ReloadResult result = reloader.reload(actor_of(caller));
+//     if (!result) return error_of(*result.refusal);
+//     return changes_made(result);
 //   });
 //
 // Handlers run on the control thread, between two events of its loop. Their params are an object,
