@@ -76,6 +76,7 @@ Config default_config() {
     constexpr std::size_t kTvls = 4;
     const TenantAmounts amounts = amounts_of(tenant.share, tenant.workload, config.pools, kTvls);
     give(tenant, amounts);
+    tenant.given.add("tvls");
     tenant.tvls.assign(kTvls, amounts.tvl);
   };
   add_tenant("a", 0xc6120001);

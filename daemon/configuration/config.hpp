@@ -19,6 +19,7 @@
 #include "daemon/configuration/amounts.hpp"
 #include "daemon/configuration/connections_config.hpp"
 #include "daemon/configuration/general_services_config.hpp"
+#include "daemon/configuration/given_amounts.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 #include "daemon/qos/receive/srq_policy.hpp"
 #include "daemon/qos/schedule/doorbell_config.hpp"
@@ -151,6 +152,7 @@ struct TvlConfig {
   std::uint32_t execution_credits = 0;
   std::uint32_t completion_credits = 0;
   std::uint32_t kick_list = 1024;
+  GivenAmounts given = {};
 
   bool operator==(const TvlConfig&) const = default;
 };
@@ -246,6 +248,7 @@ struct TenantConfig {
   SocketConfig control{.owner = "", .group = "", .mode = 0600};
   Share share;  ///< of every pool, for the amounts that are not given
   Workload workload = Workload::kStandard;
+  GivenAmounts given;
   std::uint32_t vcbs = 0;
   std::uint32_t vcbs_per_process = 16;  ///< at first
   std::uint32_t pcbs = 0;

@@ -225,7 +225,27 @@ class Checker {
   bool check_shares() {
     const auto excess = find_excess(config_.tenants);
     if (excess) tenant_problem(config_.tenants.size() - 1, "share", *excess);
+    if (!excess) check_rest();
     return !excess;
+  }
+
+  /// Checks that the shares leave something for those without a share. Otherwise their default
+  /// limits would be nothing. Limits that are not from a document are in force already.
+  void check_rest() {
+    std::vector<Share> shares;
+    for (const TenantConfig& tenant : config_.tenants) shares.push_back(tenant.share);
+    if (unshared(shares).tenths != 0) return;
+    const auto complain = [&](const Value& table, const std::string& section,
+                              const TenantConfig& tenant) {
+      if (table.line != 0 && tenant.share.tenths == 0)
+        problems_.add(line_of(table, "share"), section + ".share",
+                      "the shares leave nothing for " + section + ' ' + tenant.name +
+                          "; give it a share or lower another");
+    };
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i)
+      complain(*source_.tenants[i], "tenant", config_.tenants[i]);
+    for (std::size_t i = 0; i < source_.templates.size(); ++i)
+      complain(*source_.templates[i], "template", config_.templates[i]);
   }
 
   void check_pools() {

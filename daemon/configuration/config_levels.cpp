@@ -10,11 +10,13 @@
 
 namespace softhca::configuration {
 
+std::uint32_t weight_of_low(std::uint32_t weight) { return std::max(weight / 4, 1u); }
+
 void add_default_levels(TenantConfig& tenant) {
   const auto half = static_cast<std::uint32_t>(tenant.tvls.size() / 2);
   for (std::uint32_t i = 0; i < half; ++i) {
     std::uint32_t& weight = tenant.tvls[i].weight;
-    weight = std::max(weight / 4, 1u);
+    weight = weight_of_low(weight);
   }
   LevelConfig level{.vcbs = tenant.vcbs / 4, .pcbs = tenant.pcbs / 4, .shared = true};
   level.name = "low";

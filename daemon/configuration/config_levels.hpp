@@ -19,6 +19,8 @@ namespace softhca::configuration {
 /// TVLs of `high` have the tenant's weight, those of `low` a quarter of it. REQUIRES: the amounts
 /// of the tenant are read; it has no levels and two TVLs or more.
 void add_default_levels(TenantConfig& tenant);
+/// Returns the weight of a TVL of `low` if those of `high` have `weight`.
+std::uint32_t weight_of_low(std::uint32_t weight);
 
 class LevelsCheck {
  public:

@@ -14,9 +14,16 @@
 namespace softhca::configuration {
 namespace {
 
+/// Records which amounts the table gives.
+void note_given(Reader& reader, const Schema& schema, GivenAmounts& given) {
+  for (const Key& key : schema.keys)
+    if (reader.find(key.name)) given.add(key.name);
+}
+
 /// Reads the keys of a TVL from a table that has other keys, too.
 void read_tvl_keys(Reader& reader, TvlConfig& tvl, Problems& problems) {
   read_keys(reader, schema_of<TvlConfig>(), &tvl, problems);
+  note_given(reader, schema_of<TvlConfig>(), tvl.given);
 }
 
 /// Reads the TVLs of a tenant. REQUIRES: its share and class are read.
@@ -135,8 +142,12 @@ TenantConfig read_tenant(const Value& value, Section section, const Common& comm
   for (const char* key : {"share", "class"})
     read_key(reader, *find_key(schema_of<TenantConfig>(), key), {}, &config, problems);
   give(config, amounts_of(config.share, config.workload, pools));
-  config.limits = limits_of(config.share, common.unshared, common.tenants, pools);
+  config.limits = section == Section::kTemplate && config.share.tenths != 0
+                      ? limits_of(config.share, {}, 1, pools)
+                      : limits_of(config.share, common.unshared, common.tenants, pools);
   read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
+  note_given(reader, schema_of<TenantConfig>(), config.given);
+  if (reader.find("tvl")) config.given.add("tvls");
   check_address_count(reader, config, section);
   config.tvls = read_tvls(reader, config, pools, problems);
   read_levels(reader, config, problems);
@@ -164,9 +175,10 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
     read_section(*v, "peer", config.peers.emplace_back(), problems);
   source.tenants = reader.tables("tenant");
   source.templates = reader.tables("template");
-  // With templates, only the greatest possible number of tenants is known.
-  const std::size_t sharers =
-      source.templates.empty() ? source.tenants.size() : config.pools.tenants;
+  // With a template without a share, only the greatest possible number of tenants is known.
+  const bool is_open = std::ranges::any_of(source.templates,
+                                           [](const Value* v) { return share_in(*v).tenths == 0; });
+  const std::size_t sharers = is_open ? config.pools.tenants : source.tenants.size();
   std::vector<Share> shares;
   for (const Value* tenant : source.tenants) shares.push_back(share_in(*tenant));
   const Common common{.pools = config.pools,

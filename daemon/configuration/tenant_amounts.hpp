@@ -29,9 +29,12 @@ TenantAmounts amounts_of(Share share, Workload workload, const PoolsConfig& pool
                          std::optional<std::size_t> tvls = {});
 /// Sets the amounts of a tenant, except those of its TVLs.
 void give(TenantConfig& tenant, const TenantAmounts& amounts);
+/// Sets the limits of a tenant on demand that are not given to its share.
+void follow_limits(TenantConfig& tenant, const PoolsConfig& pools);
 
 /// Returns the limits of what a tenant's programs take on demand: its share of each total, and an
-/// equal part of what the shares leave. `unshared`: what they leave; `tenants`: their number.
+/// equal part of what the shares leave; at least 1. `unshared`: what the shares leave; `tenants`:
+/// the number of those that divide it.
 Amounts limits_of(Share share, Share unshared, std::size_t tenants, const PoolsConfig& pools);
 
 /// Returns the share that no tenant has.

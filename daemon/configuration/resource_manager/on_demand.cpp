@@ -7,6 +7,7 @@
 #include "daemon/configuration/config_check.hpp"
 #include "daemon/configuration/resource_manager/owners.hpp"
 #include "daemon/configuration/schema/text_rules.hpp"
+#include "daemon/configuration/tenant_amounts.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -118,6 +119,11 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
   give_socket(tenant, request);
   Config with_template = in_force;
   with_template.tenants.push_back(std::move(tenant));
+  if (request.share && request.share->tenths != 0) {
+    TenantConfig& made = with_template.tenants.back();
+    made.share = *request.share;
+    follow_limits(made, in_force.pools);
+  }
   AllocationResult wanted = with_changes(with_template, in_force, changes_of(request), held);
   if (!wanted) return wanted;
   if (const auto possible = check_together(*wanted); !possible)

@@ -67,6 +67,23 @@ void put_without_amounts(Overlaid& out, const TenantConfig& given, const SubAllo
   out.without_amounts.emplace(given.name, std::make_shared<const SubAllocation>(std::move(bare)));
 }
 
+void put_division(Overlaid& out, const TenantConfig& given, const SubAllocation& division,
+                  const Held& held) {
+  if (auto made = with_division(out.in_force, given, division, held))
+    out.in_force = *made;
+  else
+    put_without_amounts(out, given, division, made.refusal(), held);
+}
+
+/// True if a change of the tenant changes amounts that follow.
+bool amounts_follow(const std::string& tenant, std::span<const AllocationChange> changes) {
+  return std::ranges::any_of(changes, [&](const AllocationChange& change) {
+    return change.tenant == tenant && change.level.empty() &&
+           (change.allocation == Allocation::kShare || change.allocation == Allocation::kClass ||
+            change.allocation == Allocation::kTvls);
+  });
+}
+
 }  // namespace
 
 void supersede(std::vector<SavedRequest>& saved, const std::vector<AllocationChange>& later) {
@@ -88,13 +105,33 @@ Overlaid lay_over(const Config& file, const std::vector<TenantOnDemand>& tenants
   out.in_force = out.given;
   for (const auto& [tenant, division] : own) {
     const TenantConfig* given = find_tenant(out.given, tenant);
-    if (given == nullptr) continue;
-    if (auto made = with_division(out.in_force, *given, *division, held))
-      out.in_force = *made;
-    else
-      put_without_amounts(out, *given, *division, made.refusal(), held);
+    if (given != nullptr) put_division(out, *given, *division, held);
   }
   return out;
+}
+
+AllocationResult lay_changes(Overlaid& laid, std::span<const AllocationChange> changes,
+                             const SubAllocations& own, const Held& held) {
+  Config base = laid.in_force;
+  for (TenantConfig& tenant : base.tenants)
+    if (const TenantConfig* given = find_tenant(laid.given, tenant.name))
+      if (amounts_follow(tenant.name, changes)) tenant = *given;
+  const AllocationResult made = with_changes(base, laid.in_force, changes, held);
+  if (!made) return made;
+  const AllocationResult given = with_changes(laid.given, changes, held);
+  laid.in_force = *made;
+  for (TenantConfig& tenant : laid.given.tenants) {
+    if (std::ranges::find(changes, tenant.name, &AllocationChange::tenant) == changes.end())
+      continue;
+    tenant = given ? *find_tenant(*given, tenant.name)
+                   : without_own_levels(*find_tenant(*made, tenant.name));
+    const auto division = own.find(tenant.name);
+    if (division == own.end() || !amounts_follow(tenant.name, changes)) continue;
+    SubAllocation left = *division->second;
+    take_out(left.changes, changes);
+    put_division(laid, tenant, left, held);
+  }
+  return laid.in_force;
 }
 
 }  // namespace softhca::configuration

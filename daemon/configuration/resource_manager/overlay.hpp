@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,5 +51,13 @@ struct Overlaid {
 Overlaid lay_over(const Config& file, const std::vector<TenantOnDemand>& tenants,
                   const std::vector<SavedRequest>& saved, const SubAllocations& own,
                   const Held& held = {});
+
+/// Makes changes of the operator in `laid.given` and `laid.in_force`, and returns the latter. If
+/// they change amounts that follow, the tenant gets what the operator has given, and then its
+/// sub-allocation again; `undivided` and `without_amounts` say what no longer fits. If the changes
+/// do not fit in `given`, the tenant is given what is in force. After a refusal `laid` is as
+/// before.
+AllocationResult lay_changes(Overlaid& laid, std::span<const AllocationChange> changes,
+                             const SubAllocations& own, const Held& held = {});
 
 }  // namespace softhca::configuration

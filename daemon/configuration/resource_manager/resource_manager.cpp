@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/configuration/config_levels.hpp"
 #include "daemon/configuration/resource_manager/minimum_check.hpp"
 #include "daemon/configuration/schema/wrap.hpp"
 #include "daemon/configuration/tenant_amounts.hpp"
@@ -76,51 +77,54 @@ void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
   for (std::size_t i = 0; i < parts.size(); ++i) tenant.levels[i].*part = after.levels[i];
 }
 
-/// Returns the amounts that follow for the tenant as it is.
-TenantAmounts amounts_now(const TenantConfig& tenant, const PoolsConfig& pools) {
-  return amounts_of(tenant.share, tenant.workload, pools, tenant.tvls.size());
-}
-
-/// Changes the amounts that follow. Those that did not follow `before` stay.
-void follow(TenantConfig& tenant, const TenantAmounts& before, const TenantAmounts& after) {
-  const auto change = [](auto& value, const auto& was, const auto& is) {
-    if (value == was) value = is;
+/// Sets the amounts that follow from share and class. Those that the operator has given stay.
+void follow(TenantConfig& tenant, const PoolsConfig& pools) {
+  const TenantAmounts amounts =
+      amounts_of(tenant.share, tenant.workload, pools, tenant.tvls.size());
+  const auto set_in = [](auto& of, Followed amount, auto& value, const auto& to) {
+    if (!of.given.has(amount)) value = to;
   };
-  if (tenant.vcbs == before.vcbs)
-    set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, after.vcbs);
-  if (tenant.pcbs == before.pcbs)
-    set_total(tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, after.pcbs);
-  change(tenant.vcbs_per_process, before.vcbs_per_process, after.vcbs_per_process);
-  change(tenant.lends, before.lends, after.lends);
-  change(tenant.priority, before.priority, after.priority);
-  for (TvlConfig& tvl : tenant.tvls)
-    for (const auto member : {&TvlConfig::weight, &TvlConfig::execution_credits,
-                              &TvlConfig::completion_credits, &TvlConfig::kick_list})
-      change(tvl.*member, before.tvl.*member, after.tvl.*member);
+  if (!tenant.given.has(Followed::kVcbs))
+    set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amounts.vcbs);
+  if (!tenant.given.has(Followed::kPcbs))
+    set_total(tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, amounts.pcbs);
+  set_in(tenant, Followed::kVcbsPerProcess, tenant.vcbs_per_process, amounts.vcbs_per_process);
+  set_in(tenant, Followed::kLends, tenant.lends, amounts.lends);
+  set_in(tenant, Followed::kPriority, tenant.priority, amounts.priority);
+  const std::size_t low = tenant.levels_are == Levels::kDefault ? tenant.levels.front().tvls : 0;
+  for (std::size_t i = 0; i < tenant.tvls.size(); ++i) {
+    TvlConfig& tvl = tenant.tvls[i];
+    const TvlConfig& to = amounts.tvl;
+    set_in(tvl, Followed::kWeight, tvl.weight, i < low ? weight_of_low(to.weight) : to.weight);
+    set_in(tvl, Followed::kExecutionCredits, tvl.execution_credits, to.execution_credits);
+    set_in(tvl, Followed::kCompletionCredits, tvl.completion_credits, to.completion_credits);
+    set_in(tvl, Followed::kKickList, tvl.kick_list, to.kick_list);
+  }
 }
 
-/// Sets the number of TVLs, and what follows from it. `before`: the amounts that followed before
-/// the change. Added TVLs are copies of the last one, with the guaranteed credits that follow, if
-/// any.
-void set_tvl_count(TenantConfig& tenant, std::uint32_t count, const PoolsConfig& pools,
-                   const TenantAmounts& before) {
-  const TenantAmounts after = amounts_of(tenant.share, tenant.workload, pools, count);
-  follow(tenant, before, after);
+/// Sets the number of TVLs, and the credits that follow from it. Added TVLs are copies of the last
+/// one, with the guaranteed credits that follow, if any.
+void set_tvl_count(TenantConfig& tenant, std::uint32_t count, const PoolsConfig& pools) {
+  const TvlConfig each = amounts_of(tenant.share, tenant.workload, pools, count).tvl;
   TvlConfig more = tenant.tvls.back();
-  for (const auto credits : {&TvlConfig::execution_credits, &TvlConfig::completion_credits})
-    if (more.*credits != after.tvl.*credits) more.*credits = 0;
+  more.execution_credits = more.completion_credits = 0;
   tenant.tvls.resize(count, more);
+  if (tenant.share.tenths == 0) return;
+  for (TvlConfig& tvl : tenant.tvls) {
+    if (!tvl.given.has(Followed::kExecutionCredits)) tvl.execution_credits = each.execution_credits;
+    if (!tvl.given.has(Followed::kCompletionCredits))
+      tvl.completion_credits = each.completion_credits;
+  }
 }
 
 /// Sets the share or the class. The number of TVLs does not follow if the tenant has levels, which
 /// divide them.
 void set_share_or_class(TenantConfig& tenant, const AllocationChange& change,
                         const PoolsConfig& pools) {
-  const TenantAmounts before = amounts_now(tenant, pools);
-  const auto following = [&] { return amounts_of(tenant.share, tenant.workload, pools).tvls; };
-  const bool follows = tenant.levels.empty() && tenant.tvls.size() == following();
   set(tenant, change.allocation, change.amount);
-  set_tvl_count(tenant, follows ? following() : before.tvls, pools, before);
+  if (tenant.levels.empty() && !tenant.given.has(Followed::kTvls))
+    set_tvl_count(tenant, amounts_of(tenant.share, tenant.workload, pools).tvls, pools);
+  follow(tenant, pools);
 }
 
 /// Returns the index of the first TVL of the level. A level's TVLs come after those of the levels
@@ -213,11 +217,12 @@ std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
                          tenant.levels.empty() ? who + ": tvls = 0; a tenant needs at least 1"
                                                : who + ": its levels need at least " +
                                                      std::to_string(least_tvls(tenant)) + " tvls");
-      set_tvl_count(tenant, amount, pools, amounts_now(tenant, pools));
+      set_tvl_count(tenant, amount, pools);
       break;
     default:
       set(tenant, change.allocation, change.amount);
   }
+  tenant.given.add(name_of(change.allocation));
   return std::nullopt;
 }
 
@@ -231,7 +236,10 @@ std::optional<AllocationRefusal> make_of_tvls(TenantConfig& tenant, const LevelC
     return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has TVLs 0 to " +
                             std::to_string(tvls.size() - 1));
   if (change.tvl) tvls = tvls.subspan(*change.tvl, 1);
-  for (TvlConfig& tvl : tvls) set(tvl, change.allocation, change.amount);
+  for (TvlConfig& tvl : tvls) {
+    set(tvl, change.allocation, change.amount);
+    tvl.given.add(name_of(change.allocation));
+  }
   return std::nullopt;
 }
 

@@ -81,9 +81,10 @@ class AllocationResult {
 };
 
 /// Returns `in_force` with the changes. A change of a share or a class also changes what follows
-/// from it (tenant_amounts.hpp), except amounts that differ from what followed before. Added TVLs
-/// are copies of the tenant's last one, without guaranteed credits that do not follow. If the total
-/// of a tenant shrinks below the sum of its levels, they give back as A8 says.
+/// from it (tenant_amounts.hpp), except amounts that are given (given_amounts.hpp). Amounts of the
+/// changes are given from then on. Added TVLs are copies of the tenant's last one, without
+/// guaranteed credits that do not follow. If the total of a tenant shrinks below the sum of its
+/// levels, they give back as A8 says.
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held = {});
 

@@ -336,8 +336,9 @@ inline constexpr const char* kTemplates =
     "Templates of the tenants that `softhcactl tenant create` makes while the daemon runs. A "
     "template has the keys of [[tenant]], with levels and TVLs. `name` is that of the template. "
     "Each new tenant gets the first free one of `addresses`; without `addresses`, the command "
-    "names them. If there are templates, the default of each tenant's limits is the pool divided "
-    "by pools.tenants. docs/reload.md has the rest.";
+    "names them. The default limits of a template with a share are this share of [pools]. If a "
+    "template has none, what the shares leave is divided by pools.tenants. docs/reload.md has the "
+    "rest.";
 
 /// Returns the key with this name; null if there is none.
 const Key* find_key(const Schema& table, std::string_view name);

@@ -85,7 +85,7 @@ constexpr Key kTenantKeys[] = {
          "follows from them. Guarantees: vcbs, pcbs and the sums of the TVLs' execution_credits "
          "and completion_credits are this share of [pools] (of the PCBs without dedicated_pcbs). "
          "Engine time: the weight is 1 for each 5%. Limits: this share of [pools], and an equal "
-         "part of what all shares leave."},
+         "part of what all shares leave (a template's: this share only)."},
     {.name = "class",
      .at = at<&T::workload>,
      .words = kWorkloadWords,

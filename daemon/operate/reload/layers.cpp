@@ -127,8 +127,7 @@ void Layers::adopt(const configuration::Config& file, const configuration::Overl
   file_ = file;
   left_out_ = laid.left_out;
   absent_ = laid.absent;
-  for (const auto& [tenant, why] : laid.undivided) own_.erase(tenant);
-  for (const auto& [tenant, bare] : laid.without_amounts) own_[tenant] = bare;
+  drop_undivided(laid);
   std::erase_if(own_,
                 [&](const auto& own) { return find_tenant(laid.given, own.first) == nullptr; });
 }
@@ -227,6 +226,11 @@ void Layers::forget_own(const std::vector<AllocationChange>& changes) {
     take_out(left.changes, changes);
     if (left.changes.size() != own->changes.size()) set_own(tenant, std::move(left));
   }
+}
+
+void Layers::drop_undivided(const configuration::Overlaid& laid) {
+  for (const auto& [tenant, why] : laid.undivided) own_.erase(tenant);
+  for (const auto& [tenant, bare] : laid.without_amounts) own_[tenant] = bare;
 }
 
 }  // namespace softhca::control

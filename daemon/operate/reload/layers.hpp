@@ -88,6 +88,8 @@ class Layers {
   void set_own(const std::string& tenant, configuration::SubAllocation division);
   /// Drops the parts of tenants' sub-allocations that the operator's `changes` override.
   void forget_own(const std::vector<configuration::AllocationChange>& changes);
+  /// Drops the parts of tenants' sub-allocations that `laid` has left out.
+  void drop_undivided(const configuration::Overlaid& laid);
 
  private:
   Outcome read();

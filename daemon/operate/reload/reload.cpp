@@ -121,9 +121,14 @@ void Reloader::report(const configuration::Overlaid& laid) {
         " does not fit and is left out: " + why.message);
   for (const auto& [tenant, why] : laid.absent)
     say("tenant " + tenant + ", made on demand, is left out: " + why.message);
+  report_undivided(laid);
+}
+
+void Reloader::report_undivided(const configuration::Overlaid& laid) {
   for (const auto& [tenant, why] : laid.undivided)
-    say("the changes that tenant " + tenant +
-        " made itself no longer fit and are left out: " + why.message);
+    adapter_.journal.add({.kind = "left_out",
+                          .text = "the changes that tenant " + tenant +
+                                  " made itself no longer fit and are left out: " + why.message});
 }
 
 ReloadResult Reloader::differences() const {

@@ -143,7 +143,7 @@ class Reloader {
       const engine::Tenant& tenant, std::span<const configuration::AllocationChange> changes) const;
   std::optional<ReloadRefusal> find_own_level(
       std::span<const configuration::AllocationChange> changes) const;
-  void set_given(const std::vector<configuration::AllocationChange>& changes);
+  configuration::Overlaid laid_now() const;
   PlannedRequest plan_request(const configuration::AllocationResult& wanted) const;
   ReloadResult put(const configuration::Config& wanted);
   void look_up_members();
@@ -151,6 +151,7 @@ class Reloader {
   ReloadResult put_changes(const configuration::AllocationResult& wanted, const Actor& by);
   configuration::Overlaid lay_over(const configuration::Config& file) const;
   void report(const configuration::Overlaid& laid);
+  void report_undivided(const configuration::Overlaid& laid);
   ReloadResult take_away(const std::string& name);
   void record(const char* cause, const Actor& by, const ReloadResult& result);
   std::optional<ReloadRefusal> check(const configuration::Config& wanted,

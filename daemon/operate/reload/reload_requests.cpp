@@ -52,8 +52,9 @@ ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
     return result;
   }
   const std::vector<configuration::AllocationChange> list(changes.begin(), changes.end());
-  const auto wanted = configuration::with_changes(adapter_.config, changes,
-                                                  departures_.held_besides(adapter_.config));
+  configuration::Overlaid laid = laid_now();
+  const AllocationResult wanted = configuration::lay_changes(
+      laid, changes, layers_.own(), departures_.held_besides(adapter_.config));
   std::vector<configuration::SavedRequest> saved;
   if (save && wanted) {
     saved = layers_.with(list);
@@ -65,11 +66,13 @@ ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
   }
   ReloadResult result = put_changes(wanted, by);
   if (!result) return result;
+  given_.tenants = std::move(laid.given.tenants);
   layers_.forget_own(list);
+  layers_.drop_undivided(laid);
+  report_undivided(laid);
   if (save)
     if (const auto kept = layers_.keep(std::move(saved)); !kept)
       result.kept.push_back("in force, but not saved: " + kept.error().message);
-  set_given(list);
   record("set", by, result);
   return result;
 }
@@ -92,16 +95,14 @@ std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
   return std::nullopt;
 }
 
-/// Adds the operator's changes to what the operator has given. If they do not fit in that, the
-/// tenant is given what is in force.
-void Reloader::set_given(const std::vector<configuration::AllocationChange>& changes) {
-  const auto given =
-      configuration::with_changes(given_, changes, departures_.held_besides(adapter_.config));
-  for (const configuration::AllocationChange& change : changes)
-    for (TenantConfig& tenant : given_.tenants)
-      if (tenant.name == change.tenant)
-        tenant = given ? *find_tenant(*given, tenant.name)
-                       : without_own_levels(*find_tenant(adapter_.config, tenant.name));
+/// Returns what the operator has given and what is in force now.
+configuration::Overlaid Reloader::laid_now() const {
+  return {.given = given_,
+          .in_force = adapter_.config,
+          .left_out = {},
+          .absent = {},
+          .undivided = {},
+          .without_amounts = {}};
 }
 
 ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
@@ -182,8 +183,9 @@ PlannedRequest Reloader::plan_change(Changes changes) const {
     planned.result.refusal = std::move(why);
     return planned;
   }
-  return plan_request(configuration::with_changes(adapter_.config, changes,
-                                                  departures_.held_besides(adapter_.config)));
+  configuration::Overlaid laid = laid_now();
+  return plan_request(configuration::lay_changes(laid, changes, layers_.own(),
+                                                 departures_.held_besides(adapter_.config)));
 }
 
 PlannedRequest Reloader::plan_own_change(const engine::Tenant& tenant, Changes changes) const {

@@ -26,6 +26,14 @@ std::shared_ptr<const std::vector<configuration::TenantOnDemand>> on_demand_in_f
   return std::make_shared<const std::vector<configuration::TenantOnDemand>>(std::move(tenants));
 }
 
+/// True if a rollback to one tenant restores the other: they have the same amounts, and the same of
+/// these are given.
+bool is_same(const configuration::TenantConfig& one, const configuration::TenantConfig& other) {
+  return one == other && one.given.is_same(other.given) &&
+         std::ranges::equal(one.tvls, other.tvls,
+                            [](const auto& a, const auto& b) { return a.given.is_same(b.given); });
+}
+
 }  // namespace
 
 void Revisions::add(std::string cause, Actor actor, const configuration::ReloadPlan& plan,
@@ -71,7 +79,7 @@ KeptTenants Revisions::keep(const std::vector<configuration::TenantConfig>& tena
     if (!revisions_.empty())
       for (const auto* earlier : {&revisions_.back().in_force, &revisions_.back().given})
         for (const auto& each : *earlier)
-          if (same == nullptr && *each == tenant) same = each;
+          if (same == nullptr && is_same(*each, tenant)) same = each;
     kept.push_back(same != nullptr ? same
                                    : std::make_shared<const configuration::TenantConfig>(tenant));
   }

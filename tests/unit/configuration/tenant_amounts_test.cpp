@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/configuration/resource_manager/on_demand.hpp"
+#include "daemon/configuration/resource_manager/overlay.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -145,7 +146,38 @@ TEST(TenantAmounts, Limits_AreTheShareAndAnEqualPartOfTheRest) {
   const Config config = two("share = \"60%\"\n", "share = \"20%\"\n");
   EXPECT_EQ(config.tenants[0].limits[Kind::kQueuePairs], 700u);
   EXPECT_EQ(config.tenants[1].limits[Kind::kQueuePairs], 300u);
-  EXPECT_EQ(two("share = \"100%\"\n").tenants[0].limits[Kind::kQueuePairs], 1000u);
+}
+
+TEST(TenantAmounts, SmallestDefaultLimit_IsOne) {
+  const Config config = two("share = \"99.9%\"\n");
+  EXPECT_EQ(config.tenants[0].limits[Kind::kQueuePairs], 999u);
+  EXPECT_EQ(config.tenants[1].limits[Kind::kQueuePairs], 1u);
+}
+
+TEST(TenantAmounts, SharesLeaveNothing_TenantAndTemplateWithoutShareAreNamed) {
+  const std::string all = kPools + tenant_of("a", "198.18.0.1", "share = \"60%\"\n") +
+                          tenant_of("b", "198.18.0.2", "share = \"40%\"\n");
+  EXPECT_TRUE(parse_config(all, "t.toml"));
+  const auto tenant = parse_config(all + tenant_of("c", "198.18.0.3", ""), "t.toml");
+  ASSERT_FALSE(tenant);
+  EXPECT_EQ(tenant.error().message,
+            "t.toml:16: tenant.share: the shares leave nothing for tenant c; give it a share or "
+            "lower another");
+  const auto of = parse_config(all + "[[template]]\nname = \"t\"\n", "t.toml");
+  ASSERT_FALSE(of);
+  EXPECT_THAT(of.error().message, HasSubstr("the shares leave nothing for template t;"));
+  EXPECT_TRUE(parse_config(all + "[[template]]\nname = \"t\"\nshare = \"5%\"\n", "t.toml"));
+}
+
+TEST(TenantAmounts, TemplateWithShare_HasItAsLimitAndTakesNothingFromTheRest) {
+  const auto config = parse_config(kPools + tenant_of("a", "198.18.0.1", "share = \"50%\"\n") +
+                                       tenant_of("b", "198.18.0.2", "") +
+                                       "[[template]]\nname = \"t\"\nshare = \"20%\"\n",
+                                   "t.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->templates[0].limits[Kind::kQueuePairs], 200u);
+  EXPECT_EQ(config->tenants[0].limits[Kind::kQueuePairs], 750u);
+  EXPECT_EQ(config->tenants[1].limits[Kind::kQueuePairs], 250u);
 }
 
 TEST(TenantAmounts, DefaultLevels_DivideWhatFollows) {
@@ -177,7 +209,7 @@ TEST(TenantAmounts, MistakesInAFile_AreNamed) {
 
 TEST(TenantAmounts, ChangedShareAndClass_GiveWhatTheFileWouldGive) {
   const Config config = two("");
-  for (const unsigned tenths : {0u, 1u, 250u, 1000u})
+  for (const unsigned tenths : {0u, 1u, 250u, 990u})
     for (const Workload workload : {Workload::kStandard, Workload::kLatency, Workload::kBulk}) {
       const std::string word(kWorkloadWords[static_cast<std::size_t>(workload)]);
       const TenantConfig expected =
@@ -188,7 +220,7 @@ TEST(TenantAmounts, ChangedShareAndClass_GiveWhatTheFileWouldGive) {
     }
 }
 
-TEST(TenantAmounts, ChangedShare_LeavesWhatDidNotFollow) {
+TEST(TenantAmounts, ChangedShare_LeavesWhatIsGiven) {
   const Config config = two("share = \"50%\"\npcbs = 7\ncompletion_credits = 3\n");
   const TenantConfig a = changed(config, {set_share("a", 200)});
   EXPECT_EQ(a.vcbs, 200u);
@@ -196,6 +228,106 @@ TEST(TenantAmounts, ChangedShare_LeavesWhatDidNotFollow) {
   EXPECT_EQ(
       a.tvls,
       (std::vector<TvlConfig>{{.weight = 4, .execution_credits = 80, .completion_credits = 3}}));
+}
+
+TEST(TenantAmounts, GivenAmountThatEqualsTheFollowingOne_Stays) {
+  const Config config = two("share = \"50%\"\npcbs = 500\nweight = 10\n");
+  const AllocationChange vcbs{.tenant = "a", .allocation = Allocation::kVcbs, .amount = 500};
+  const auto given = with_changes(config, std::span(&vcbs, 1));
+  ASSERT_TRUE(given);
+  const TenantConfig a = changed(*given, {set_share("a", 200)});
+  EXPECT_EQ(a.pcbs, 500u);
+  EXPECT_EQ(a.vcbs, 500u);
+  EXPECT_EQ(a.tvls[0].weight, 10u);
+  EXPECT_EQ(a.tvls[0].execution_credits, 80u);
+}
+
+TEST(TenantAmounts, ChangedShareWithDefaultLevels_KeepsTheRatioOfWeights) {
+  const TenantConfig a = changed(
+      two("share = \"50%\"\nclass = \"latency\"\nlevels = \"default\"\n"), {set_share("a", 900)});
+  EXPECT_EQ(a.tvls[0].weight, 4u);
+  EXPECT_EQ(a.tvls[3].weight, 18u);
+}
+
+/// Returns the layers in which tenant `a` has made `division`.
+Overlaid laid_with(const Config& given, const SubAllocation& division) {
+  Overlaid laid = lay_over(given, {}, {}, {{"a", std::make_shared<const SubAllocation>(division)}});
+  EXPECT_TRUE(laid.undivided.empty());
+  return laid;
+}
+/// Makes the changes while tenant `a` has `division`.
+AllocationResult lay(Overlaid& laid, const std::vector<AllocationChange>& changes,
+                     const SubAllocation& division) {
+  return lay_changes(laid, changes, {{"a", std::make_shared<const SubAllocation>(division)}});
+}
+AllocationChange own_credits(std::uint32_t amount, std::uint32_t tvl) {
+  return {.tenant = "a", .allocation = Allocation::kExecutionCredits, .amount = amount, .tvl = tvl};
+}
+
+TEST(TenantAmounts, LowerShare_DropsOwnCreditsThatNoLongerFit) {
+  const SubAllocation own{.levels = {}, .rules = {}, .changes = {own_credits(199, 0)}};
+  Overlaid laid = laid_with(two("share = \"50%\"\n"), own);
+  ASSERT_EQ(laid.in_force.tenants[0].tvls[0].execution_credits, 199u);
+  const auto made = lay(laid, {set_share("a", 200), set_share("b", 800)}, own);
+  ASSERT_TRUE(made) << made.refusal().message;
+  EXPECT_EQ((*made).tenants[0].tvls[0].execution_credits, 80u);
+  EXPECT_EQ((*made).tenants[1].tvls[0].execution_credits, 320u);
+  EXPECT_EQ(laid.given.tenants[0].tvls[0].execution_credits, 80u);
+  EXPECT_TRUE(laid.undivided.contains("a"));
+}
+
+TEST(TenantAmounts, HigherShare_KeepsOwnCreditsAndFollowsElsewhere) {
+  const SubAllocation own{.levels = {}, .rules = {}, .changes = {own_credits(90, 0)}};
+  Overlaid laid = laid_with(two("share = \"50%\"\ntvls = 2\n"), own);
+  const auto made = lay(laid, {set_share("a", 600)}, own);
+  ASSERT_TRUE(made) << made.refusal().message;
+  EXPECT_EQ((*made).tenants[0].tvls[0].execution_credits, 90u);
+  EXPECT_EQ((*made).tenants[0].tvls[1].execution_credits, 120u);
+  EXPECT_TRUE(laid.undivided.empty());
+}
+
+TEST(TenantAmounts, OwnLevels_LeaveTheNumberOfTvlsToTheClass) {
+  LevelConfig level;
+  level.name = "mine";
+  level.own = level.is_default = true;
+  const SubAllocation own{.levels = {level}, .rules = {}, .changes = {}};
+  Overlaid laid = laid_with(two("share = \"50%\"\n"), own);
+  const auto made = lay(laid, {set_class("a", Workload::kLatency)}, own);
+  ASSERT_TRUE(made) << made.refusal().message;
+  EXPECT_EQ((*made).tenants[0].tvls.size(), 4u);
+  EXPECT_EQ((*made).tenants[0].levels.size(), 1u);
+}
+
+TEST(TenantAmounts, AddedTvls_CopyWhatTheOperatorHasGiven) {
+  const SubAllocation own{.levels = {}, .rules = {}, .changes = {own_credits(10, 1)}};
+  Overlaid laid = laid_with(two("share = \"50%\"\ntvls = 2\n"), own);
+  const auto made = lay(laid, {{.tenant = "a", .allocation = Allocation::kTvls, .amount = 4}}, own);
+  ASSERT_TRUE(made) << made.refusal().message;
+  const auto& tvls = (*made).tenants[0].tvls;
+  ASSERT_EQ(tvls.size(), 4u);
+  EXPECT_EQ(tvls[1].execution_credits, 10u);
+  EXPECT_EQ(tvls[0].execution_credits, 50u);
+  EXPECT_EQ(tvls[3].execution_credits, 50u);
+}
+
+TEST(TenantAmounts, SavedRequests_GiveTheSameInForceAndAfterARestart) {
+  const Config file = two("share = \"50%\"\nclass = \"latency\"\nlevels = \"default\"\n");
+  Overlaid laid = lay_over(file, {}, {}, {});
+  std::vector<SavedRequest> saved;
+  for (const AllocationChange& change :
+       {AllocationChange{.tenant = "a", .allocation = Allocation::kPcbs, .amount = 500},
+        set_share("a", 200),
+        AllocationChange{.tenant = "a", .allocation = Allocation::kTvls, .amount = 6},
+        set_class("a", Workload::kBulk), set_share("a", 300)}) {
+    const std::vector<AllocationChange> changes = {change};
+    supersede(saved, changes);
+    saved.push_back({.number = saved.size() + 1, .changes = changes});
+    ASSERT_TRUE(lay_changes(laid, changes, {}));
+  }
+  EXPECT_EQ(laid.in_force.tenants[0].pcbs, 500u);
+  const Overlaid restarted = lay_over(file, {}, saved, {});
+  EXPECT_TRUE(restarted.left_out.empty());
+  EXPECT_TRUE(restarted.in_force.tenants == laid.in_force.tenants);
 }
 
 TEST(TenantAmounts, ShareAndAmountInOneRequest_TheAmountHolds) {
@@ -251,13 +383,15 @@ TEST(TenantAmounts, ShareOfOneTvlOrLevel_IsRefused) {
 TEST(TenantAmounts, TenantOnDemand_TakesShareAndClassOfTheRequest) {
   const auto config = parse_config(
       kPools + tenant_of("a", "198.18.0.1", "share = \"50%\"\n") +
-          "[[template]]\nname = \"t\"\naddresses = [\"198.18.1.1\"]\nshare = \"20%\"\npcbs = 7\n",
+          "[[template]]\nname = \"t\"\naddresses = [\"198.18.1.1\"]\nshare = \"20%\"\npcbs = 7\n"
+          "memory_regions = 9\n",
       "t.toml");
   ASSERT_TRUE(config) << config.error().message;
   TenantRequest request{.name = "web", .template_name = "t"};
   const auto as_template = with_tenant(*config, request);
   ASSERT_TRUE(as_template);
   EXPECT_EQ((*as_template).tenants[1].vcbs, 200u);
+  EXPECT_EQ((*as_template).tenants[1].limits[Kind::kQueuePairs], 200u);
   request.share = Share{400};
   request.workload = Workload::kLatency;
   const auto made = with_tenant(*config, request);
@@ -265,6 +399,8 @@ TEST(TenantAmounts, TenantOnDemand_TakesShareAndClassOfTheRequest) {
   EXPECT_EQ((*made).tenants[1].vcbs, 400u);
   EXPECT_EQ((*made).tenants[1].pcbs, 7u);
   EXPECT_EQ((*made).tenants[1].tvls.size(), 4u);
+  EXPECT_EQ((*made).tenants[1].limits[Kind::kQueuePairs], 400u);
+  EXPECT_EQ((*made).tenants[1].limits[Kind::kMemoryRegions], 9u);
   request.share = Share{501};
   const auto refused = with_tenant(*config, request);
   ASSERT_FALSE(refused);
