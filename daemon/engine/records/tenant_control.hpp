@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The part of a tenant and of its levels that the control thread owns; the engine owns the rest
-// (tenant.hpp). Only the control thread writes it, on its thread or by requests. Other threads read
-// the counters. With several engines there would still be one of these for each tenant.
+// (tenant.hpp, level.hpp). Only the control thread writes it, on its thread or by requests. Other
+// threads read the counters. With several engines there would still be one of these for each
+// tenant.
 #pragma once
 
 #include <sys/types.h>
