@@ -52,13 +52,13 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .memory = {clock_, queue_pairs_.slots()}},
       queues_(limits, clock_, queue_pairs_, cpu_, rates_.sent),
       memory_(limits.memory_regions, limits.memory_windows, queue_pairs_.slots()),
-      ingress_(queues_.core, rates_.sent, events_.async, events_.log, limits.vcbs, limits.tenants),
+      intake_(queues_.core, rates_.sent, events_.async, events_.log, limits.vcbs, limits.tenants),
       dispatch_(queues_.core, rates_.sent),
-      waits_(queues_.core, addressing_.local, ingress_, rates_.memory, memory_.waits(), events_.log,
+      waits_(queues_.core, addressing_.local, intake_, rates_.memory, memory_.waits(), events_.log,
              limits.tenants),
-      lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
+      lending_(clock_, addressing_.local, intake_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
-      tvl_assignment_(queues_.core, ingress_, limits.tenants, classes_of(limits)),
+      tvl_assignment_(queues_.core, intake_, limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
       payloads_(queues_.pcbs, memory_, receive_queues_),
       wire_(clock_, addressing_.local, cpu_, payloads_, events_.log, events_.history,
@@ -83,14 +83,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                  events_.history),
       lifecycle_(queues_.core, parts_, addressing_, execution_, tvl_assignment_, events_.log,
                  limits.kept_packets),
-      sessions_(cpu_, queues_.pcbs, ingress_, tvl_assignment_, events_.async),
+      sessions_(cpu_, queues_.pcbs, intake_, tvl_assignment_, events_.async),
       datagram_services_(queues_.core, memory_, wire_.packets, addressing_.handles,
                          events_.completion, sessions_, lifecycle_),
       ud_sender_(parts_, addressing_, datagram_services_),
-      transports_(clock_, parts_, ingress_, lifecycle_, ud_sender_),
+      transports_(clock_, parts_, intake_, lifecycle_, ud_sender_),
       demux_(clock_, queue_pairs_, addressing_, wire_, lifecycle_.time_wait(), transports_,
              datagram_services_) {
-  ingress_.order().heed(cpu_.minimums(), false);
+  intake_.order().heed(cpu_.minimums(), false);
 }
 
 void Engine::add_level(const Level& level) {
@@ -142,8 +142,8 @@ bool Engine::poll(Time now) {
   cpu_.choose_budget();
   work += datagram_services_.run();
   cpu_.end_work();
-  work += ingress_.collect();
-  work += ingress_.relieve_doorbells();
+  work += intake_.collect();
+  work += intake_.relieve_doorbells();
   work += dispatch_.fetch();
   work += execution_.start_commands();
   work += transports_.run_ready();
@@ -182,7 +182,7 @@ EngineView Engine::view() {
           .captures = wire_.packets.captures(),
           .faults = wire_.packets.faults(),
           .authentication = wire_.packets.authentication(),
-          .functions = ingress_.functions()};
+          .functions = intake_.functions()};
 }
 
 }  // namespace softhca::engine

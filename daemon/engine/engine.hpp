@@ -5,7 +5,7 @@
 //
 // Each part is a class that owns its state. In the order of a command:
 //   session_registry      adds and removes sessions.
-//   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode.
+//   command_intake        VCBs and doorbells -> PCBs -> kick; send queue mode.
 //   dispatch              doorbells -> PCBs, dedicated ones last -> kick; the next start.
 //   rate_control          rates of tenants, levels and queue pairs, and what waits for them.
 //   peer_rates            rates of what peers send to them and read from them; rate_gates.
@@ -47,9 +47,9 @@
 #include "daemon/base/time.hpp"
 #include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/dispatch_dedicated_pcbs.hpp"
+#include "daemon/engine/commands/command_intake.hpp"
+#include "daemon/engine/commands/dispatch.hpp"
 #include "daemon/engine/commands/guarantee_lending.hpp"
-#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 #include "daemon/engine/commands/overflow_places.hpp"
 #include "daemon/engine/commands/rate_control.hpp"
 #include "daemon/engine/commands/session_registry.hpp"
@@ -95,7 +95,7 @@ class Engine {
   const schedule::TvlTable& tvls() const { return queues_.tvls; }
   const schedule::KickArbitrator& arbitrator() const { return queues_.arbitrator; }
   const schedule::SendQueueScheduler& scheduler() const { return queues_.scheduler; }
-  Ingress& ingress() { return ingress_; }
+  CommandIntake& intake() { return intake_; }
   GuaranteeLending& lending() { return lending_; }
   AsyncEvents& async_events() { return events_.async; }
   CompletionEvents& completion_events() { return events_.completion; }
@@ -143,7 +143,7 @@ class Engine {
   Time next_deadline() const;
   /// True if something waits that only polling can move on, and that therefore forbids sleep.
   bool has_runnable() const {
-    return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
+    return cpu_.has_work() || intake_.has_work() || queues_.scheduler.has_work() ||
            queues_.arbitrator.has_work() || queues_.commands.ahead().has_work() ||
            datagram_services_.has_work() || events_.async.has_work() || memory_.waits().has_work();
   }
@@ -195,7 +195,7 @@ class Engine {
   Rates rates_;
   CommandQueues queues_;
   MemoryAccess memory_;
-  Ingress ingress_;
+  CommandIntake intake_;
   Dispatch dispatch_;
   WaitCensus waits_;
   GuaranteeLending lending_;

@@ -46,7 +46,7 @@ std::size_t TransportDriver::run_ready() {
     parts_.cpu.note_competition(qp.qos_class, parts_.cpu.order(),
                                 parts_.commands.has_more(qp.qos_class));
     parts_.cpu.finished(qp, run(qp));
-    if (ingress_.commands_wait(qp.qos_class)) break;
+    if (intake_.commands_wait(qp.qos_class)) break;
   }
   return runs;
 }

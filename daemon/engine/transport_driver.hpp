@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
+#include "daemon/engine/commands/command_intake.hpp"
 #include "daemon/engine/datagrams/ud_sender.hpp"
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 
@@ -14,11 +14,11 @@ namespace softhca::engine {
 
 class TransportDriver {
  public:
-  TransportDriver(const StepClock& clock, const TransportParts& parts, Ingress& ingress,
+  TransportDriver(const StepClock& clock, const TransportParts& parts, CommandIntake& intake,
                   QpLifecycle& lifecycle, UdSender& ud_sender)
       : clock_(clock),
         parts_(parts),
-        ingress_(ingress),
+        intake_(intake),
         lifecycle_(lifecycle),
         stall_(lifecycle.stall()),
         ud_sender_(ud_sender) {}
@@ -47,7 +47,7 @@ class TransportDriver {
 
   const StepClock& clock_;
   const TransportParts& parts_;
-  Ingress& ingress_;
+  CommandIntake& intake_;
   QpLifecycle& lifecycle_;
   QpStall& stall_;
   UdSender& ud_sender_;

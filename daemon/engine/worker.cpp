@@ -177,7 +177,7 @@ void Worker::loop() {
     const bool polled = engine_.poll(now);
     worked = run_call(now) || polled;
     if (worked) last_work_ = now;
-    if (engine_.ingress().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
+    if (engine_.intake().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
       last_wakeup_look_ = now;
       look_for_wakeups(Duration::zero());
     }
@@ -211,9 +211,9 @@ bool Worker::is_called() const {
 /// Parks sessions that are idle for long enough. True: every session is parked.
 bool Worker::park_idle_sessions(Time now) {
   bool all = true;
-  for (Session* session : engine_.ingress().sessions()) {
+  for (Session* session : engine_.intake().sessions()) {
     if (session->parked) continue;
-    if (now - session->last_active < options_.park_after || !engine_.ingress().park(*session))
+    if (now - session->last_active < options_.park_after || !engine_.intake().park(*session))
       all = false;
   }
   return all;
@@ -235,7 +235,7 @@ void Worker::look_for_wakeups(Duration timeout) {
     if (who == this) {
       drain(wake_.get());
     } else if (who != nullptr) {
-      engine_.ingress().unpark(*static_cast<Session*>(who), wakeups_seen_);
+      engine_.intake().unpark(*static_cast<Session*>(who), wakeups_seen_);
     }
   }
   wakeups_seen_ = engine_.cpu().spent();

@@ -124,7 +124,7 @@ void nothing_is_left() {
     });
   }
   engine::Engine& engine = daemon().engine;
-  require(engine.ingress().functions().unassigned() == engine.ingress().functions().size(),
+  require(engine.intake().functions().unassigned() == engine.intake().functions().size(),
           "functions are free");
   require(engine.keys().size() == 0, "keys are free");
 }

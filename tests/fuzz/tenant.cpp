@@ -277,9 +277,9 @@ class Run {
   void park() {
     Engine& engine = evil_.adapter.engine;
     if (evil_.session->parked)
-      engine.ingress().unpark(*evil_.session);
+      engine.intake().unpark(*evil_.session);
     else
-      (void)engine.ingress().park(*evil_.session);
+      (void)engine.intake().park(*evil_.session);
   }
 
   /// The honest process at the other end of the first connection.

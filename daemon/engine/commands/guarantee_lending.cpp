@@ -5,7 +5,7 @@
 namespace softhca::engine {
 
 void GuaranteeLending::adjust(const AdjustmentPolicy& policy) {
-  if (pcbs_.quota().recalled() != 0) ingress_.give_back_borrowed();
+  if (pcbs_.quota().recalled() != 0) intake_.give_back_borrowed();
   const auto adjust_group = [&](bool lends, bool present, QosClassId group) {
     const Lending lending = !lends ? Lending::kNone : present ? Lending::kIdle : Lending::kAll;
     pcbs_.adjust(group, lending, policy, clock_.now);

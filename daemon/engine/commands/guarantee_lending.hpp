@@ -9,18 +9,18 @@
 #include <vector>
 
 #include "daemon/engine/addresses/local_addresses.hpp"
-#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
+#include "daemon/engine/commands/command_intake.hpp"
 
 namespace softhca::engine {
 
 class GuaranteeLending {
  public:
-  GuaranteeLending(const StepClock& clock, const LocalAddresses& addresses, Ingress& ingress,
+  GuaranteeLending(const StepClock& clock, const LocalAddresses& addresses, CommandIntake& intake,
                    collect::PcbPool& pcbs, schedule::TvlTable& tvls,
                    schedule::KickArbitrator& arbitrator, std::uint16_t tenants)
       : clock_(clock),
         addresses_(addresses),
-        ingress_(ingress),
+        intake_(intake),
         pcbs_(pcbs),
         tvls_(tvls),
         arbitrator_(arbitrator),
@@ -33,7 +33,7 @@ class GuaranteeLending {
  private:
   const StepClock& clock_;
   const LocalAddresses& addresses_;
-  Ingress& ingress_;
+  CommandIntake& intake_;
   collect::PcbPool& pcbs_;
   schedule::TvlTable& tvls_;
   schedule::KickArbitrator& arbitrator_;

@@ -16,7 +16,7 @@
 // address of the next hop. Packets on the wire are not affected.
 #pragma once
 
-#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/commands/command_store.hpp"
 
 namespace softhca::engine {
 

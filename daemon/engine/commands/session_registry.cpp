@@ -16,12 +16,12 @@ void SessionRegistry::install(Session& session) {
 }
 
 void SessionRegistry::poll(Session& session) {
-  ingress_.add(session);
+  intake_.add(session);
   tvl_assignment_.find_weights();
 }
 
 void SessionRegistry::remove(Session& session) {
-  if (session.poll.slot != kNoIndex) ingress_.remove(session);
+  if (session.poll.slot != kNoIndex) intake_.remove(session);
   async_events_.forget(session);
   cpu_.failing.remove(session);
   session.tenant->counters.sessions.subtract();

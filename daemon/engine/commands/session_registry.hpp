@@ -10,11 +10,11 @@ namespace softhca::engine {
 
 class SessionRegistry {
  public:
-  SessionRegistry(CpuScheduler& cpu, collect::PcbPool& pcbs, Ingress& ingress,
+  SessionRegistry(CpuScheduler& cpu, collect::PcbPool& pcbs, CommandIntake& intake,
                   TvlAssignment& tvl_assignment, AsyncEvents& async_events)
       : cpu_(cpu),
         pcbs_(pcbs),
-        ingress_(ingress),
+        intake_(intake),
         tvl_assignment_(tvl_assignment),
         async_events_(async_events) {}
 
@@ -28,7 +28,7 @@ class SessionRegistry {
  private:
   CpuScheduler& cpu_;
   collect::PcbPool& pcbs_;
-  Ingress& ingress_;
+  CommandIntake& intake_;
   TvlAssignment& tvl_assignment_;
   AsyncEvents& async_events_;
 };

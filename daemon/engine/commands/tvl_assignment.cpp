@@ -50,7 +50,7 @@ void TvlAssignment::find_weights() {
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &classes[tvl.qos_class.value]})
       *weight = std::max(*weight, tvl.weight);
   }
-  for (schedule::RunQueue* order : {&cpu_.order(), &ingress_.order()}) {
+  for (schedule::RunQueue* order : {&cpu_.order(), &intake_.order()}) {
     for (std::uint16_t i = 0; i < tenants.size(); ++i)
       order->set_tenant_weight(TenantId(i), tenants[i]);
     for (std::uint16_t i = 0; i < classes.size(); ++i) order->set_weight(QosClassId(i), classes[i]);

@@ -9,19 +9,19 @@
 #include <optional>
 
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/command_store_credit_return.hpp"
-#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
+#include "daemon/engine/commands/command_intake.hpp"
+#include "daemon/engine/commands/command_store.hpp"
 
 namespace softhca::engine {
 
 class TvlAssignment {
  public:
-  TvlAssignment(const CommandCore& core, Ingress& ingress, std::uint16_t tenants,
+  TvlAssignment(const CommandCore& core, CommandIntake& intake, std::uint16_t tenants,
                 std::uint16_t classes)
       : queue_pairs_(core.queue_pairs),
         commands_(core.commands),
         cpu_(core.cpu),
-        ingress_(ingress),
+        intake_(intake),
         tvls_(core.tvls),
         arbitrator_(core.arbitrator),
         tenants_(tenants),
@@ -48,7 +48,7 @@ class TvlAssignment {
   const QpTable& queue_pairs_;
   CommandStore& commands_;
   CpuScheduler& cpu_;
-  Ingress& ingress_;
+  CommandIntake& intake_;
   schedule::TvlTable& tvls_;
   schedule::KickArbitrator& arbitrator_;
   std::uint16_t tenants_;

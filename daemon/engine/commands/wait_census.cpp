@@ -41,7 +41,7 @@ void WaitCensus::take(Time previous) {
   busy_ = worked >= nanoseconds(clock_.now - taken_) / 8 * 7;
   spent_ = cpu_.spent();
   taken_ = clock_.now;
-  const std::vector<Session*>& sessions = ingress_.sessions();
+  const std::vector<Session*>& sessions = intake_.sessions();
   unsigned looks = 0;
   for (std::size_t i = 0; i < sessions.size() && looks < kLooks; ++i) {
     next_session_ = next_session_ + 1 < sessions.size() ? next_session_ + 1 : 0;

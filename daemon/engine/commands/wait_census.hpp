@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "daemon/engine/commands/command_core.hpp"
+#include "daemon/engine/commands/command_intake.hpp"
 #include "daemon/engine/commands/guarantee_monitor.hpp"
-#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
 #include "daemon/engine/turns/slow_memory.hpp"
 
@@ -30,11 +30,11 @@ namespace softhca::engine {
 
 class WaitCensus {
  public:
-  WaitCensus(const CommandCore& core, const LocalAddresses& addresses, const Ingress& ingress,
+  WaitCensus(const CommandCore& core, const LocalAddresses& addresses, const CommandIntake& intake,
              const SlowMemory& memory, const MemoryWaits& accesses, EventLog& log,
              std::uint16_t tenants)
       : clock_(core.clock),
-        ingress_(ingress),
+        intake_(intake),
         cpu_(core.cpu),
         commands_(core.commands),
         scheduler_(core.scheduler),
@@ -82,7 +82,7 @@ class WaitCensus {
   std::uint64_t elapsed(Time& counted) const;
 
   const StepClock& clock_;
-  const Ingress& ingress_;
+  const CommandIntake& intake_;
   CpuScheduler& cpu_;
   CommandStore& commands_;
   const schedule::SendQueueScheduler& scheduler_;

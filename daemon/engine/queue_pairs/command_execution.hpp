@@ -10,7 +10,7 @@
 #include <cstddef>
 
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/dispatch_dedicated_pcbs.hpp"
+#include "daemon/engine/commands/dispatch.hpp"
 #include "daemon/engine/queue_pairs/qp_upcalls.hpp"
 #include "daemon/engine/receive/completion_events.hpp"
 

@@ -3,7 +3,7 @@
 // The engine as a transport state machine sees it, during one call.
 #pragma once
 
-#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/commands/command_store.hpp"
 #include "daemon/engine/diagnostics/captures.hpp"
 #include "daemon/engine/diagnostics/faults.hpp"
 #include "daemon/engine/diagnostics/qp_history.hpp"

@@ -6,7 +6,7 @@
 
 namespace softhca::engine {
 
-void UnparkSession::run(Engine& engine) const { engine.ingress().unpark(session); }
+void UnparkSession::run(Engine& engine) const { engine.intake().unpark(session); }
 
 bool ResizeCq::run(Engine&) const {
   if (cq.ring.backlog() > most) return false;

@@ -97,7 +97,7 @@ std::optional<SendWait> AwaitSends::run(Engine& engine) const {
   const Time now = engine.clock().now;
   SendWait wait = waited;
   if (wait.turns++ == 0) {
-    engine.ingress().announce(qp, send_sequence);
+    engine.intake().announce(qp, send_sequence);
     wait.since = now;
   }
   const bool may_wait = wait.turns < kTurnsToSend || now - wait.since < kTimeToSend;

@@ -27,24 +27,24 @@ namespace softhca::engine {
 /// comes during a step waits for the end of it, so steps are short while tenants compete. Long
 /// steps make larger bursts.
 struct Budget {
-  std::uint64_t runs = 0;     ///< of queue pairs that have work
-  unsigned packets = 0;       ///< packets of a queue pair in a row
-  std::uint32_t bytes = 0;    ///< of a queue pair in a row, to a peer in this daemon
-  std::uint64_t ingress = 0;  ///< to take in from VCBs, and to fetch
-  std::uint64_t turn = 0;     ///< part of `ingress`, for one process or send queue in a row
-  std::size_t starts = 0;     ///< commands
+  std::uint64_t runs = 0;    ///< of queue pairs that have work
+  unsigned packets = 0;      ///< packets of a queue pair in a row
+  std::uint32_t bytes = 0;   ///< of a queue pair in a row, to a peer in this daemon
+  std::uint64_t intake = 0;  ///< to take in from VCBs, and to fetch
+  std::uint64_t turn = 0;    ///< part of `intake`, for one process or send queue in a row
+  std::size_t starts = 0;    ///< commands
 };
 
 inline constexpr Budget kAlone{.runs = 512 << 10,
                                .packets = 32,
                                .bytes = 128 << 10,
-                               .ingress = 128 << 10,
+                               .intake = 128 << 10,
                                .turn = 32 << 10,
                                .starts = 64};
 inline constexpr Budget kContended{.runs = 128 << 10,
                                    .packets = 8,
                                    .bytes = 16 << 10,
-                                   .ingress = 32 << 10,
+                                   .intake = 32 << 10,
                                    .turn = 8 << 10,
                                    .starts = 64};
 /// For a tenant that asks for little beside others that ask for much. It waits for one copy of this
@@ -52,7 +52,7 @@ inline constexpr Budget kContended{.runs = 128 << 10,
 inline constexpr Budget kSparse{.runs = 64 << 10,
                                 .packets = 1,
                                 .bytes = 4 << 10,
-                                .ingress = 8 << 10,
+                                .intake = 8 << 10,
                                 .turn = 4 << 10,
                                 .starts = 16};
 
@@ -119,7 +119,7 @@ class CpuScheduler {
   /// True if more may be taken in for this class. A class that has had more than its share lately
   /// waits for the others, unless it is behind its minimum rate.
   bool may_take_in(QosClassId qos_class) const {
-    return ready_.may_begin(qos_class, budget_->ingress) || is_behind(qos_class);
+    return ready_.may_begin(qos_class, budget_->intake) || is_behind(qos_class);
   }
   void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class, qp.sq.tvl); }
   /// Moves the queue pair to the error state in its next turn, which comes soon.

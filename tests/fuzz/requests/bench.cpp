@@ -158,9 +158,9 @@ void Bench::check_idle() {
     require(engine.arbitrator().counters(TvlId(i)).waiting.value() == 0, "no command waits");
   }
   require(!engine.scheduler().has_work(), "no doorbell is left");
-  require(engine.ingress().functions().unassigned() == engine.ingress().functions().size(),
+  require(engine.intake().functions().unassigned() == engine.intake().functions().size(),
           "no VCB is assigned");
-  require(engine.ingress().sessions().empty(), "no session is polled");
+  require(engine.intake().sessions().empty(), "no session is polled");
   require(engine.keys().size() == 0, "no key is left");
   require(engine.memory().windows().size() == 0, "no memory window is left");
   require(engine.receive_queues().size() == 0, "no shared receive queue is left");

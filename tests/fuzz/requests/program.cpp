@@ -55,7 +55,7 @@ void Program::raise_port_event() {
 
 /// The engine's thread finds the program idle.
 void Program::park() {
-  if (begun_ && !session_->parked) (void)common_.bench.engine.ingress().park(*session_);
+  if (begun_ && !session_->parked) (void)common_.bench.engine.intake().park(*session_);
 }
 
 void Program::unpark() {

@@ -75,8 +75,8 @@ TEST_P(Hostile, DoorbellProducerBeyondTheRing) {
   EXPECT_EQ(hostile_words(), 1u);
   EXPECT_EQ(evil.adapter.sink.count(EventType::kQpFatal, qp->qp.user_handle), 1u);
   evil.post(*qp, {});
-  EXPECT_TRUE(evil.adapter.engine.ingress().park(*evil.session));
-  evil.adapter.engine.ingress().unpark(*evil.session);
+  EXPECT_TRUE(evil.adapter.engine.intake().park(*evil.session));
+  evil.adapter.engine.intake().unpark(*evil.session);
   pair.steps(10);
   EXPECT_TRUE(cq->poll_all().empty());
 }

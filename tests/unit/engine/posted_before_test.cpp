@@ -33,7 +33,7 @@ class PostedBefore : public BothWays {
   }
   /// As the control thread does it. False: not all is sent in time.
   bool wait_until_sent() {
-    a.adapter.engine.ingress().announce(qp(), pair.qa->sequence);
+    a.adapter.engine.intake().announce(qp(), pair.qa->sequence);
     for (unsigned i = 0; i < kSteps; ++i) {
       if (lifecycle().has_sent(qp(), pair.qa->sequence)) return true;
       pair.step();
@@ -105,7 +105,7 @@ TEST_P(PostedBefore, Removal_Commands_Arrive) {
 
 TEST_P(PostedBefore, Error_PeerHasNoReceive_DoesNotWait) {
   post(2, Post::kVcb);
-  a.adapter.engine.ingress().announce(qp(), pair.qa->sequence);
+  a.adapter.engine.intake().announce(qp(), pair.qa->sequence);
   EXPECT_TRUE(pair.run_until([&] { return lifecycle().has_sent(qp(), pair.qa->sequence); },
                              std::chrono::milliseconds(1)));
   lifecycle().enter_error(qp());
@@ -117,7 +117,7 @@ TEST_P(PostedBefore, Error_RateHoldsThemBack_WaitsForTheirTurn) {
   a.adapter.engine.rates().set(a.tenant.rate, {.messages_per_second = 10'000, .burst_messages = 1});
   post_receives(4);
   post(4, Post::kVcb);
-  a.adapter.engine.ingress().announce(qp(), pair.qa->sequence);
+  a.adapter.engine.intake().announce(qp(), pair.qa->sequence);
   pair.step();
   EXPECT_FALSE(lifecycle().has_sent(qp(), pair.qa->sequence));
   EXPECT_TRUE(pair.run_until([&] { return lifecycle().has_sent(qp(), pair.qa->sequence); },
@@ -127,7 +127,7 @@ TEST_P(PostedBefore, Error_RateHoldsThemBack_WaitsForTheirTurn) {
 }
 
 TEST_P(PostedBefore, Announcement_BeyondTheSendQueue_CostsTheQueuePair) {
-  a.adapter.engine.ingress().announce(qp(), pair.qa->sequence + kCount + 1);
+  a.adapter.engine.intake().announce(qp(), pair.qa->sequence + kCount + 1);
   EXPECT_TRUE(lifecycle().has_sent(qp(), pair.qa->sequence + kCount + 1)) << "nothing to wait for";
   settle();
   EXPECT_EQ(qp().state, QpState::kError);

@@ -192,7 +192,7 @@ TEST_F(Driver, TurnsEndWhenCommandsOfOthersWait) {
   for (int i = 0; i < 3; ++i) make_connected();
   reinterpret_cast<abi::SessionHeader*>(other_memory.base())->doorbell_producer.store(1);
   EXPECT_EQ(driver.run_ready(), 1u);
-  ingress.collect();
+  intake.collect();
   EXPECT_EQ(driver.run_ready(), 2u);
   registry.remove(other);
 }

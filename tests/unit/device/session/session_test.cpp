@@ -39,8 +39,8 @@ class SessionTest : public ::testing::Test {
         EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << configuration::name_of(kind);
       });
     }
-    EXPECT_EQ(daemon.engine.ingress().functions().unassigned(),
-              daemon.engine.ingress().functions().size());
+    EXPECT_EQ(daemon.engine.intake().functions().unassigned(),
+              daemon.engine.intake().functions().size());
     EXPECT_EQ(daemon.engine.keys().size(), 0u);
   }
   abi::CreateQpRequest qp_request(std::uint32_t type = 2) {

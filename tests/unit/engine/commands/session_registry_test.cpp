@@ -27,12 +27,12 @@ class Sessions : public Parts {
     installed = false;
   }
   bool is_polled() const {
-    const auto& all = ingress.sessions();
+    const auto& all = intake.sessions();
     return std::find(all.begin(), all.end(), &coming) != all.end();
   }
 
-  TvlAssignment tvl_assignment{core, ingress, kTenants, kTenants};
-  SessionRegistry registry{cpu, pcbs, ingress, tvl_assignment, async_events};
+  TvlAssignment tvl_assignment{core, intake, kTenants, kTenants};
+  SessionRegistry registry{cpu, pcbs, intake, tvl_assignment, async_events};
   Tenant other;
   RingMemory coming_memory{abi::session_bytes(0)};
   Session coming{SessionId(2), other, shm::SessionView(coming_memory.base(), 0), VcbId(kVcbs)};

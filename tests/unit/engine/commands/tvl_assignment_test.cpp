@@ -30,7 +30,7 @@ class Assignment : public Parts {
   }
   int turns_of_other() { return turns_of_second(mine, theirs); }
 
-  TvlAssignment assignment{core, ingress, kTenants, kTenants};
+  TvlAssignment assignment{core, intake, kTenants, kTenants};
   Tenant other;
   PairOf mine{tenant, 10}, theirs{other_tenant(), 11};
 };

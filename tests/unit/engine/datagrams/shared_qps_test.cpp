@@ -49,10 +49,10 @@ class Shared : public DatagramParts {
 };
 
 TEST_F(Shared, ANumberIsOneServices) {
-  const std::size_t sessions = ingress.sessions().size();
+  const std::size_t sessions = intake.sessions().size();
   auto twin = SharedQp::make(party, {}, clock.now);
   EXPECT_FALSE(services.open(**twin));
-  EXPECT_EQ(ingress.sessions().size(), sessions) << "nothing is left of it";
+  EXPECT_EQ(intake.sessions().size(), sessions) << "nothing is left of it";
   open({.queue_pair = kProgramQueuePair});
   EXPECT_EQ(queue_pairs.find(kGeneralServicesQpn)->clients, &service);
   EXPECT_NE(queue_pairs.find(kProgramQueuePair.qpn), nullptr);

@@ -68,16 +68,16 @@ TEST(Parking, WakesForWhatIsPosted) {
   Pair pair(Way::kLocal);
   pair.connect_pair();
   Engine& engine = pair.a->adapter.engine;
-  ASSERT_TRUE(engine.ingress().park(*pair.a->session));
+  ASSERT_TRUE(engine.intake().park(*pair.a->session));
   EXPECT_EQ(pair.a->header().parked.load(), 1u);
-  EXPECT_EQ(engine.ingress().parked(), 1u);
+  EXPECT_EQ(engine.intake().parked(), 1u);
   pair.a->post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite});
   pair.steps(10);
   EXPECT_TRUE(pair.ca->poll_all().empty());
-  engine.ingress().unpark(*pair.a->session);
+  engine.intake().unpark(*pair.a->session);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
   pair.a->post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite});
-  EXPECT_FALSE(engine.ingress().park(*pair.a->session)) << "work came in meanwhile";
+  EXPECT_FALSE(engine.intake().park(*pair.a->session)) << "work came in meanwhile";
   EXPECT_EQ(pair.a->header().parked.load(), 0u);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }

@@ -93,7 +93,7 @@ TEST_F(Turns, WhoHasHadMoreTakesInNothingMore) {
   QueuePair& other = make(1);
   cpu.make_ready(other);
   EXPECT_TRUE(cpu.may_take_in(QosClassId(0)));
-  cpu.charge(sessions[0], 100 * kAlone.ingress);
+  cpu.charge(sessions[0], 100 * kAlone.intake);
   EXPECT_FALSE(cpu.may_take_in(QosClassId(0)));
   EXPECT_TRUE(cpu.may_take_in(QosClassId(1)));
   cpu.remove(other);

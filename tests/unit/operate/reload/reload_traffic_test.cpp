@@ -395,7 +395,7 @@ class ReloadTraffic {
   void check_pcbs() {
     std::map<std::uint32_t, std::uint32_t> vcb_of;  // by PCB
     for (std::uint32_t v = 0; v < adapter_.next_vcb.value; ++v) {
-      const PcbId pcb = adapter_.engine.ingress().functions()[VcbId(v)].pcb;
+      const PcbId pcb = adapter_.engine.intake().functions()[VcbId(v)].pcb;
       if (pcb == collect::kNoPcb) continue;
       ASSERT_TRUE(vcb_of.emplace(pcb.value, v).second) << "PCB " << pcb.value << " with two VCBs";
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/commands/command_store.hpp"
 
 #include "daemon/base/probes.hpp"
 #include "daemon/engine/records/costs.hpp"

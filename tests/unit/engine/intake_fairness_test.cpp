@@ -101,7 +101,7 @@ class Flood : public ::testing::TestWithParam<int> {
 // A step collects one portion; its last doorbell may exceed the limit. The process that posts least
 // is served first.
 TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
-  constexpr std::uint32_t kMost = (kSparse.ingress + kCommandCost) / kDoorbellCost;
+  constexpr std::uint32_t kMost = (kSparse.intake + kCommandCost) / kDoorbellCost;
   for (int round = 0; round < 100; ++round) {
     ring_all();
     post();
@@ -121,7 +121,7 @@ TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
 TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
   constexpr std::uint64_t kMessage = 2048;  ///< more than the steps of a message count
   constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunCost;
-  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.ingress + kCommandCost) + kSparse.turn +
+  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.intake + kCommandCost) + kSparse.turn +
                                   kReliefCost + kCommandCost + 2 * kStartCost + kMessage + kRunCost;
   constexpr std::uint64_t kMostTime = kMost / kUnitsPerNanosecond;
   for (int round = 0; round < 300; ++round) {
@@ -288,7 +288,7 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   engine.cpu().charge(*b.session, kCost);
   EXPECT_FALSE(engine.cpu().may_take_in(b.session->qos_class));
   EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->qos_class); }));
-  EXPECT_GE(a.tenant.counters.engine_time.value() - before, kCost - kAlone.ingress / 2);
+  EXPECT_GE(a.tenant.counters.engine_time.value() - before, kCost - kAlone.intake / 2);
   EXPECT_GE(b.tenant.counters.engine_time.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
@@ -351,11 +351,11 @@ TEST_F(HalfWritten, IsNoWork) {
 
 TEST_F(HalfWritten, LetsItsProcessBeParked) {
   pair.steps(2);
-  ASSERT_TRUE(engine().ingress().park(*a.session));
+  ASSERT_TRUE(engine().intake().park(*a.session));
   EXPECT_EQ(a.header().parked, 1u);
   pair.steps(10);
   finish();
-  engine().ingress().unpark(*a.session);  // the process has said so
+  engine().intake().unpark(*a.session);  // the process has said so
   pair.step();
   EXPECT_TRUE(a.vcb_free(0));
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
@@ -364,7 +364,7 @@ TEST_F(HalfWritten, LetsItsProcessBeParked) {
 TEST_F(HalfWritten, IsSeenToBeFinishedBeforeParking) {
   pair.steps(2);
   finish();
-  EXPECT_FALSE(engine().ingress().park(*a.session));
+  EXPECT_FALSE(engine().intake().park(*a.session));
   EXPECT_EQ(a.header().parked, 0u);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/commands/command_store.hpp"
 #include "daemon/engine/events/async_events.hpp"
 #include "daemon/engine/turns/session_poller.hpp"
 #include "daemon/qos/collect/collect_controller.hpp"
@@ -19,10 +19,10 @@
 
 namespace softhca::engine {
 
-class Ingress {
+class CommandIntake {
  public:
-  Ingress(const CommandCore& core, RateControl& rates, AsyncEvents& async_events,
-          EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants);
+  CommandIntake(const CommandCore& core, RateControl& rates, AsyncEvents& async_events,
+                EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants);
 
   /// The control thread may use it at any time, see function_table.hpp.
   collect::FunctionTable& functions() { return functions_; }

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "daemon/engine/commands/command_core.hpp"
-#include "daemon/engine/commands/command_store_credit_return.hpp"
+#include "daemon/engine/commands/command_store.hpp"
 
 namespace softhca::engine {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/commands/dispatch_dedicated_pcbs.hpp"
+#include "daemon/engine/commands/dispatch.hpp"
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ constexpr std::size_t kMostWithoutFetch = 8;
 
 std::size_t Dispatch::fetch() {
   commands_.end_waits();
-  const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().intake;
   std::size_t work = 0;
   QosClassId passed = kNoQosClass;  // first class that has had more than its share
   for (std::size_t without = 0; cpu_.done() < end && without < kMostWithoutFetch;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/commands/ingress_send_queue_mode.hpp"
+#include "daemon/engine/commands/command_intake.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,8 +17,8 @@ constexpr std::size_t kFewLooks = 8;
 
 }  // namespace
 
-Ingress::Ingress(const CommandCore& core, RateControl& rates, AsyncEvents& async_events,
-                 EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants)
+CommandIntake::CommandIntake(const CommandCore& core, RateControl& rates, AsyncEvents& async_events,
+                             EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants)
     : clock_(core.clock),
       queue_pairs_(core.queue_pairs),
       cpu_(core.cpu),
@@ -34,13 +34,13 @@ Ingress::Ingress(const CommandCore& core, RateControl& rates, AsyncEvents& async
   poller_.reserve(tenants, static_cast<std::uint16_t>(scheduler_.max_classes()));
 }
 
-void Ingress::add(Session& session) {
+void CommandIntake::add(Session& session) {
   session.last_active = clock_.now;
   poller_.add(session);
   sessions_.push_back(&session);
 }
 
-void Ingress::remove(Session& session) {
+void CommandIntake::remove(Session& session) {
   if (session.parked) --parked_;
   poller_.remove(session);
   collector_.abandon(session.first_vcb, session.view.vcbs());
@@ -48,7 +48,7 @@ void Ingress::remove(Session& session) {
   std::erase(sessions_, &session);
 }
 
-bool Ingress::park(Session& session) {
+bool CommandIntake::park(Session& session) {
   if (session.parked) return true;
   if (!session.failed && !lets_park(session)) return false;
   session.parked = true;
@@ -59,7 +59,7 @@ bool Ingress::park(Session& session) {
 
 /// Parks the session: from now on its process signals that it has posted something. False: it has
 /// just posted something.
-bool Ingress::lets_park(Session& session) {
+bool CommandIntake::lets_park(Session& session) {
   const std::uint64_t unfinished = session.poll.unfinished.resting();
   if (!session.view.park(unfinished)) return false;
   for (std::uint64_t left = unfinished; left != 0; left &= left - 1) {
@@ -71,7 +71,7 @@ bool Ingress::lets_park(Session& session) {
   return true;
 }
 
-void Ingress::unpark(Session& session, std::uint64_t seen) {
+void CommandIntake::unpark(Session& session, std::uint64_t seen) {
   if (!session.parked || session.failed) return;
   session.view.unpark();
   session.parked = false;
@@ -84,7 +84,7 @@ void Ingress::unpark(Session& session, std::uint64_t seen) {
 }
 
 /// Queues the session if it has something that may be taken in now. True if it has.
-bool Ingress::has_commands(Session& session) {
+bool CommandIntake::has_commands(Session& session) {
   PollState& state = session.poll;
   if (!session.is_collected()) return false;
   if (state.unfinished.any()) state.unfinished.begin(session.view.pending(), clock_.now);
@@ -98,11 +98,11 @@ bool Ingress::has_commands(Session& session) {
   return true;
 }
 
-std::size_t Ingress::collect() {
+std::size_t CommandIntake::collect() {
   poller_.look([this](Session& session) { has_commands(session); });
   if (poller_.empty()) return 0;
   if (sessions_.size() > kFewLooks) cpu_.end_any_work();
-  const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().intake;
   std::size_t work = 0;
   while (cpu_.done() < end) {
     Session* session = poller_.pop();
@@ -126,7 +126,7 @@ std::size_t Ingress::collect() {
 /// Takes in from the session until the engine's work is `end`, and a little more. VCBs get three
 /// quarters of that if a doorbell was rung, so that neither holds up the other. Returns the number
 /// of commands and doorbells.
-std::size_t Ingress::collect(Session& session, std::uint64_t end) {
+std::size_t CommandIntake::collect(Session& session, std::uint64_t end) {
   if (!session.is_collected()) return 0;
   PollState& state = session.poll;
   std::size_t taken =
@@ -139,7 +139,7 @@ std::size_t Ingress::collect(Session& session, std::uint64_t end) {
 }
 
 /// Takes VCBs in rotation, since the last would otherwise wait forever behind the first.
-std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
+std::size_t CommandIntake::collect_vcbs(Session& session, std::uint64_t end) {
   PollState& state = session.poll;
   const std::uint32_t first = state.next_vcb;
   std::uint64_t pending =
@@ -161,7 +161,7 @@ std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
 }
 
 /// Takes a command from a VCB. False: the command is not whole yet.
-bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
+bool CommandIntake::collect_vcb(Session& session, std::uint32_t vcb) {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const VcbId id(session.first_vcb.value + vcb);
   if ((scoreboard & abi::kWithdrawn) != 0) return withdraw(session, vcb);
@@ -199,7 +199,7 @@ bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
 }
 
 /// Gives the VCB back to the process. `scoreboard`: as last seen.
-void Ingress::release(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
+void CommandIntake::release(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
   const Kick kick = (scoreboard & abi::kExplicitKick) != 0  ? Kick::kExplicit
                     : (scoreboard & abi::kVirtualKick) != 0 ? Kick::kVirtual
                                                             : Kick::kWhole;
@@ -208,7 +208,7 @@ void Ingress::release(Session& session, std::uint32_t vcb, std::uint64_t scorebo
 }
 
 /// Discards a half-written command that the process withdrew, and gives its VCB back.
-bool Ingress::withdraw(Session& session, std::uint32_t vcb) {
+bool CommandIntake::withdraw(Session& session, std::uint32_t vcb) {
   const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
   if (pcb != collect::kNoPcb) {
     collector_.discard(pcb);
@@ -221,7 +221,7 @@ bool Ingress::withdraw(Session& session, std::uint32_t vcb) {
 }
 
 /// True if an unfinished VCB has changed such that the engine should poll it.
-bool Ingress::has_news(const Session& session, std::uint32_t vcb) const {
+bool CommandIntake::has_news(const Session& session, std::uint32_t vcb) const {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
   if ((scoreboard & (abi::kExplicitKick | abi::kWithdrawn)) != 0) return true;
@@ -230,57 +230,12 @@ bool Ingress::has_news(const Session& session, std::uint32_t vcb) const {
   return (scoreboard & abi::kAllSegments & ~pcbs_.state(pcb).scoreboard.bits()) != 0;
 }
 
-bool Ingress::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
-  if ((scoreboard & collect::kDoorbellSegments) != collect::kDoorbellSegments) return false;
-  collect::Pcb header_only;
-  session.view.copy_segments(vcb, collect::kDoorbellSegments, header_only.header,
-                             header_only.payload.data());
-  session.count_send_queue_mode(SendQueueCause::kNoPcb, session.level);
-  ring(session, Qpn(header_only.header.qpn), header_only.header.sequence + 1);
-  return true;
-}
-
-QueuePair* Ingress::find_owned(const Session& session, std::uint32_t qpn) const {
+QueuePair* CommandIntake::find_owned(const Session& session, std::uint32_t qpn) const {
   QueuePair* qp = queue_pairs_.find(Qpn(qpn));
   return qp != nullptr && qp->session == &session ? qp : nullptr;
 }
 
-/// Accepts a complete command in a PCB of its own. Kicks it, or lets a doorbell take its place: if
-/// it is out of turn (B3), a rate is used up or the kick list is full.
-void Ingress::accept(Session& session, PcbId pcb) {
-  const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
-  QueuePair* qp = find_owned(session, header.qpn);
-  if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
-    drop(session, Qpn(header.qpn), header.sequence + 1);
-    commands_.free(pcb, *session.tenant);
-    return;
-  }
-  const auto obstacle = kick(session, *qp, pcb);
-  if (!obstacle) return;
-  const std::uint32_t end = header.sequence + 1;
-  commands_.free(pcb, *session.tenant);
-  session.count_send_queue_mode(*obstacle, level_of(*qp));
-  ring(session, qp->qpn, end);
-}
-
-/// Kicks a command of the queue pair that is in a PCB of its session's class. Returns why not, if
-/// it cannot.
-std::optional<SendQueueCause> Ingress::kick(const Session& session, QueuePair& qp, PcbId pcb) {
-  const schedule::QpSlot slot(qp.slot);
-  if (qp.state == QpState::kSqd || !scheduler_.vcb_may_start(slot, pcbs_.pcb(pcb).header.sequence))
-    return SendQueueCause::kOrder;
-  if (rates_.holds(qp)) return SendQueueCause::kRate;
-  if (qp.qos_class != session.qos_class) {
-    if (!pcbs_.pass_on(pcb, qp.qos_class)) return SendQueueCause::kNoPcb;
-    commands_.look_again(session);
-  }
-  if (!arbitrator_.kick(qp.sq.tvl, pcb)) return SendQueueCause::kKickListFull;
-  commands_.prepare(qp, pcb);
-  scheduler_.vcb_kicked(slot);
-  return std::nullopt;
-}
-
-std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
+std::size_t CommandIntake::collect_doorbells(Session& session, std::uint64_t end) {
   std::size_t taken = 0;
   abi::Doorbell doorbell;
   while (taken == 0 || cpu_.done() < end) {
@@ -300,7 +255,7 @@ std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
   return taken;
 }
 
-std::size_t Ingress::relieve_doorbells() {
+std::size_t CommandIntake::relieve_doorbells() {
   scheduler_.sample(clock_.now);
   commands_.watch_jammed();
   const std::uint64_t end = cpu_.done() + cpu_.budget().turn;
@@ -317,7 +272,7 @@ std::size_t Ingress::relieve_doorbells() {
 }
 
 /// Counts a VCB or doorbell of the session that names no command.
-void Ingress::refuse(const Session& session) {
+void CommandIntake::refuse(const Session& session) {
   cpu_.charge(session, kDoorbellCost);
   session.tenant->counters.refused.malformed_commands.add();
 }
@@ -325,7 +280,7 @@ void Ingress::refuse(const Session& session) {
 /// Drops a VCB or doorbell for a queue pair that the session does not have or that does not send.
 /// The process is not at fault if the queue pair was reset or destroyed before the engine took this
 /// in.
-void Ingress::drop(const Session& session, Qpn qpn, std::uint32_t sequence_end) {
+void CommandIntake::drop(const Session& session, Qpn qpn, std::uint32_t sequence_end) {
   const QueuePair* qp = find_owned(session, qpn.value);
   const bool stale = qp != nullptr ? ring_distance(sequence_end, qp->sq.first_sequence) <= 0
                                    : queue_pairs_.had(session, qpn);
@@ -334,7 +289,7 @@ void Ingress::drop(const Session& session, Qpn qpn, std::uint32_t sequence_end) 
 }
 
 /// Returns null if the session has no such queue pair that sends.
-QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
+QueuePair* CommandIntake::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
     drop(session, qpn, sequence_end);
@@ -352,7 +307,7 @@ QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) 
   return qp;
 }
 
-void Ingress::announce(QueuePair& qp, std::uint32_t sequence_end) {
+void CommandIntake::announce(QueuePair& qp, std::uint32_t sequence_end) {
   const schedule::QpSlot slot(qp.slot);
   if (!scheduler_.is_open(slot)) return;
   const std::uint32_t known = scheduler_.next_sequence(slot) + scheduler_.pending(slot);
@@ -361,7 +316,7 @@ void Ingress::announce(QueuePair& qp, std::uint32_t sequence_end) {
 
 /// Fails the queue pair: a doorbell, rung or read back from the overflow buffer, says what cannot
 /// be true.
-void Ingress::doorbell_fails(QueuePair& qp) {
+void CommandIntake::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.refused.hostile_memory.add();
   if (qp.error.pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
@@ -371,7 +326,7 @@ void Ingress::doorbell_fails(QueuePair& qp) {
 
 /// Fails the session, since its memory contradicts itself. The engine reads nothing more from it,
 /// and its queue pairs fail. Other sessions go on.
-void Ingress::fail_session(Session& session) {
+void CommandIntake::fail_session(Session& session) {
   session.failed = true;
   poller_.rest(session);
   session.tenant->counters.refused.hostile_memory.add();
@@ -379,7 +334,7 @@ void Ingress::fail_session(Session& session) {
   look_through(cpu_, session);
 }
 
-bool Ingress::commands_wait(QosClassId served) {
+bool CommandIntake::commands_wait(QosClassId served) {
   bool found = false;
   poller_.look([&](Session& session) { found |= has_commands(session); }, served);
   return found || scheduler_.has_work_of([&](QosClassId qos_class) {
@@ -389,14 +344,14 @@ bool Ingress::commands_wait(QosClassId served) {
 
 /// True if PCBs that are bound to the session's VCBs are borrowed, and their owners may want them
 /// back.
-bool Ingress::borrows(const Session& session) const {
+bool CommandIntake::borrows(const Session& session) const {
   const collect::CollectGroup& group = pcbs_.group(session.qos_class);
   const bool beyond_own = group.pcbs.shared_in_use() != 0;
   if (!beyond_own || group.parent == kNoQosClass) return beyond_own;
   return pcbs_.group(group.parent).pcbs.shared_in_use() != 0;
 }
 
-void Ingress::give_back_borrowed() {
+void CommandIntake::give_back_borrowed() {
   for (const Session* session : sessions_)
     for (std::uint32_t vcb = 0; vcb < session->view.vcbs() && borrows(*session); ++vcb) {
       const PcbId pcb = functions_[VcbId(session->first_vcb.value + vcb)].pcb;
