@@ -5,12 +5,12 @@
 namespace softhca::configuration {
 namespace {
 
-std::string in_force(Allocation key, std::uint64_t amount) {
+std::string in_force(LiveSetting key, std::uint64_t amount) {
   return name_of(key) + " = " + std::to_string(amount);
 }
 
-std::optional<WrongMinimum> above_maximum(const std::string& who, Allocation key,
-                                          std::uint64_t minimum, Allocation maximum_key,
+std::optional<WrongMinimum> above_maximum(const std::string& who, LiveSetting key,
+                                          std::uint64_t minimum, LiveSetting maximum_key,
                                           std::uint64_t maximum) {
   if (maximum == 0 || minimum <= maximum) return std::nullopt;
   return WrongMinimum{key,
@@ -21,8 +21,8 @@ std::optional<WrongMinimum> above_maximum(const std::string& who, Allocation key
 
 std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant) {
   const auto check_own = [](const std::string& who, const SentLimits& rate) {
-    return above_maximum(who, Allocation::kRateMinBytes, rate.min_bytes_per_second,
-                         Allocation::kRateBytes, rate.bytes_per_second);
+    return above_maximum(who, LiveSetting::kRateMinBytes, rate.min_bytes_per_second,
+                         LiveSetting::kRateBytes, rate.bytes_per_second);
   };
   const std::uint64_t all = tenant.rates.sent.min_bytes_per_second;
   if (auto wrong = check_own("", tenant.rates.sent)) return wrong;
@@ -32,8 +32,8 @@ std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant) {
     if (auto wrong = check_own(who, level.rates.sent)) return wrong;
     sum += level.rates.sent.min_bytes_per_second;
     if (sum > all)
-      return WrongMinimum{Allocation::kRateMinBytes,
-                          who + "up to this level, " + name_of(Allocation::kRateMinBytes) +
+      return WrongMinimum{LiveSetting::kRateMinBytes,
+                          who + "up to this level, " + name_of(LiveSetting::kRateMinBytes) +
                               " of the levels adds up to " + std::to_string(sum) +
                               ", but the tenant has " + std::to_string(all) +
                               "; lower a level or raise the tenant's"};

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "daemon/configuration/allocation.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/live_settings.hpp"
 
 namespace softhca::configuration {
 
 struct WrongMinimum {
-  Allocation key;
+  LiveSetting key;
   std::string text;  ///< names the object within the tenant
 };
 std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant);

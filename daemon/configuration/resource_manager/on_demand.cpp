@@ -68,11 +68,11 @@ void give_socket(TenantConfig& tenant, const TenantRequest& request) {
 /// Returns the changes to what the template gives.
 std::vector<AllocationChange> changes_of(const TenantRequest& request) {
   std::vector<AllocationChange> changes;
-  const auto add = [&](Allocation allocation, std::uint64_t amount) {
-    changes.push_back({.tenant = request.name, .allocation = allocation, .amount = amount});
+  const auto add = [&](LiveSetting setting, std::uint64_t amount) {
+    changes.push_back({.tenant = request.name, .setting = setting, .amount = amount});
   };
-  if (request.share) add(Allocation::kShare, request.share->tenths);
-  if (request.workload) add(Allocation::kClass, static_cast<std::uint64_t>(*request.workload));
+  if (request.share) add(LiveSetting::kShare, request.share->tenths);
+  if (request.workload) add(LiveSetting::kClass, static_cast<std::uint64_t>(*request.workload));
   return changes;
 }
 

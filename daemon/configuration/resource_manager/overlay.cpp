@@ -79,8 +79,8 @@ void put_division(Overlaid& out, const TenantConfig& given, const SubAllocation&
 bool amounts_follow(const std::string& tenant, std::span<const AllocationChange> changes) {
   return std::ranges::any_of(changes, [&](const AllocationChange& change) {
     return change.tenant == tenant && change.level.empty() &&
-           (change.allocation == Allocation::kShare || change.allocation == Allocation::kClass ||
-            change.allocation == Allocation::kTvls);
+           (change.setting == LiveSetting::kShare || change.setting == LiveSetting::kClass ||
+            change.setting == LiveSetting::kTvls);
   });
 }
 

@@ -21,14 +21,14 @@ AllocationRefusal no_such(const std::string& who, const std::string& message) {
   return {Cause::kNoSuchThing, who, {}, 0, 0, message};
 }
 
-AllocationRefusal bad_value(const std::string& who, Allocation allocation, std::string message) {
-  return {Cause::kBadAmount, who, name_of(allocation), 0, 0, std::move(message)};
+AllocationRefusal bad_value(const std::string& who, LiveSetting setting, std::string message) {
+  return {Cause::kBadAmount, who, name_of(setting), 0, 0, std::move(message)};
 }
 
 AllocationRefusal bad_amount(const std::string& who, const AllocationChange& change,
                              const Range& range) {
-  const std::string resource = name_of(change.allocation);
-  return bad_value(who, change.allocation,
+  const std::string resource = name_of(change.setting);
+  return bad_value(who, change.setting,
                    who + ": " + resource + " = " + std::to_string(change.amount) +
                        " is not between " + std::to_string(range.least) + " and " +
                        std::to_string(range.most));
@@ -121,7 +121,7 @@ void set_tvl_count(TenantConfig& tenant, std::uint32_t count, const PoolsConfig&
 /// divide them.
 void set_share_or_class(TenantConfig& tenant, const AllocationChange& change,
                         const PoolsConfig& pools) {
-  set(tenant, change.allocation, change.amount);
+  set(tenant, change.setting, change.amount);
   if (tenant.levels.empty() && !tenant.given.has(Followed::kTvls))
     set_tvl_count(tenant, amounts_of(tenant.share, tenant.workload, pools).tvls, pools);
   follow(tenant, pools);
@@ -172,26 +172,26 @@ std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig
                                                const AllocationChange& change,
                                                const std::string& who) {
   const auto amount = static_cast<std::uint32_t>(change.amount);
-  switch (change.allocation) {
-    case Allocation::kVcbs:
+  switch (change.setting) {
+    case LiveSetting::kVcbs:
       level.vcbs = amount;
       break;
-    case Allocation::kPcbs:
+    case LiveSetting::kPcbs:
       level.pcbs = amount;
       break;
-    case Allocation::kShared:
+    case LiveSetting::kShared:
       level.shared = amount != 0;
       break;
-    case Allocation::kTvls:
+    case LiveSetting::kTvls:
       return set_level_tvls(tenant, level, amount, who);
     default:
-      if (is_of_rate(change.allocation)) {
-        set(level, change.allocation, change.amount);
+      if (is_of_rate(change.setting)) {
+        set(level, change.setting, change.amount);
         break;
       }
-      return no_such(who, who + ": " + name_of(change.allocation) +
+      return no_such(who, who + ": " + name_of(change.setting) +
                               " can only be set for the whole tenant: softhcactl set " +
-                              tenant.name + " " + name_of(change.allocation) + "=N");
+                              tenant.name + " " + name_of(change.setting) + "=N");
   }
   return std::nullopt;
 }
@@ -200,29 +200,29 @@ std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
                                                 const AllocationChange& change,
                                                 const PoolsConfig& pools, const std::string& who) {
   const auto amount = static_cast<std::uint32_t>(change.amount);
-  switch (change.allocation) {
-    case Allocation::kShare:
-    case Allocation::kClass:
+  switch (change.setting) {
+    case LiveSetting::kShare:
+    case LiveSetting::kClass:
       set_share_or_class(tenant, change, pools);
       break;
-    case Allocation::kVcbs:
+    case LiveSetting::kVcbs:
       set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amount);
       break;
-    case Allocation::kPcbs:
+    case LiveSetting::kPcbs:
       set_total(tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, amount);
       break;
-    case Allocation::kTvls:
+    case LiveSetting::kTvls:
       if (amount == 0 || amount < least_tvls(tenant))
-        return bad_value(who, change.allocation,
+        return bad_value(who, change.setting,
                          tenant.levels.empty() ? who + ": tvls = 0; a tenant needs at least 1"
                                                : who + ": its levels need at least " +
                                                      std::to_string(least_tvls(tenant)) + " tvls");
       set_tvl_count(tenant, amount, pools);
       break;
     default:
-      set(tenant, change.allocation, change.amount);
+      set(tenant, change.setting, change.amount);
   }
-  tenant.given.add(name_of(change.allocation));
+  tenant.given.add(name_of(change.setting));
   return std::nullopt;
 }
 
@@ -237,8 +237,8 @@ std::optional<AllocationRefusal> make_of_tvls(TenantConfig& tenant, const LevelC
                             std::to_string(tvls.size() - 1));
   if (change.tvl) tvls = tvls.subspan(*change.tvl, 1);
   for (TvlConfig& tvl : tvls) {
-    set(tvl, change.allocation, change.amount);
-    tvl.given.add(name_of(change.allocation));
+    set(tvl, change.setting, change.amount);
+    tvl.given.add(name_of(change.setting));
   }
   return std::nullopt;
 }
@@ -253,12 +253,12 @@ std::optional<AllocationRefusal> make(Config& config, const AllocationChange& ch
     if (level == nullptr) return no_such(who, who + " has no level " + quoted(change.level));
     who += ": level " + change.level;
   }
-  const Range range = range_of(change.allocation, config.pools);
+  const Range range = range_of(change.setting, config.pools);
   if (change.amount < range.least || change.amount > range.most)
     return bad_amount(who, change, range);
-  if (is_of_tvl(change.allocation)) return make_of_tvls(*tenant, level, change, who);
+  if (is_of_tvl(change.setting)) return make_of_tvls(*tenant, level, change, who);
   if (change.tvl)
-    return no_such(who, who + ": " + name_of(change.allocation) +
+    return no_such(who, who + ": " + name_of(change.setting) +
                             " is not a setting of one TVL; leave out .tvl" +
                             std::to_string(*change.tvl));
   if (level != nullptr) return make_of_level(*tenant, *level, change, who);
@@ -272,14 +272,14 @@ constexpr int kLastRank = 5;
 /// before parts, and the number of TVLs before their settings.
 int rank_of(const Config& in_force, const AllocationChange& change) {
   const bool of_level = !change.level.empty();
-  if (change.allocation == Allocation::kShare || change.allocation == Allocation::kClass) return 0;
-  if (change.allocation == Allocation::kTvls) {
+  if (change.setting == LiveSetting::kShare || change.setting == LiveSetting::kClass) return 0;
+  if (change.setting == LiveSetting::kTvls) {
     if (!of_level) return 2;
     const TenantConfig* tenant = find_tenant(in_force, change.tenant);
     const LevelConfig* level = tenant != nullptr ? find_level(*tenant, change.level) : nullptr;
     return level != nullptr && change.amount < level->tvls ? 1 : 3;
   }
-  return of_level || is_of_tvl(change.allocation) ? kLastRank : 4;
+  return of_level || is_of_tvl(change.setting) ? kLastRank : 4;
 }
 
 /// Returns the error if the tenant or level has a hard cap without any credit: it could never send.
@@ -293,8 +293,8 @@ std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const Le
   if (level != nullptr ? level->shared : tenant.shared) return std::nullopt;
   for (std::size_t i = 0; i < tvls.size(); ++i) {
     if (tvls[i].execution_credits != 0 && tvls[i].completion_credits != 0) continue;
-    const Allocation lacking = tvls[i].execution_credits == 0 ? Allocation::kExecutionCredits
-                                                              : Allocation::kCompletionCredits;
+    const LiveSetting lacking = tvls[i].execution_credits == 0 ? LiveSetting::kExecutionCredits
+                                                               : LiveSetting::kCompletionCredits;
     return bad_value(who, lacking,
                      who + ": TVL " + std::to_string(i) + " would have no " + name_of(lacking) +
                          " and cannot share any (shared = false), so it could never send");
@@ -411,7 +411,7 @@ std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
     if (auto refusal = find_stuck(tenant, &level)) return refusal;
   const std::string who = "tenant " + tenant.name;
   if (tenant.tvls.size() < least_tvls(tenant))
-    return bad_value(who, Allocation::kTvls,
+    return bad_value(who, LiveSetting::kTvls,
                      who +
                          ": its levels have all its TVLs, and the levels without TVLs of their own "
                          "need one more; raise tvls");
@@ -420,7 +420,7 @@ std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
   const auto& limits = tenant.srq.limits;
   if (tenant.srq.statistical &&
       std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
-    return bad_value(who, Allocation::kSrqStatistical,
+    return bad_value(who, LiveSetting::kSrqStatistical,
                      who + ": srq.statistical has no limit to change; set srq.limit too");
   return std::nullopt;
 }
@@ -446,7 +446,7 @@ AllocationResult with_changes(const Config& base, const Config& in_force,
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
                                             const Held& held) {
   if (auto excess = find_excess(wanted.tenants))
-    return AllocationRefusal{Cause::kNotFree,   "the tenants", name_of(Allocation::kShare), 0, 0,
+    return AllocationRefusal{Cause::kNotFree,   "the tenants", name_of(LiveSetting::kShare), 0, 0,
                              std::move(*excess)};
   const PoolsConfig& pools = wanted.pools;
   const Pool all[] = {

@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
-#include "daemon/configuration/allocation.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/live_settings.hpp"
 
 namespace softhca::configuration {
 
 struct AllocationChange {
   std::string tenant;
-  Allocation allocation = Allocation::kVcbs;
+  LiveSetting setting = LiveSetting::kVcbs;
   std::uint64_t amount = 0;  ///< the new total, not the increase
   /// Counted from 0, within the level if there is one; none: every TVL.
   std::optional<std::uint32_t> tvl = {};

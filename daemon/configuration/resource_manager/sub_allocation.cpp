@@ -130,49 +130,45 @@ EditOutcome edit_own(const TenantConfig& given, SubAllocation& division, const L
 
 /// True if the change concerns TVLs that the level no longer has.
 bool is_void(const AllocationChange& change, const AllocationChange& tvls) {
-  return change.tenant == tvls.tenant && change.level == tvls.level &&
-         is_of_tvl(change.allocation) &&
+  return change.tenant == tvls.tenant && change.level == tvls.level && is_of_tvl(change.setting) &&
          (tvls.amount == 0 || (change.tvl && *change.tvl >= tvls.amount));
 }
 
 bool says_anew(const AllocationChange& later, const AllocationChange& earlier) {
   return later.tenant == earlier.tenant && later.level == earlier.level &&
-         later.allocation == earlier.allocation && (!later.tvl || later.tvl == earlier.tvl);
+         later.setting == earlier.setting && (!later.tvl || later.tvl == earlier.tvl);
 }
 
-bool is_credits(Allocation allocation) {
-  return allocation == Allocation::kExecutionCredits ||
-         allocation == Allocation::kCompletionCredits;
+bool is_credits(LiveSetting setting) {
+  return setting == LiveSetting::kExecutionCredits || setting == LiveSetting::kCompletionCredits;
 }
 
-bool is_divided(Allocation allocation) {
-  return allocation == Allocation::kVcbs || allocation == Allocation::kPcbs ||
-         allocation == Allocation::kTvls;
+bool is_divided(LiveSetting setting) {
+  return setting == LiveSetting::kVcbs || setting == LiveSetting::kPcbs ||
+         setting == LiveSetting::kTvls;
 }
 
 /// True if the tenant may set this for a level that it has created.
-bool is_of_own_level(Allocation allocation) {
-  return allocation == Allocation::kShared || allocation == Allocation::kWeight ||
-         is_of_rate(allocation);
+bool is_of_own_level(LiveSetting setting) {
+  return setting == LiveSetting::kShared || setting == LiveSetting::kWeight || is_of_rate(setting);
 }
 
 /// Checks that the tenant may make the changes. `tenant`: includes the levels that it has created.
 EditOutcome check_allowed(const TenantConfig& tenant, std::span<const AllocationChange> changes) {
   const std::string who = "tenant " + tenant.name;
   const auto not_allowed = [&](const AllocationChange& change, const std::string& text) {
-    return AllocationRefusal{Cause::kNotAllowed, who, name_of(change.allocation), 0, 0,
+    return AllocationRefusal{Cause::kNotAllowed, who, name_of(change.setting), 0, 0,
                              who + ' ' + text};
   };
   for (const AllocationChange& change : changes) {
     if (change.tenant != tenant.name) return not_allowed(change, "may change only its own levels");
     const LevelConfig* level = find_level(tenant, change.level);
-    const bool own = level != nullptr && level->own && is_of_own_level(change.allocation);
-    if (is_credits(change.allocation) || own ||
-        (is_divided(change.allocation) && !change.level.empty()))
+    const bool own = level != nullptr && level->own && is_of_own_level(change.setting);
+    if (is_credits(change.setting) || own || (is_divided(change.setting) && !change.level.empty()))
       continue;
     return not_allowed(
         change,
-        "may not change " + name_of(change.allocation) +
+        "may not change " + name_of(change.setting) +
             " here; it may change vcbs, pcbs and tvls of its levels, the credits of its TVLs, and "
             "shared, rates and weight of the levels that it made");
   }
@@ -189,22 +185,22 @@ EditOutcome check_within(const TenantConfig& given, const TenantConfig& before,
     for (const TvlConfig& tvl : tenant.tvls) sum += tvl.*amount;
     return sum;
   };
-  constexpr std::pair<Allocation, std::uint32_t TvlConfig::*> kSums[] = {
-      {Allocation::kExecutionCredits, &TvlConfig::execution_credits},
-      {Allocation::kCompletionCredits, &TvlConfig::completion_credits},
-      {Allocation::kWeight, &TvlConfig::weight}};
-  for (const auto& [allocation, amount] : kSums) {
+  constexpr std::pair<LiveSetting, std::uint32_t TvlConfig::*> kSums[] = {
+      {LiveSetting::kExecutionCredits, &TvlConfig::execution_credits},
+      {LiveSetting::kCompletionCredits, &TvlConfig::completion_credits},
+      {LiveSetting::kWeight, &TvlConfig::weight}};
+  for (const auto& [setting, amount] : kSums) {
     const std::uint64_t total = sum_of(given, amount), was = sum_of(before, amount),
                         is = sum_of(after, amount);
     if (is <= total) continue;
     const std::uint64_t asked = is - std::min(is, was), free = total - std::min(total, was);
     return AllocationRefusal{Cause::kNotFree,
                              who,
-                             name_of(allocation),
+                             name_of(setting),
                              asked,
                              free,
                              who + ": asked for " + std::to_string(asked) + " more " +
-                                 name_of(allocation) + ", " + std::to_string(free) +
+                                 name_of(setting) + ", " + std::to_string(free) +
                                  " of the tenant's " + std::to_string(total) + " are free"};
   }
   const auto greatest = [](const TenantConfig& tenant) {
@@ -213,7 +209,7 @@ EditOutcome check_within(const TenantConfig& given, const TenantConfig& before,
   if (greatest(after) <= greatest(given)) return std::nullopt;
   return AllocationRefusal{Cause::kNotFree,
                            who,
-                           name_of(Allocation::kWeight),
+                           name_of(LiveSetting::kWeight),
                            greatest(after),
                            greatest(given),
                            who + ": asked for weight " + std::to_string(greatest(after)) +
@@ -305,7 +301,7 @@ EditOutcome edit_level(const TenantConfig& given, SubAllocation& division, const
 void supersede(std::vector<AllocationChange>& changes, const AllocationChange& later) {
   std::erase_if(changes, [&](const auto& earlier) {
     return says_anew(later, earlier) ||
-           (later.allocation == Allocation::kTvls && is_void(earlier, later));
+           (later.setting == LiveSetting::kTvls && is_void(earlier, later));
   });
   changes.push_back(later);
 }

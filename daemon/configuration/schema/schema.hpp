@@ -6,7 +6,7 @@
 // default is the value in a default-constructed structure.
 //
 // The following use the tables: parsing and its messages (schema_read.hpp), the differences that a
-// reload makes (reload_plan.hpp), changes by `set` (allocation.hpp), the sample configuration
+// reload makes (reload_plan.hpp), changes by `set` (live_settings.hpp), the sample configuration
 // (schema_print.hpp).
 #pragma once
 
@@ -26,9 +26,9 @@
 
 #include "daemon/base/net.hpp"
 #include "daemon/configuration/address.hpp"
-#include "daemon/configuration/allocation.hpp"
 #include "daemon/configuration/amounts.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/live_settings.hpp"
 
 namespace softhca::configuration {
 
@@ -246,7 +246,7 @@ struct Key {
   bool in_pool = false;   ///< at most the key of [pools] with the same name
   const char* hint = "";  ///< follows the message that a value is out of range
   const char* refusal = kLive;
-  std::optional<Allocation> set = {};  ///< softhcactl set
+  std::optional<LiveSetting> set = {};  ///< softhcactl set
   const char* unit = "";
   const char* doc = "";   ///< description in the sample
   const char* lead = "";  ///< a paragraph before this key and the following ones

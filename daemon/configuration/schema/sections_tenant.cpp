@@ -78,7 +78,7 @@ constexpr Key kTenantKeys[] = {
     {.name = "share",
      .at = at<&T::share>,
      .apart = true,
-     .set = Allocation::kShare,
+     .set = LiveSetting::kShare,
      .doc = "of all tenants at most \"100%\"",
      .lead =
          "Its share of the adapter, \"0%\" to \"100%\", and its class. What is not given below "
@@ -90,23 +90,23 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::workload>,
      .words = kWorkloadWords,
      .apart = true,
-     .set = Allocation::kClass,
+     .set = LiveSetting::kClass,
      .doc = "\"latency\" is for short messages that must not wait: tvls = 4, "
             "vcbs_per_process = 64, kick_list = 64, lends = false, priority = 5. \"bulk\" is for "
             "long messages: vcbs = 0, vcbs_per_process = 4, priority = 1."},
     {.name = "shared",
      .at = at<&T::shared>,
-     .set = Allocation::kShared,
+     .set = LiveSetting::kShared,
      .lead = "Guarantees, whatever the other tenants do. With shared = true the tenant may also "
              "use amounts that no tenant is guaranteed. With shared = false the guarantees are a "
              "hard cap."},
-    {.name = "vcbs", .at = at<&T::vcbs>, .range = {0, kMostOfAny}, .set = Allocation::kVcbs},
+    {.name = "vcbs", .at = at<&T::vcbs>, .range = {0, kMostOfAny}, .set = LiveSetting::kVcbs},
     {.name = "vcbs_per_process",
      .at = at<&T::vcbs_per_process>,
      .range = {0, kMaxVcbsPerProcess},
-     .set = Allocation::kVcbsPerProcess,
+     .set = LiveSetting::kVcbsPerProcess,
      .doc = "at its start; up to 64 as needed; 0: doorbells only"},
-    {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
+    {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = LiveSetting::kPcbs},
     {.name = "lends",
      .at = at<&T::lends>,
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
@@ -139,7 +139,7 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::tvls>,
      .range = {1, kMostTvls},
      .apart = true,
-     .set = Allocation::kTvls,
+     .set = LiveSetting::kTvls,
      .lead = "Its TVLs, all alike: their number, and for each its weight in the arbitrator's "
              "rounds and in the time of its tenant or level, its guaranteed credits, and the limit "
              "of its kick list. The greatest weight of its TVLs is also the tenant's weight in the "
@@ -281,22 +281,22 @@ constexpr Key kTvlKeys[] = {
     {.name = "weight",
      .at = at<&TvlConfig::weight>,
      .range = {1, kMaxTvlWeight},
-     .set = Allocation::kWeight,
+     .set = LiveSetting::kWeight,
      .doc = "share of the arbitrator's rounds, and of the time of its tenant or level"},
     {.name = "execution_credits",
      .at = at<&TvlConfig::execution_credits>,
      .range = {0, kMostOfAny},
-     .set = Allocation::kExecutionCredits,
+     .set = LiveSetting::kExecutionCredits,
      .doc = "guaranteed: commands being gathered and sent at once"},
     {.name = "completion_credits",
      .at = at<&TvlConfig::completion_credits>,
      .range = {0, kMostOfAny},
-     .set = Allocation::kCompletionCredits,
+     .set = LiveSetting::kCompletionCredits,
      .doc = "guaranteed: commands waiting for their acknowledgement"},
     {.name = "kick_list",
      .at = at<&TvlConfig::kick_list>,
      .range = {1, kMostOfAny},
-     .set = Allocation::kKickList,
+     .set = LiveSetting::kKickList,
      .doc = "most commands that wait for their start"},
 };
 constexpr Schema kTvl{
@@ -313,22 +313,22 @@ constexpr Key kLevelKeys[] = {
     {.name = "vcbs",
      .at = at<&LevelConfig::vcbs>,
      .range = {0, kMostOfAny},
-     .set = Allocation::kVcbs,
+     .set = LiveSetting::kVcbs,
      .sample = "512"},
     {.name = "pcbs",
      .at = at<&LevelConfig::pcbs>,
      .range = {0, kMostOfAny},
-     .set = Allocation::kPcbs,
+     .set = LiveSetting::kPcbs,
      .sample = "1024"},
     {.name = "tvls",
      .at = at<&LevelConfig::tvls>,
      .range = {0, kMostTvls},
      .apart = true,
      .hint = " (what tenant.tvls leaves)",
-     .set = Allocation::kTvls,
+     .set = LiveSetting::kTvls,
      .doc = "weight, execution_credits, completion_credits and kick_list are for these",
      .sample = "2"},
-    {.name = "shared", .at = at<&LevelConfig::shared>, .set = Allocation::kShared},
+    {.name = "shared", .at = at<&LevelConfig::shared>, .set = LiveSetting::kShared},
     {.name = "default",
      .at = at<&LevelConfig::is_default>,
      .doc = "if no level is the default, the first one is"},
@@ -406,9 +406,9 @@ constexpr Schema kLevel{
 
 /// Returns the keys of a table of rates. `first` is the allocation of the first key; those of the
 /// others follow it.
-constexpr std::array<Key, 4> rate_keys(Allocation first) {
+constexpr std::array<Key, 4> rate_keys(LiveSetting first) {
   const auto at_place = [&](unsigned place) {
-    return static_cast<Allocation>(static_cast<unsigned>(first) + place);
+    return static_cast<LiveSetting>(static_cast<unsigned>(first) + place);
   };
   return {{{.name = "bytes_per_second",
             .at = at<&RateLimits::bytes_per_second>,
@@ -436,18 +436,18 @@ constexpr std::array<Key, 4> rate_keys(Allocation first) {
 }
 constexpr std::array<Key, 5> sent_keys() {
   std::array<Key, 5> keys{};
-  std::ranges::copy(rate_keys(Allocation::kRateBytes), keys.begin());
+  std::ranges::copy(rate_keys(LiveSetting::kRateBytes), keys.begin());
   keys.back() = {.name = "min_bytes_per_second",
                  .at = at<&SentLimits::min_bytes_per_second>,
                  .range = {0, kMostOfRate},
-                 .set = Allocation::kRateMinBytes,
+                 .set = LiveSetting::kRateMinBytes,
                  .unit = "bytes/s",
                  .doc = "minimum rate, whatever others send; 0: by weight"};
   return keys;
 }
 constexpr std::array<Key, 5> kRateKeys = sent_keys();
-constexpr std::array<Key, 4> kInboundKeys = rate_keys(Allocation::kInboundBytes);
-constexpr std::array<Key, 4> kServedKeys = rate_keys(Allocation::kServedBytes);
+constexpr std::array<Key, 4> kInboundKeys = rate_keys(LiveSetting::kInboundBytes);
+constexpr std::array<Key, 4> kServedKeys = rate_keys(LiveSetting::kServedBytes);
 constexpr Schema kRate{.comment = "Limits on what a tenant may send.", .keys = kRateKeys};
 constexpr Schema kInbound{.comment = "Limits on what peers may send to a tenant.",
                           .keys = kInboundKeys};
@@ -473,7 +473,7 @@ constexpr Key kSrqKeys[] = {
      .at = every_importance(),
      .range = {0, kMostSrqBuffers},
      .is_alias = true,
-     .set = Allocation::kSrqLimit,
+     .set = LiveSetting::kSrqLimit,
      .unit = "buffers",
      .doc = "of each queue pair; 0: no limit"},
     {.name = "limits",
@@ -484,26 +484,26 @@ constexpr Key kSrqKeys[] = {
     {.name = "kind",
      .at = at<&SrqPolicy::kind>,
      .words = kLimitKinds,
-     .set = Allocation::kSrqKind,
+     .set = LiveSetting::kSrqKind,
      .doc = "exceeding the limit is reported (soft), or handled as on_exceed says (hard)"},
     {.name = "on_exceed",
      .at = at<&SrqPolicy::on_exceed>,
      .words = kOnExceeds,
-     .set = Allocation::kSrqOnExceed,
+     .set = LiveSetting::kSrqOnExceed,
      .doc = "what happens to a message beyond a hard limit"},
     {.name = "statistical",
      .at = at<&SrqPolicy::statistical>,
-     .set = Allocation::kSrqStatistical,
+     .set = LiveSetting::kSrqStatistical,
      .doc = "limits follow use"},
     {.name = "overcommit",
      .at = at<&SrqPolicy::overcommit>,
      .factors = {1, 1000},
-     .set = Allocation::kSrqOvercommit,
+     .set = LiveSetting::kSrqOvercommit,
      .doc = "sum of limits / buffers of the queue"},
     {.name = "watermark",
      .at = at<&SrqPolicy::watermark>,
      .range = {0, kMostSrqBuffers},
-     .set = Allocation::kSrqWatermark,
+     .set = LiveSetting::kSrqWatermark,
      .unit = "buffers",
      .doc = "buffers left when the alarm is raised; 0: never"},
 };

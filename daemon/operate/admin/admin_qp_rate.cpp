@@ -2,7 +2,7 @@
 
 // The part of the method `qp.set` that sets the rates of a queue pair. They hold as long as the
 // queue pair exists.
-#include "daemon/configuration/allocation.hpp"
+#include "daemon/configuration/live_settings.hpp"
 #include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
@@ -11,7 +11,7 @@
 namespace softhca::control {
 namespace {
 
-using configuration::Allocation;
+using configuration::LiveSetting;
 using engine::QpRates;
 using engine::RateGate;
 
@@ -27,24 +27,24 @@ constexpr RateKey kRateKeys[] = {{"bytes_per_second", &RateLimits::bytes_per_sec
 /// One of the rates of a queue pair.
 struct RateTable {
   const char* prefix;  ///< prefix of its keys
-  /// Allocation of a tenant with the range of the first key; those of the other keys follow it.
-  Allocation first;
+  /// The setting of a tenant with the range of the first key; those of the other keys follow it.
+  LiveSetting first;
 };
 constexpr const char* kMinimum = "min_bytes_per_second";
-constexpr RateTable kSent{"", Allocation::kRateBytes};
-constexpr RateTable kInbound{"inbound_rate.", Allocation::kInboundBytes};
-constexpr RateTable kServed{"served_rate.", Allocation::kServedBytes};
+constexpr RateTable kSent{"", LiveSetting::kRateBytes};
+constexpr RateTable kInbound{"inbound_rate.", LiveSetting::kInboundBytes};
+constexpr RateTable kServed{"served_rate.", LiveSetting::kServedBytes};
 
 std::string name_of(const RateTable& table, const RateKey& key) {
   return std::string(table.prefix) + key.name;
 }
 
-/// Calls f(table, key, allocation) for each key. The allocation has the range of the key.
+/// Calls f(table, key, setting) for each key. The setting has the range of the key.
 template <class F>
 void for_each_key(F&& f) {
   for (const RateTable& table : {kSent, kInbound, kServed}) {
-    auto allocation = static_cast<unsigned>(table.first);
-    for (const RateKey& key : kRateKeys) f(table, key, static_cast<Allocation>(allocation++));
+    auto setting = static_cast<unsigned>(table.first);
+    for (const RateKey& key : kRateKeys) f(table, key, static_cast<LiveSetting>(setting++));
   }
 }
 
@@ -68,7 +68,7 @@ RateLimits changed(RateLimits limits, const RateTable& table, const Json& params
 
 bool AdminView::names_rate(const Json& params) {
   bool named = params.contains(kMinimum);
-  for_each_key([&](const RateTable& table, const RateKey& key, Allocation) {
+  for_each_key([&](const RateTable& table, const RateKey& key, LiveSetting) {
     named |= params.contains(name_of(table, key));
   });
   return named;
@@ -76,20 +76,20 @@ bool AdminView::names_rate(const Json& params) {
 
 std::optional<RpcError> AdminView::check_rate(const Json& params) const {
   std::optional<RpcError> wrong;
-  const auto check = [&](const std::string& name, Allocation allocation) {
+  const auto check = [&](const std::string& name, LiveSetting setting) {
     if (!params.contains(name) || params.at(name).is_null()) return;
     const Json& value = params.at(name);
-    const configuration::Range range = configuration::range_of(allocation, adapter_.config.pools);
+    const configuration::Range range = configuration::range_of(setting, adapter_.config.pools);
     if (value.is_number_unsigned() && value.get<std::uint64_t>() >= range.least &&
         value.get<std::uint64_t>() <= range.most)
       return;
     wrong = invalid_params(name + " must be " + std::to_string(range.least) + " to " +
                            std::to_string(range.most) + ", or null for the default");
   };
-  for_each_key([&](const RateTable& table, const RateKey& key, Allocation allocation) {
-    check(name_of(table, key), allocation);
+  for_each_key([&](const RateTable& table, const RateKey& key, LiveSetting setting) {
+    check(name_of(table, key), setting);
   });
-  check(kMinimum, Allocation::kRateMinBytes);
+  check(kMinimum, LiveSetting::kRateMinBytes);
   return wrong;
 }
 

@@ -80,17 +80,17 @@ namespace {
 
 std::string known_resources() {
   std::string names;
-  for (std::size_t i = 0; i < configuration::kAllocations; ++i)
+  for (std::size_t i = 0; i < configuration::kLiveSettings; ++i)
     names += (i == 0 ? "" : ", ") +
-             std::string(configuration::name_of(static_cast<configuration::Allocation>(i)));
+             std::string(configuration::name_of(static_cast<configuration::LiveSetting>(i)));
   return names;
 }
 
 /// Reads an amount: a number, or the value that the configuration has in its place.
-Expected<std::uint64_t> amount_of(configuration::Allocation allocation, const Json& value) {
+Expected<std::uint64_t> amount_of(configuration::LiveSetting setting, const Json& value) {
   using configuration::ValueForm;
-  const std::string name = configuration::name_of(allocation);
-  switch (configuration::form_of(allocation)) {
+  const std::string name = configuration::name_of(setting);
+  switch (configuration::form_of(setting)) {
     case ValueForm::kNumber:
       if (value.is_number_unsigned()) return value.get<std::uint64_t>();
       return Error{name + ": amount must be a whole number, 0 or more"};
@@ -109,7 +109,7 @@ Expected<std::uint64_t> amount_of(configuration::Allocation allocation, const Js
     case ValueForm::kWord:
       break;
   }
-  const auto words = configuration::words_of(allocation);
+  const auto words = configuration::words_of(setting);
   std::string known;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (value.is_string() && value.get<std::string>() == words[i]) return std::uint64_t{i};
@@ -121,16 +121,15 @@ Expected<std::uint64_t> amount_of(configuration::Allocation allocation, const Js
 /// Reads a change. Without `level`: of the tenant itself. Without `tvl`: of all TVLs.
 Expected<configuration::AllocationChange> change_of(const Json& entry, const std::string& self) {
   const auto name = entry.at("resource").get<std::string>();
-  const auto allocation = configuration::allocation_of(name);
-  if (!allocation) {
+  const auto setting = configuration::live_setting_of(name);
+  if (!setting) {
     if (const auto removal = configuration::removal_of("tenant", name))
       return Error{name + " " + *removal};
     return Error{"unknown resource \"" + name.substr(0, 64) + "\"; known: " + known_resources()};
   }
-  const auto amount = amount_of(*allocation, entry.at("amount"));
+  const auto amount = amount_of(*setting, entry.at("amount"));
   if (!amount) return amount.error();
-  configuration::AllocationChange change{
-      .tenant = self, .allocation = *allocation, .amount = *amount};
+  configuration::AllocationChange change{.tenant = self, .setting = *setting, .amount = *amount};
   if (self.empty() || entry.contains("tenant"))
     change.tenant = entry.at("tenant").get<std::string>();
   if (entry.contains("level")) change.level = entry.at("level").get<std::string>();
@@ -146,11 +145,11 @@ Expected<configuration::AllocationChange> change_of(const Json& entry, const std
 
 Json to_json(const configuration::AllocationChange& change) {
   using configuration::ValueForm;
-  Json out = {{"tenant", change.tenant}, {"resource", configuration::name_of(change.allocation)}};
+  Json out = {{"tenant", change.tenant}, {"resource", configuration::name_of(change.setting)}};
   if (!change.level.empty()) out["level"] = change.level;
   if (change.tvl) out["tvl"] = *change.tvl;
   Json& amount = out["amount"];
-  switch (configuration::form_of(change.allocation)) {
+  switch (configuration::form_of(change.setting)) {
     case ValueForm::kNumber:
       amount = change.amount;
       break;
@@ -165,7 +164,7 @@ Json to_json(const configuration::AllocationChange& change) {
           configuration::to_text(configuration::Share{static_cast<std::uint32_t>(change.amount)});
       break;
     case ValueForm::kWord:
-      amount = configuration::words_of(change.allocation)[change.amount];
+      amount = configuration::words_of(change.setting)[change.amount];
   }
   return out;
 }
@@ -220,14 +219,14 @@ Expected<configuration::TenantRequest> tenant_request_of(const Json& params) {
     }
   if (params.contains("owner")) request.owner = params.at("owner").get<std::string>();
   if (params.contains("group")) request.group = params.at("group").get<std::string>();
-  using configuration::Allocation;
+  using configuration::LiveSetting;
   if (params.contains("share")) {
-    const auto share = amount_of(Allocation::kShare, params.at("share"));
+    const auto share = amount_of(LiveSetting::kShare, params.at("share"));
     if (!share) return share.error();
     request.share = configuration::Share{static_cast<std::uint32_t>(*share)};
   }
   if (params.contains("class")) {
-    const auto word = amount_of(Allocation::kClass, params.at("class"));
+    const auto word = amount_of(LiveSetting::kClass, params.at("class"));
     if (!word) return word.error();
     request.workload = static_cast<configuration::Workload>(*word);
   }

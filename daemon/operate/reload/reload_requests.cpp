@@ -86,8 +86,7 @@ std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
     if (level == nullptr || !level->own) continue;
     const std::string who = "tenant " + change.tenant;
     return refusal_of(
-        {configuration::AllocationRefusal::Cause::kNotAllowed, who, name_of(change.allocation), 0,
-         0,
+        {configuration::AllocationRefusal::Cause::kNotAllowed, who, name_of(change.setting), 0, 0,
          who + ": level " + change.level +
              " was made by the tenant itself; set the whole tenant, or use softhcactl --as " +
              change.tenant});

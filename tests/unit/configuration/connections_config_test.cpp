@@ -69,12 +69,12 @@ TEST(ConnectionsConfig, EveryKeyCanBeSetAndKeepsToItsRange) {
     const std::string name = std::string("connections.") + key.name;
     const Range range = range_of(key);
     SCOPED_TRACE(name);
-    const auto allocation = allocation_of(name);
-    ASSERT_TRUE(allocation);
-    EXPECT_EQ(name_of(*allocation), name);
-    EXPECT_FALSE(is_of_level(*allocation));
+    const auto setting = live_setting_of(name);
+    ASSERT_TRUE(setting);
+    EXPECT_EQ(name_of(*setting), name);
+    EXPECT_FALSE(is_of_level(*setting));
     const auto ask = [&](std::uint64_t amount) {
-      const AllocationChange change{.tenant = "t", .allocation = *allocation, .amount = amount};
+      const AllocationChange change{.tenant = "t", .setting = *setting, .amount = amount};
       return with_changes(*config, std::span(&change, 1));
     };
     const auto changed = ask(range.most);

@@ -44,12 +44,12 @@ Config config() {
   return *parsed;
 }
 
-AllocationChange change(std::string tenant, std::string level, Allocation what,
+AllocationChange change(std::string tenant, std::string level, LiveSetting what,
                         std::uint64_t amount) {
   AllocationChange made;
   made.tenant = std::move(tenant);
   made.level = std::move(level);
-  made.allocation = what;
+  made.setting = what;
   made.amount = amount;
   return made;
 }
@@ -82,18 +82,18 @@ TEST(MinimumCheck, AFileIsRefusedWithItsLine) {
 }
 
 TEST(MinimumCheck, RequestsKeepToIt) {
-  EXPECT_EQ(refusal(change("b", "", Allocation::kRateMinBytes, 400)), "accepted");
-  const std::string pool = refusal(change("b", "", Allocation::kRateMinBytes, 401));
+  EXPECT_EQ(refusal(change("b", "", LiveSetting::kRateMinBytes, 400)), "accepted");
+  const std::string pool = refusal(change("b", "", LiveSetting::kRateMinBytes, 401));
   EXPECT_TRUE(has(pool,
                   "asked for 401 more rate.min_bytes_per_second, 400 of "
                   "pools.min_bytes_per_second = 1000 are unallocated"))
       << pool;
-  EXPECT_EQ(refusal(change("a", "high", Allocation::kRateMinBytes, 200)), "accepted");
-  EXPECT_TRUE(has(refusal(change("a", "high", Allocation::kRateMinBytes, 201)),
+  EXPECT_EQ(refusal(change("a", "high", LiveSetting::kRateMinBytes, 200)), "accepted");
+  EXPECT_TRUE(has(refusal(change("a", "high", LiveSetting::kRateMinBytes, 201)),
                   "level high: up to this level"));
-  EXPECT_TRUE(
-      has(refusal(change("a", "", Allocation::kRateMinBytes, 399)), "level low: up to this level"));
-  EXPECT_TRUE(has(refusal(change("a", "", Allocation::kRateBytes, 599)), "is above"));
+  EXPECT_TRUE(has(refusal(change("a", "", LiveSetting::kRateMinBytes, 399)),
+                  "level low: up to this level"));
+  EXPECT_TRUE(has(refusal(change("a", "", LiveSetting::kRateBytes, 599)), "is above"));
 }
 
 /// What a tenant gives the levels that it has made is part of its own.
@@ -103,7 +103,7 @@ TEST(MinimumCheck, OwnLevelsHaveTheirPart) {
   const auto with_level = [&](std::uint64_t amount) {
     SubAllocation division;
     LevelEdit edit{.level = "mine", .make = true, .is_default = true};
-    edit.changes.push_back(change("b", "mine", Allocation::kRateMinBytes, amount));
+    edit.changes.push_back(change("b", "mine", LiveSetting::kRateMinBytes, amount));
     EXPECT_FALSE(edit_levels(given, division, std::span(&edit, 1)));
     return with_division(in_force, given, division, {});
   };

@@ -26,7 +26,7 @@ Config under() {
 }
 
 AllocationChange pcbs(const char* tenant, std::uint64_t amount, const char* level = "") {
-  return {.tenant = tenant, .allocation = Allocation::kPcbs, .amount = amount, .level = level};
+  return {.tenant = tenant, .setting = LiveSetting::kPcbs, .amount = amount, .level = level};
 }
 
 SubAllocations of_sea(std::vector<AllocationChange> changes) {
@@ -66,7 +66,7 @@ TEST(Overlay, RequestsThatFitOnlyTogetherAreMadeTogether) {
   file.pools.vcbs = 100;
   file.tenants[0].vcbs = file.tenants[1].vcbs = 40;
   const auto vcbs = [](const char* tenant, std::uint64_t amount) {
-    return AllocationChange{.tenant = tenant, .allocation = Allocation::kVcbs, .amount = amount};
+    return AllocationChange{.tenant = tenant, .setting = LiveSetting::kVcbs, .amount = amount};
   };
   const Overlaid laid = lay_over(
       file, {}, {{1, {pcbs("sky", 80), vcbs("sky", 20)}}, {2, {pcbs("sea", 20), vcbs("sea", 80)}}},
@@ -171,7 +171,7 @@ TEST(Overlay, ADivisionThatDoesNotFitIsNotMadeAtAll) {
 TEST(Overlay, WhatIsSaidAnewReplacesWhatWasSaid) {
   const auto weight = [](std::optional<std::uint32_t> tvl, std::uint64_t amount) {
     return AllocationChange{
-        .tenant = "sea", .allocation = Allocation::kWeight, .amount = amount, .tvl = tvl};
+        .tenant = "sea", .setting = LiveSetting::kWeight, .amount = amount, .tvl = tvl};
   };
   std::vector<SavedRequest> saved = {
       {1, {weight(0, 2), pcbs("sea", 30)}}, {2, {weight(1, 3)}}, {3, {pcbs("sea", 5, "high")}}};

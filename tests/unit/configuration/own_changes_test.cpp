@@ -38,8 +38,8 @@ Config divided() {
   return config;
 }
 
-AllocationChange of(const char* level, Allocation allocation, std::uint64_t amount) {
-  return {.tenant = "sea", .allocation = allocation, .amount = amount, .level = level};
+AllocationChange of(const char* level, LiveSetting setting, std::uint64_t amount) {
+  return {.tenant = "sea", .setting = setting, .amount = amount, .level = level};
 }
 
 std::vector<std::uint32_t> weights(const Config& config) {
@@ -56,8 +56,8 @@ AllocationResult own(const Config& config, const Changes& changes) {
 TEST(LevelChanges, EachIsSetAloneAndTogether) {
   const auto result = with_changes(
       divided(),
-      Changes{of("high", Allocation::kPcbs, 30), of("high", Allocation::kVcbs, 40),
-              of("low", Allocation::kShared, 0), of("low", Allocation::kExecutionCredits, 7)});
+      Changes{of("high", LiveSetting::kPcbs, 30), of("high", LiveSetting::kVcbs, 40),
+              of("low", LiveSetting::kShared, 0), of("low", LiveSetting::kExecutionCredits, 7)});
   ASSERT_TRUE(result) << result.refusal().message;
   Config expected = divided();
   expected.tenants[0].levels[0].pcbs = 30;
@@ -68,32 +68,32 @@ TEST(LevelChanges, EachIsSetAloneAndTogether) {
 }
 
 TEST(LevelChanges, TvlsComeFromThoseThatNoLevelHasAndReturn) {
-  const auto more = with_changes(divided(), Changes{of("high", Allocation::kTvls, 3)});
+  const auto more = with_changes(divided(), Changes{of("high", LiveSetting::kTvls, 3)});
   ASSERT_TRUE(more);
   EXPECT_THAT(weights(*more), testing::ElementsAre(1, 2, 4, 3, 5));
-  const auto less = with_changes(*more, Changes{of("high", Allocation::kTvls, 1)});
+  const auto less = with_changes(*more, Changes{of("high", LiveSetting::kTvls, 1)});
   ASSERT_TRUE(less);
   EXPECT_EQ((*less).tenants[0].levels[0].tvls, 1u);
   EXPECT_THAT(weights(*less), testing::ElementsAre(1, 3, 5, 2, 4));
   // What one gives back another takes, in either order.
   for (const bool first : {true, false}) {
-    Changes changes = {of("high", Allocation::kTvls, 0), of("low", Allocation::kTvls, 4)};
+    Changes changes = {of("high", LiveSetting::kTvls, 0), of("low", LiveSetting::kTvls, 4)};
     if (first) std::swap(changes[0], changes[1]);
     EXPECT_TRUE(with_changes(divided(), changes));
   }
-  const auto greedy = with_changes(divided(), Changes{of("low", Allocation::kTvls, 4)});
+  const auto greedy = with_changes(divided(), Changes{of("low", LiveSetting::kTvls, 4)});
   ASSERT_FALSE(greedy);
   EXPECT_EQ(greedy.refusal().message,
             "tenant sea: level low: asked for 3 more tvls, 2 of the tenant's 5 belong to no level");
   // `low` would have none, and nothing is left undivided.
   const auto none = with_changes(
-      divided(), Changes{of("high", Allocation::kTvls, 5), of("low", Allocation::kTvls, 0)});
+      divided(), Changes{of("high", LiveSetting::kTvls, 5), of("low", LiveSetting::kTvls, 0)});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.refusal().cause, Cause::kBadAmount);
 }
 
 TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
-  const auto result = with_changes(divided(), Changes{of("high", Allocation::kPcbs, 31)});
+  const auto result = with_changes(divided(), Changes{of("high", LiveSetting::kPcbs, 31)});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal().resource, "pcbs");
   EXPECT_EQ(result.refusal().asked, 21u);
@@ -101,11 +101,11 @@ TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
   EXPECT_EQ(
       result.refusal().message,
       "tenant sea: level high: asked for 21 more pcbs, 20 of the tenant's 40 belong to no level");
-  EXPECT_EQ(with_changes(divided(), Changes{of("deep", Allocation::kPcbs, 1)}).refusal().message,
+  EXPECT_EQ(with_changes(divided(), Changes{of("deep", LiveSetting::kPcbs, 1)}).refusal().message,
             "tenant sea has no level \"deep\"");
-  EXPECT_EQ(with_changes(divided(), Changes{of("high", Allocation::kSrqLimit, 1)}).refusal().cause,
+  EXPECT_EQ(with_changes(divided(), Changes{of("high", LiveSetting::kSrqLimit, 1)}).refusal().cause,
             Cause::kNoSuchThing);
-  AllocationChange lane = of("low", Allocation::kKickList, 5);
+  AllocationChange lane = of("low", LiveSetting::kKickList, 5);
   lane.tvl = 1;
   EXPECT_EQ(with_changes(divided(), Changes{lane}).refusal().message,
             "tenant sea: level low has no TVL 1: it has TVLs 0 to 0");
@@ -113,8 +113,8 @@ TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
 
 TEST(LevelChanges, RatesOfLevelsAreSet) {
   const auto result =
-      with_changes(divided(), Changes{of("high", Allocation::kRateMessages, 500),
-                                      of("high", Allocation::kRateBurstMessages, 5)});
+      with_changes(divided(), Changes{of("high", LiveSetting::kRateMessages, 500),
+                                      of("high", LiveSetting::kRateBurstMessages, 5)});
   ASSERT_TRUE(result) << result.refusal().message;
   const TenantConfig& tenant = (*result).tenants[0];
   const LevelConfig& high = *find_level(tenant, "high");
@@ -124,17 +124,17 @@ TEST(LevelChanges, RatesOfLevelsAreSet) {
   EXPECT_EQ(find_level(tenant, "low")->rates.sent, RateLimits{});
   EXPECT_EQ(tenant.rates.sent, RateLimits{});
   EXPECT_EQ(
-      with_changes(divided(), Changes{of("high", Allocation::kRateBurstBytes, 0)}).refusal().cause,
+      with_changes(divided(), Changes{of("high", LiveSetting::kRateBurstBytes, 0)}).refusal().cause,
       Cause::kBadAmount);
 }
 
 TEST(TenantChanges, LimitsRatesAndPolicyAreSet) {
   const auto result = with_changes(
       divided(),
-      Changes{of("", limit_of(Kind::kQueuePairs), 7), of("", Allocation::kRateBytes, 1u << 30),
-              of("", Allocation::kRateBurstMessages, 3), of("", Allocation::kSrqLimit, 100),
-              of("", Allocation::kSrqStatistical, 1), of("", Allocation::kSrqOnExceed, 3),
-              of("", Allocation::kSrqOvercommit, 1500)});
+      Changes{of("", limit_of(Kind::kQueuePairs), 7), of("", LiveSetting::kRateBytes, 1u << 30),
+              of("", LiveSetting::kRateBurstMessages, 3), of("", LiveSetting::kSrqLimit, 100),
+              of("", LiveSetting::kSrqStatistical, 1), of("", LiveSetting::kSrqOnExceed, 3),
+              of("", LiveSetting::kSrqOvercommit, 1500)});
   ASSERT_TRUE(result) << result.refusal().message;
   const TenantConfig& tenant = (*result).tenants[0];
   EXPECT_EQ(tenant.limits[Kind::kQueuePairs], 7u);
@@ -145,44 +145,45 @@ TEST(TenantChanges, LimitsRatesAndPolicyAreSet) {
   EXPECT_EQ(tenant.srq.on_exceed, OnExceed::kDropConnection);
   EXPECT_EQ(tenant.srq.overcommit, 1.5);
   // Not without a limit, and no limit beyond its pool.
-  EXPECT_FALSE(with_changes(divided(), Changes{of("", Allocation::kSrqStatistical, 1)}));
+  EXPECT_FALSE(with_changes(divided(), Changes{of("", LiveSetting::kSrqStatistical, 1)}));
   EXPECT_FALSE(with_changes(divided(), Changes{of("", limit_of(Kind::kQueuePairs), 131073)}));
 }
 
 TEST(OwnChanges, ATenantMovesWhatItHasAmongItsLevels) {
-  EXPECT_TRUE(own(divided(), {of("high", Allocation::kPcbs, 0), of("low", Allocation::kPcbs, 40)}));
-  EXPECT_TRUE(own(divided(), {of("high", Allocation::kTvls, 1), of("low", Allocation::kTvls, 3)}));
+  EXPECT_TRUE(
+      own(divided(), {of("high", LiveSetting::kPcbs, 0), of("low", LiveSetting::kPcbs, 40)}));
+  EXPECT_TRUE(
+      own(divided(), {of("high", LiveSetting::kTvls, 1), of("low", LiveSetting::kTvls, 3)}));
   // Credits go from one TVL to another; what it has laid down it may take up again.
-  const auto less = own(divided(), {of("high", Allocation::kExecutionCredits, 0)});
+  const auto less = own(divided(), {of("high", LiveSetting::kExecutionCredits, 0)});
   ASSERT_TRUE(less);
-  EXPECT_TRUE(own(*less, {of("low", Allocation::kExecutionCredits, 30)}));
-  const auto greedy = own(*less, {of("low", Allocation::kExecutionCredits, 31)});
+  EXPECT_TRUE(own(*less, {of("low", LiveSetting::kExecutionCredits, 30)}));
+  const auto greedy = own(*less, {of("low", LiveSetting::kExecutionCredits, 31)});
   ASSERT_FALSE(greedy);
   EXPECT_EQ(greedy.refusal().message,
             "tenant sea: asked for 21 more execution_credits, 20 of the tenant's 50 are free");
 }
 
 TEST(OwnChanges, NothingOfOthersAndNothingBeyondItsTotal) {
-  AllocationChange others = of("high", Allocation::kPcbs, 1);
+  AllocationChange others = of("high", LiveSetting::kPcbs, 1);
   others.tenant = "sky";
   EXPECT_EQ(own(divided(), {others}).refusal().cause, Cause::kNotAllowed);
   others.tenant = "nobody";
   EXPECT_EQ(own(divided(), {others}).refusal().cause, Cause::kNotAllowed);
-  for (std::size_t i = 0; i < kAllocations; ++i) {
-    const auto allocation = static_cast<Allocation>(i);
+  for (std::size_t i = 0; i < kLiveSettings; ++i) {
+    const auto setting = static_cast<LiveSetting>(i);
     const bool credits =
-        allocation == Allocation::kExecutionCredits || allocation == Allocation::kCompletionCredits;
-    const bool divides = allocation == Allocation::kVcbs || allocation == Allocation::kPcbs ||
-                         allocation == Allocation::kTvls;
-    EXPECT_EQ(static_cast<bool>(own(divided(), {of("", allocation, 1)})), credits)
-        << name_of(allocation);
-    EXPECT_EQ(static_cast<bool>(own(divided(), {of("high", allocation, 1)})), credits || divides)
-        << name_of(allocation);
+        setting == LiveSetting::kExecutionCredits || setting == LiveSetting::kCompletionCredits;
+    const bool divides = setting == LiveSetting::kVcbs || setting == LiveSetting::kPcbs ||
+                         setting == LiveSetting::kTvls;
+    EXPECT_EQ(static_cast<bool>(own(divided(), {of("", setting, 1)})), credits) << name_of(setting);
+    EXPECT_EQ(static_cast<bool>(own(divided(), {of("high", setting, 1)})), credits || divides)
+        << name_of(setting);
   }
   for (const std::uint64_t huge :
        {std::uint64_t{51}, std::uint64_t{1} << 20, std::uint64_t{1} << 32, UINT64_MAX})
-    for (const Allocation allocation : {Allocation::kVcbs, Allocation::kPcbs, Allocation::kTvls})
-      EXPECT_FALSE(own(divided(), {of("high", allocation, huge)})) << huge;
+    for (const LiveSetting setting : {LiveSetting::kVcbs, LiveSetting::kPcbs, LiveSetting::kTvls})
+      EXPECT_FALSE(own(divided(), {of("high", setting, huge)})) << huge;
 }
 
 /// Any requests, one upon the other: its totals stay, the others' configuration stays, and the
@@ -195,8 +196,8 @@ TEST(OwnChanges, AnySequenceKeepsTotalsAndOthers) {
     Changes changes;
     for (unsigned n = 1 + random() % 3; n > 0; --n) {
       const std::uint64_t amount = random() % 30;
-      const auto allocation = static_cast<Allocation>(random() % kAllocations);
-      AllocationChange change = of(random() % 2 ? "high" : "low", allocation, amount);
+      const auto setting = static_cast<LiveSetting>(random() % kLiveSettings);
+      AllocationChange change = of(random() % 2 ? "high" : "low", setting, amount);
       if (random() % 20 == 0) change.tenant = "sky";
       if (random() % 3 == 0) change.tvl = random() % 3;
       changes.push_back(change);

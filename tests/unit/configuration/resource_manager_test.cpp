@@ -39,9 +39,9 @@ AllocationResult ask(const std::vector<AllocationChange>& changes, const Held& h
 }
 
 TEST(ResourceManager, ChangesWhatIsAskedAndNothingElse) {
-  const auto result = ask({{"weather", Allocation::kVcbs, 35, {}},
-                           {"ocean", Allocation::kExecutionCredits, 5, 1},
-                           {"ocean", Allocation::kKickList, 9, {}}});
+  const auto result = ask({{"weather", LiveSetting::kVcbs, 35, {}},
+                           {"ocean", LiveSetting::kExecutionCredits, 5, 1},
+                           {"ocean", LiveSetting::kKickList, 9, {}}});
   ASSERT_TRUE(result);
   Config expected = two();
   expected.tenants[0].vcbs = 35;
@@ -51,7 +51,7 @@ TEST(ResourceManager, ChangesWhatIsAskedAndNothingElse) {
 }
 
 TEST(ResourceManager, SaysHowMuchWasAskedAndHowMuchIsFree) {
-  const auto result = ask({{"ocean", Allocation::kPcbs, 21, {}}});
+  const auto result = ask({{"ocean", LiveSetting::kPcbs, 21, {}}});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal().cause, Cause::kNotFree);
   EXPECT_EQ(result.refusal().resource, "pcbs");
@@ -63,8 +63,8 @@ TEST(ResourceManager, SaysHowMuchWasAskedAndHowMuchIsFree) {
 }
 
 TEST(ResourceManager, WhatOneGivesBackAnotherMayTakeInAnyOrder) {
-  std::vector<AllocationChange> changes = {{"ocean", Allocation::kVcbs, 35, {}},
-                                           {"weather", Allocation::kVcbs, 15, {}}};
+  std::vector<AllocationChange> changes = {{"ocean", LiveSetting::kVcbs, 35, {}},
+                                           {"weather", LiveSetting::kVcbs, 15, {}}};
   EXPECT_TRUE(ask(changes));
   std::swap(changes[0], changes[1]);
   EXPECT_TRUE(ask(changes));
@@ -73,8 +73,8 @@ TEST(ResourceManager, WhatOneGivesBackAnotherMayTakeInAnyOrder) {
 }
 
 TEST(ResourceManager, WhatIsHeldByRemovedTenantsIsNotFree) {
-  EXPECT_TRUE(ask({{"ocean", Allocation::kVcbs, 25, {}}}));
-  const auto result = ask({{"ocean", Allocation::kVcbs, 25, {}}}, {.vcbs = 4});
+  EXPECT_TRUE(ask({{"ocean", LiveSetting::kVcbs, 25, {}}}));
+  const auto result = ask({{"ocean", LiveSetting::kVcbs, 25, {}}}, {.vcbs = 4});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal().free, 6u);
   EXPECT_EQ(result.refusal().message,
@@ -83,35 +83,35 @@ TEST(ResourceManager, WhatIsHeldByRemovedTenantsIsNotFree) {
 }
 
 TEST(ResourceManager, RefusesWhatItDoesNotKnow) {
-  const auto nobody = ask({{"sun", Allocation::kVcbs, 1, {}}});
+  const auto nobody = ask({{"sun", LiveSetting::kVcbs, 1, {}}});
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.refusal().cause, Cause::kNoSuchThing);
   EXPECT_EQ(nobody.refusal().message, "no such tenant: \"sun\"");
-  const auto lane = ask({{"ocean", Allocation::kKickList, 1, 2}});
+  const auto lane = ask({{"ocean", LiveSetting::kKickList, 1, 2}});
   ASSERT_FALSE(lane);
   EXPECT_EQ(lane.refusal().message, "tenant ocean has no TVL 2: it has TVLs 0 to 1");
-  const auto none = ask({{"ocean", Allocation::kTvls, 0, {}}});
+  const auto none = ask({{"ocean", LiveSetting::kTvls, 0, {}}});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.refusal().message, "tenant ocean: tvls = 0; a tenant needs at least 1");
-  EXPECT_FALSE(ask({{"ocean", Allocation::kVcbs, UINT64_MAX, {}}}));
-  EXPECT_FALSE(ask({{"ocean", Allocation::kVcbs, 1, 0}}));
+  EXPECT_FALSE(ask({{"ocean", LiveSetting::kVcbs, UINT64_MAX, {}}}));
+  EXPECT_FALSE(ask({{"ocean", LiveSetting::kVcbs, 1, 0}}));
 }
 
 TEST(ResourceManager, TvlsComeWithoutCreditsAndMayBeGivenSomeInTheSameRequest) {
   const auto result =
-      ask({{"ocean", Allocation::kCompletionCredits, 4, 3}, {"ocean", Allocation::kTvls, 4, {}}});
+      ask({{"ocean", LiveSetting::kCompletionCredits, 4, 3}, {"ocean", LiveSetting::kTvls, 4, {}}});
   ASSERT_TRUE(result);
   const auto& tvls = (*result).tenants[1].tvls;
   ASSERT_EQ(tvls.size(), 4u);
   EXPECT_EQ(tvls[2].completion_credits, 0u);
   EXPECT_EQ(tvls[3].completion_credits, 4u);
-  EXPECT_EQ(ask({{"ocean", Allocation::kTvls, 5, {}}}).refusal().free, 2u);
+  EXPECT_EQ(ask({{"ocean", LiveSetting::kTvls, 5, {}}}).refusal().free, 2u);
 }
 
 TEST(ResourceManager, AHardCapKeepsACredit) {
   Config config = two();
   config.tenants[0].shared = false;
-  const std::vector<AllocationChange> changes = {{"weather", Allocation::kExecutionCredits, 0, 1}};
+  const std::vector<AllocationChange> changes = {{"weather", LiveSetting::kExecutionCredits, 0, 1}};
   const auto result = with_changes(config, changes);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.refusal().message,
@@ -124,7 +124,7 @@ TEST(ResourceManager, AShrinkingTotalIsTakenFromWhatLevelsShareThenFromTheDefaul
   config.tenants[0].levels = {{.name = "alerts", .vcbs = 15}, {.name = "other", .vcbs = 8}};
   config.tenants[0].levels[1].is_default = true;
   const auto vcbs = [&](std::uint32_t total) {
-    const std::vector<AllocationChange> changes = {{"weather", Allocation::kVcbs, total, {}}};
+    const std::vector<AllocationChange> changes = {{"weather", LiveSetting::kVcbs, total, {}}};
     const auto result = with_changes(config, changes);
     EXPECT_TRUE(result);
     const auto& levels = (*result).tenants[0].levels;
@@ -137,11 +137,11 @@ TEST(ResourceManager, AShrinkingTotalIsTakenFromWhatLevelsShareThenFromTheDefaul
 }
 
 TEST(ResourceManager, NamesComeBack) {
-  for (std::size_t i = 0; i < kAllocations; ++i) {
-    const auto allocation = static_cast<Allocation>(i);
-    EXPECT_EQ(allocation_of(name_of(allocation)), allocation);
+  for (std::size_t i = 0; i < kLiveSettings; ++i) {
+    const auto setting = static_cast<LiveSetting>(i);
+    EXPECT_EQ(live_setting_of(name_of(setting)), setting);
   }
-  EXPECT_FALSE(allocation_of("qps"));
+  EXPECT_FALSE(live_setting_of("qps"));
 }
 
 /// Sums of a pool against a request, thousands of times: accepted exactly when everything fits, in
@@ -151,8 +151,8 @@ TEST(ResourceManager, AcceptsExactlyWhatFits) {
   Config config = two();
   for (int round = 0; round < 5000; ++round) {
     const Held held{.vcbs = random() % 8};
-    std::vector<AllocationChange> changes = {{"weather", Allocation::kVcbs, random() % 60, {}},
-                                             {"ocean", Allocation::kVcbs, random() % 60, {}}};
+    std::vector<AllocationChange> changes = {{"weather", LiveSetting::kVcbs, random() % 60, {}},
+                                             {"ocean", LiveSetting::kVcbs, random() % 60, {}}};
     const bool fits = changes[0].amount + changes[1].amount + held.vcbs <= config.pools.vcbs ||
                       (changes[0].amount <= config.tenants[0].vcbs &&
                        changes[1].amount <= config.tenants[1].vcbs);

@@ -186,7 +186,7 @@ TEST(Schema, EveryKeyIsReadAndCompared) {
 }
 
 TEST(Schema, EveryAllocationIsAKeyOfATenantOrATvl) {
-  std::vector<int> keys(kAllocations, 0);
+  std::vector<int> keys(kLiveSettings, 0);
   const auto count = [&](const Schema& table) {
     for (const Key& key : table.keys)
       if (key.set) ++keys[static_cast<std::size_t>(*key.set)];
@@ -214,24 +214,24 @@ TEST(Schema, FullSample_IsWhatItPrints) {
 
 TEST(Schema, TheShellCompletesEveryKeyThatCanBeSet) {
   const std::string script = text_of("cli/softhcactl.bash");
-  for (std::size_t i = 0; i < kAllocations; ++i)
-    EXPECT_THAT(script, testing::HasSubstr(' ' + name_of(static_cast<Allocation>(i)) + '='));
+  for (std::size_t i = 0; i < kLiveSettings; ++i)
+    EXPECT_THAT(script, testing::HasSubstr(' ' + name_of(static_cast<LiveSetting>(i)) + '='));
 }
 
 /// Least and most of a key can be set, and nothing beyond them.
 TEST(Schema, WhatIsSetKeepsToTheRangeOfTheKey) {
   auto config = parse_config(std::string(kOneTenant) + "tvls = 2\nsrq = { limit = 1 }\n", "t.toml");
   ASSERT_TRUE(config);
-  for (std::size_t i = 0; i < kAllocations; ++i) {
-    const auto allocation = static_cast<Allocation>(i);
-    SCOPED_TRACE(name_of(allocation));
-    const Range range = range_of(allocation, config->pools);
+  for (std::size_t i = 0; i < kLiveSettings; ++i) {
+    const auto setting = static_cast<LiveSetting>(i);
+    SCOPED_TRACE(name_of(setting));
+    const Range range = range_of(setting, config->pools);
     const auto cause = [&](std::uint64_t amount) {
-      const AllocationChange change{.tenant = "t", .allocation = allocation, .amount = amount};
+      const AllocationChange change{.tenant = "t", .setting = setting, .amount = amount};
       const auto result = with_changes(*config, std::span(&change, 1));
       return result ? "" : result.refusal().message;
     };
-    if (allocation != Allocation::kTvls) {  // a tenant has one, a level none
+    if (setting != LiveSetting::kTvls) {  // a tenant has one, a level none
       EXPECT_THAT(cause(range.least), testing::Not(testing::HasSubstr("is not between")));
     }
     EXPECT_THAT(cause(range.most), testing::Not(testing::HasSubstr("is not between")));

@@ -43,8 +43,8 @@ Config with_operators_levels() {
   return config;
 }
 
-AllocationChange amount(const char* level, Allocation allocation, std::uint64_t number) {
-  return {.tenant = "sea", .allocation = allocation, .amount = number, .level = level};
+AllocationChange amount(const char* level, LiveSetting setting, std::uint64_t number) {
+  return {.tenant = "sea", .setting = setting, .amount = number, .level = level};
 }
 LevelEdit make(const char* level, std::vector<AllocationChange> changes = {}) {
   return {.level = level,
@@ -118,10 +118,10 @@ std::string text_of(const EditOutcome& outcome) { return outcome ? outcome->mess
 
 TEST(SubAllocation, ATenantMakesLevelsOfWhatItHas) {
   Divider tenant(whole());
-  EXPECT_EQ(text_of(tenant.edit({default_one(make("day", {amount("day", Allocation::kPcbs, 10)})),
-                                 make("night", {amount("night", Allocation::kPcbs, 30),
-                                                amount("night", Allocation::kTvls, 2),
-                                                amount("night", Allocation::kShared, 0)})})),
+  EXPECT_EQ(text_of(tenant.edit({default_one(make("day", {amount("day", LiveSetting::kPcbs, 10)})),
+                                 make("night", {amount("night", LiveSetting::kPcbs, 30),
+                                                amount("night", LiveSetting::kTvls, 2),
+                                                amount("night", LiveSetting::kShared, 0)})})),
             "");
   EXPECT_THAT(tenant.names(), ElementsAre("day*+", "night+"));
   EXPECT_EQ(tenant.sea().levels[1].pcbs, 30u);
@@ -142,11 +142,11 @@ TEST(SubAllocation, WhatIsNotTheTenantsIsRefused) {
   EXPECT_EQ(tenant.rename("day", "dusk")->cause, Cause::kNoSuchThing);
   ASSERT_FALSE(tenant.edit(default_one(make("day"))));
   EXPECT_EQ(tenant.edit(make("day"))->cause, Cause::kBadAmount);
-  EXPECT_EQ(tenant.edit(change("day", {amount("day", Allocation::kPcbs, 41)}))->cause,
+  EXPECT_EQ(tenant.edit(change("day", {amount("day", LiveSetting::kPcbs, 41)}))->cause,
             Cause::kNotFree);
-  EXPECT_EQ(tenant.edit(change("day", {amount("", Allocation::kPcbs, 50)}))->cause,
+  EXPECT_EQ(tenant.edit(change("day", {amount("", LiveSetting::kPcbs, 50)}))->cause,
             Cause::kNotAllowed);
-  AllocationChange others = amount("day", Allocation::kPcbs, 1);
+  AllocationChange others = amount("day", LiveSetting::kPcbs, 1);
   others.tenant = "sky";
   EXPECT_EQ(tenant.edit(change("day", {others}))->cause, Cause::kNotAllowed);
   LevelEdit no_default = change("day");
@@ -162,22 +162,22 @@ TEST(SubAllocation, WhatIsNotTheTenantsIsRefused) {
 
 TEST(SubAllocation, NoLevelWeighsMoreThanTheTenantWasGiven) {
   Divider tenant(whole());
-  ASSERT_FALSE(tenant.edit(default_one(make("day", {amount("day", Allocation::kTvls, 2)}))));
+  ASSERT_FALSE(tenant.edit(default_one(make("day", {amount("day", LiveSetting::kTvls, 2)}))));
   // The sum is kept, but one TVL alone would outweigh what the operator gave to any.
-  EXPECT_EQ(tenant.edit(change("day", {amount("day", Allocation::kWeight, 3)}))->cause,
+  EXPECT_EQ(tenant.edit(change("day", {amount("day", LiveSetting::kWeight, 3)}))->cause,
             Cause::kNotFree);
-  EXPECT_FALSE(tenant.edit(change("day", {amount("day", Allocation::kWeight, 1)})));
-  AllocationChange one = amount("day", Allocation::kWeight, 3);
+  EXPECT_FALSE(tenant.edit(change("day", {amount("day", LiveSetting::kWeight, 1)})));
+  AllocationChange one = amount("day", LiveSetting::kWeight, 3);
   one.tvl = 0;
   EXPECT_THAT(text_of(tenant.edit(change("day", {one}))),
               HasSubstr("of a TVL, more than the greatest"));
-  EXPECT_EQ(tenant.edit(change("day", {amount("day", Allocation::kExecutionCredits, 11)}))->cause,
+  EXPECT_EQ(tenant.edit(change("day", {amount("day", LiveSetting::kExecutionCredits, 11)}))->cause,
             Cause::kNotFree);
 }
 
 TEST(SubAllocation, TheOperatorsLevelsKeepTheirDefaultAndTheirRules) {
   Divider tenant(with_operators_levels());
-  EXPECT_FALSE(tenant.edit(make("own", {amount("own", Allocation::kPcbs, 30)})));
+  EXPECT_FALSE(tenant.edit(make("own", {amount("own", LiveSetting::kPcbs, 30)})));
   EXPECT_THAT(tenant.names(), ElementsAre("high", "low*", "own+"));
   EXPECT_EQ(tenant.edit(default_one(change("own")))->cause, Cause::kNotAllowed);
   EXPECT_EQ(tenant.remove("low")->cause, Cause::kNotAllowed);
@@ -190,8 +190,8 @@ TEST(SubAllocation, TheOperatorsLevelsKeepTheirDefaultAndTheirRules) {
   EXPECT_FALSE(tenant.edit(with_cgroups(change("low"), {})));
   EXPECT_TRUE(tenant.division.rules.empty());
   // Amounts of its levels are the tenant's to divide, not their weights.
-  EXPECT_FALSE(tenant.edit(change("high", {amount("high", Allocation::kPcbs, 5)})));
-  EXPECT_EQ(tenant.edit(change("high", {amount("high", Allocation::kWeight, 1)}))->cause,
+  EXPECT_FALSE(tenant.edit(change("high", {amount("high", LiveSetting::kPcbs, 5)})));
+  EXPECT_EQ(tenant.edit(change("high", {amount("high", LiveSetting::kWeight, 1)}))->cause,
             Cause::kNotAllowed);
 }
 
@@ -254,7 +254,7 @@ TEST(SubAllocation, TheDscpOfALevelIsTheTenantsUnlessTheOperatorHasOne) {
 
 TEST(SubAllocation, ANewNameKeepsAllElse) {
   Divider tenant(whole());
-  ASSERT_FALSE(tenant.edit({default_one(make("day", {amount("day", Allocation::kPcbs, 7)})),
+  ASSERT_FALSE(tenant.edit({default_one(make("day", {amount("day", LiveSetting::kPcbs, 7)})),
                             with_cgroups(make("night"), {"/night"})}));
   ASSERT_FALSE(tenant.rename("day", "dawn"));
   ASSERT_FALSE(tenant.rename("night", "day"));
@@ -266,9 +266,9 @@ TEST(SubAllocation, ANewNameKeepsAllElse) {
 
 TEST(SubAllocation, WhatIsRemovedLeavesNothing) {
   Divider tenant(whole());
-  ASSERT_FALSE(tenant.edit({default_one(make("day", {amount("day", Allocation::kPcbs, 7)})),
-                            with_cgroups(make("night", {amount("night", Allocation::kVcbs, 9),
-                                                        amount("night", Allocation::kTvls, 2)}),
+  ASSERT_FALSE(tenant.edit({default_one(make("day", {amount("day", LiveSetting::kPcbs, 7)})),
+                            with_cgroups(make("night", {amount("night", LiveSetting::kVcbs, 9),
+                                                        amount("night", LiveSetting::kTvls, 2)}),
                                          {"/night"})}));
   EXPECT_EQ(tenant.remove("day")->cause, Cause::kBadAmount) << "the default one, beside another";
   ASSERT_FALSE(tenant.remove("night"));
@@ -296,11 +296,11 @@ TEST(SubAllocation, RemovedLevelsCountUntilTheirProgramsEnd) {
 /// stay valid.
 TEST(SubAllocation, WhatIsSaidOfTvlsGoesWithThem) {
   Divider tenant(whole());
-  AllocationChange second = amount("day", Allocation::kExecutionCredits, 5);
+  AllocationChange second = amount("day", LiveSetting::kExecutionCredits, 5);
   second.tvl = 1;
   ASSERT_FALSE(
-      tenant.edit(default_one(make("day", {amount("day", Allocation::kTvls, 2), second}))));
-  EXPECT_FALSE(tenant.edit(change("day", {amount("day", Allocation::kTvls, 1)})));
+      tenant.edit(default_one(make("day", {amount("day", LiveSetting::kTvls, 2), second}))));
+  EXPECT_FALSE(tenant.edit(change("day", {amount("day", LiveSetting::kTvls, 1)})));
   EXPECT_EQ(tenant.division.changes.size(), 1u);
 }
 
@@ -324,7 +324,7 @@ TEST(SubAllocation, AnySequenceKeepsTotalsAndOthers) {
         if (random() % 2) edit.is_default = random() % 4 != 0;
         for (unsigned n = random() % 3; n > 0; --n)
           edit.changes.push_back(
-              amount(name, static_cast<Allocation>(random() % kAllocations), random() % 30));
+              amount(name, static_cast<LiveSetting>(random() % kLiveSettings), random() % 30));
         outcome = tenant.edit(edit);
       }
     }

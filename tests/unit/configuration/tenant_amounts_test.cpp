@@ -37,11 +37,11 @@ Config two(const std::string& of_a, const std::string& of_b = "") {
 }
 
 AllocationChange set_share(const char* tenant, std::uint32_t tenths) {
-  return {.tenant = tenant, .allocation = Allocation::kShare, .amount = tenths};
+  return {.tenant = tenant, .setting = LiveSetting::kShare, .amount = tenths};
 }
 AllocationChange set_class(const char* tenant, Workload workload) {
   return {.tenant = tenant,
-          .allocation = Allocation::kClass,
+          .setting = LiveSetting::kClass,
           .amount = static_cast<std::uint64_t>(workload)};
 }
 /// Returns tenant `a` after the changes.
@@ -232,7 +232,7 @@ TEST(TenantAmounts, ChangedShare_LeavesWhatIsGiven) {
 
 TEST(TenantAmounts, GivenAmountThatEqualsTheFollowingOne_Stays) {
   const Config config = two("share = \"50%\"\npcbs = 500\nweight = 10\n");
-  const AllocationChange vcbs{.tenant = "a", .allocation = Allocation::kVcbs, .amount = 500};
+  const AllocationChange vcbs{.tenant = "a", .setting = LiveSetting::kVcbs, .amount = 500};
   const auto given = with_changes(config, std::span(&vcbs, 1));
   ASSERT_TRUE(given);
   const TenantConfig a = changed(*given, {set_share("a", 200)});
@@ -261,7 +261,7 @@ AllocationResult lay(Overlaid& laid, const std::vector<AllocationChange>& change
   return lay_changes(laid, changes, {{"a", std::make_shared<const SubAllocation>(division)}});
 }
 AllocationChange own_credits(std::uint32_t amount, std::uint32_t tvl) {
-  return {.tenant = "a", .allocation = Allocation::kExecutionCredits, .amount = amount, .tvl = tvl};
+  return {.tenant = "a", .setting = LiveSetting::kExecutionCredits, .amount = amount, .tvl = tvl};
 }
 
 TEST(TenantAmounts, LowerShare_DropsOwnCreditsThatNoLongerFit) {
@@ -301,7 +301,7 @@ TEST(TenantAmounts, OwnLevels_LeaveTheNumberOfTvlsToTheClass) {
 TEST(TenantAmounts, AddedTvls_CopyWhatTheOperatorHasGiven) {
   const SubAllocation own{.levels = {}, .rules = {}, .changes = {own_credits(10, 1)}};
   Overlaid laid = laid_with(two("share = \"50%\"\ntvls = 2\n"), own);
-  const auto made = lay(laid, {{.tenant = "a", .allocation = Allocation::kTvls, .amount = 4}}, own);
+  const auto made = lay(laid, {{.tenant = "a", .setting = LiveSetting::kTvls, .amount = 4}}, own);
   ASSERT_TRUE(made) << made.refusal().message;
   const auto& tvls = (*made).tenants[0].tvls;
   ASSERT_EQ(tvls.size(), 4u);
@@ -315,9 +315,9 @@ TEST(TenantAmounts, SavedRequests_GiveTheSameInForceAndAfterARestart) {
   Overlaid laid = lay_over(file, {}, {}, {});
   std::vector<SavedRequest> saved;
   for (const AllocationChange& change :
-       {AllocationChange{.tenant = "a", .allocation = Allocation::kPcbs, .amount = 500},
+       {AllocationChange{.tenant = "a", .setting = LiveSetting::kPcbs, .amount = 500},
         set_share("a", 200),
-        AllocationChange{.tenant = "a", .allocation = Allocation::kTvls, .amount = 6},
+        AllocationChange{.tenant = "a", .setting = LiveSetting::kTvls, .amount = 6},
         set_class("a", Workload::kBulk), set_share("a", 300)}) {
     const std::vector<AllocationChange> changes = {change};
     supersede(saved, changes);
@@ -331,16 +331,15 @@ TEST(TenantAmounts, SavedRequests_GiveTheSameInForceAndAfterARestart) {
 }
 
 TEST(TenantAmounts, ShareAndAmountInOneRequest_TheAmountHolds) {
-  const TenantConfig a =
-      changed(two(""),
-              {{.tenant = "a", .allocation = Allocation::kPcbs, .amount = 7}, set_share("a", 500)});
+  const TenantConfig a = changed(
+      two(""), {{.tenant = "a", .setting = LiveSetting::kPcbs, .amount = 7}, set_share("a", 500)});
   EXPECT_EQ(a.pcbs, 7u);
   EXPECT_EQ(a.vcbs, 500u);
 }
 
 TEST(TenantAmounts, ChangedNumberOfTvls_DividesTheCreditsAgain) {
   const TenantConfig a = changed(two("share = \"50%\"\n"),
-                                 {{.tenant = "a", .allocation = Allocation::kTvls, .amount = 4}});
+                                 {{.tenant = "a", .setting = LiveSetting::kTvls, .amount = 4}});
   EXPECT_EQ(a.tvls, std::vector<TvlConfig>(
                         4, {.weight = 10, .execution_credits = 50, .completion_credits = 100}));
 }

@@ -236,7 +236,7 @@ TEST_F(ReloadTest, TenantsOnDemandComeAndGoAndLeaveNothing) {
     const std::string y = "y" + std::to_string(round);
     ASSERT_EQ(daemon.adapter.settings(*find(y)).addresses.front(), small.addresses.at(1));
     const std::vector<configuration::AllocationChange> own = {
-        {y, configuration::Allocation::kPcbs, 20, {}, "only"}};
+        {y, configuration::LiveSetting::kPcbs, 20, {}, "only"}};
     ASSERT_TRUE(reloader.change_own(*find(y), own));
     for (const char* which : {"y", "x"}) {
       ASSERT_TRUE(reloader.remove_tenant(which + std::to_string(round), false, {}));
@@ -260,7 +260,7 @@ TEST_F(ReloadTest, PlanChange_LevelThatTheTenantMade_RefusedLikeTheChange) {
   };
   ASSERT_TRUE(reloader.divide(*find("a"), make, "level made", {}));
   const std::vector<configuration::AllocationChange> changes = {
-      {"a", configuration::Allocation::kPcbs, 1, {}, "own"}};
+      {"a", configuration::LiveSetting::kPcbs, 1, {}, "own"}};
   const PlannedRequest planned = reloader.plan_change(changes);
   const ReloadResult changed = reloader.change(changes, {}, false);
   ASSERT_FALSE(changed);
@@ -591,13 +591,13 @@ TEST_F(ReloadTest, CountsReloadsByResult) {
 }
 
 TEST_F(ReloadTest, ARequestIsMadeAsAWholeOrNotAtAll) {
-  using configuration::Allocation;
-  const std::vector<configuration::AllocationChange> swap = {{"b", Allocation::kPcbs, 5000, {}},
-                                                             {"a", Allocation::kPcbs, 300, {}}};
+  using configuration::LiveSetting;
+  const std::vector<configuration::AllocationChange> swap = {{"b", LiveSetting::kPcbs, 5000, {}},
+                                                             {"a", LiveSetting::kPcbs, 300, {}}};
   EXPECT_TRUE(reloader.change(swap));
   expect_in_force();
-  const std::vector<configuration::AllocationChange> greedy = {{"b", Allocation::kPcbs, 10, {}},
-                                                               {"a", Allocation::kPcbs, 9000, {}}};
+  const std::vector<configuration::AllocationChange> greedy = {{"b", LiveSetting::kPcbs, 10, {}},
+                                                               {"a", LiveSetting::kPcbs, 9000, {}}};
   const ReloadResult refused = reloader.change(greedy);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.refusal->allocation.resource, "pcbs");

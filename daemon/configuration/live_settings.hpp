@@ -16,7 +16,7 @@
 
 namespace softhca::configuration {
 
-enum class Allocation : std::uint8_t {
+enum class LiveSetting : std::uint8_t {
   kShare,
   kClass,
   kVcbs,
@@ -61,28 +61,28 @@ enum class Allocation : std::uint8_t {
   kConnectionsPcbsEach,
   kFirstLimit,  ///< limits of what programs take: one for each Kind
 };
-inline constexpr std::size_t kAllocations =
-    static_cast<std::size_t>(Allocation::kFirstLimit) + kKinds;
+inline constexpr std::size_t kLiveSettings =
+    static_cast<std::size_t>(LiveSetting::kFirstLimit) + kKinds;
 
 /// True if the setting is a key of one of the tables of rates.
-constexpr bool is_of_rate(Allocation allocation) {
-  return allocation >= Allocation::kRateBytes && allocation <= Allocation::kServedBurstMessages;
+constexpr bool is_of_rate(LiveSetting setting) {
+  return setting >= LiveSetting::kRateBytes && setting <= LiveSetting::kServedBurstMessages;
 }
 
-constexpr Allocation limit_of(Kind kind) {
-  return static_cast<Allocation>(static_cast<std::size_t>(Allocation::kFirstLimit) +
-                                 static_cast<std::size_t>(kind));
+constexpr LiveSetting limit_of(Kind kind) {
+  return static_cast<LiveSetting>(static_cast<std::size_t>(LiveSetting::kFirstLimit) +
+                                  static_cast<std::size_t>(kind));
 }
 
 /// Returns the name as in the configuration: "vcbs", "execution_credits", "rate.burst_bytes",
 /// "sessions".
-const std::string& name_of(Allocation allocation);
-std::optional<Allocation> allocation_of(std::string_view name);
+const std::string& name_of(LiveSetting setting);
+std::optional<LiveSetting> live_setting_of(std::string_view name);
 
 enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor, kShare };
-ValueForm form_of(Allocation allocation);
+ValueForm form_of(LiveSetting setting);
 /// Returns the words of a setting of form kWord, in the order of their numbers.
-std::span<const std::string_view> words_of(Allocation allocation);
+std::span<const std::string_view> words_of(LiveSetting setting);
 
 /// The least and the greatest value.
 struct Range {
@@ -90,16 +90,16 @@ struct Range {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 };
 /// Returns the range of a setting, for any tenant of a configuration with these pools.
-Range range_of(Allocation allocation, const PoolsConfig& pools);
+Range range_of(LiveSetting setting, const PoolsConfig& pools);
 
-bool is_of_tvl(Allocation allocation);
+bool is_of_tvl(LiveSetting setting);
 /// True if a level may have the setting, too.
-bool is_of_level(Allocation allocation);
+bool is_of_level(LiveSetting setting);
 
 /// Sets a value. REQUIRES: the value is within the range. The setting belongs to a TVL, to a table
 /// of a level, or to a tenant and is neither kVcbs, kPcbs nor kTvls.
-void set(TvlConfig& tvl, Allocation allocation, std::uint64_t amount);
-void set(LevelConfig& level, Allocation allocation, std::uint64_t amount);
-void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount);
+void set(TvlConfig& tvl, LiveSetting setting, std::uint64_t amount);
+void set(LevelConfig& level, LiveSetting setting, std::uint64_t amount);
+void set(TenantConfig& tenant, LiveSetting setting, std::uint64_t amount);
 
 }  // namespace softhca::configuration
