@@ -210,7 +210,7 @@ int serve(const configuration::Config& config, const std::string& file, control:
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
-  engine::Allotments allotments(engine);
+  engine::TenantAllocations allocations(engine);
   engine::Worker worker(engine, worker_options(config.daemon));
   if (const auto opened = control::open_ports(config, worker); !opened)
     return fail(opened.error(), kExitSetup);
@@ -219,7 +219,7 @@ int serve(const configuration::Config& config, const std::string& file, control:
   control::Adapter adapter{.config = config,
                            .engine = engine.view(),
                            .worker = worker,
-                           .allotments = allotments,
+                           .allocations = allocations,
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .helpers = *helpers,
                            .version = SOFTHCA_VERSION,

@@ -14,7 +14,7 @@
 #include "daemon/control_thread/blocking_calls.hpp"
 #include "daemon/control_thread/helper_processes.hpp"
 #include "daemon/device/adapter/journal.hpp"
-#include "daemon/engine/requests/allotments.hpp"
+#include "daemon/engine/requests/tenant_allocations.hpp"
 #include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
@@ -25,7 +25,7 @@ struct Adapter {
   configuration::Config config;  ///< in force
   engine::EngineView engine;
   engine::Worker& worker;
-  engine::Allotments& allotments;
+  engine::TenantAllocations& allocations;
   std::vector<std::unique_ptr<engine::Tenant>> tenants{};
   configuration::Accounts
       totals{};  ///< objects that all tenants together have, limited by the pools

@@ -15,7 +15,7 @@
 
 namespace softhca::control {
 
-/// Makes a level without number and group. engine::Allotments::change() sets both.
+/// Makes a level without number and group. engine::TenantAllocations::change() sets both.
 std::unique_ptr<engine::Level> make_level(const configuration::LevelConfig& config);
 
 /// Sets the users and groups that belong to a level. Null: none. Resolves their names now and not

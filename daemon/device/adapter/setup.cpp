@@ -229,7 +229,7 @@ std::unique_ptr<engine::Tenant> make_tenant(TenantId id, const configuration::Co
 }
 
 std::vector<std::unique_ptr<engine::Tenant>> make_tenants(const configuration::Config& config,
-                                                          engine::AllotmentChange& change) {
+                                                          engine::TenantAllocationChange& change) {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   for (const configuration::TenantConfig& entry : config.tenants) {
     const TenantId id(static_cast<std::uint16_t>(tenants.size()));
@@ -243,14 +243,14 @@ std::vector<std::unique_ptr<engine::Tenant>> make_tenants(const configuration::C
 
 Outcome start(Adapter& adapter, const KernelGuards& guards) {
   const configuration::Config& config = adapter.config;
-  engine::AllotmentChange change;
+  engine::TenantAllocationChange change;
   auto tenants = make_tenants(config, change);
   for (const auto& tenant : tenants) tenant->control.accounts.set_whole(adapter.totals);
   if (auto given = VcbChange(adapter, tenants).apply(change); !given) return given;
   auto peers = engine::PeerTable::make(config.peers);
   if (!peers) return peers.error();
   engine::PutInForce put{.wanted = config,
-                         .allotments = adapter.allotments,
+                         .allocations = adapter.allocations,
                          .change = change,
                          .addresses = {},
                          .provisioners = {},

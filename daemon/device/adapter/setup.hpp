@@ -60,7 +60,7 @@ std::unique_ptr<engine::Tenant> make_tenant(TenantId id, const configuration::Co
                                             const configuration::TenantConfig& entry);
 /// Makes every tenant of the configuration, and adds it to `change`.
 std::vector<std::unique_ptr<engine::Tenant>> make_tenants(const configuration::Config& config,
-                                                          engine::AllotmentChange& change);
+                                                          engine::TenantAllocationChange& change);
 
 /// Puts Adapter::config into force, as a change from the empty configuration. Errors name the
 /// tenant or peer. REQUIRES: the ports are open, and the engine's thread has not started.

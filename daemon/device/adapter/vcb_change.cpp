@@ -26,13 +26,13 @@ VcbChange::VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine:
   for (const auto& tenant : added) keep(*tenant);
 }
 
-Outcome VcbChange::apply(const AllotmentChange& change) {
+Outcome VcbChange::apply(const TenantAllocationChange& change) {
   for (engine::Tenant* tenant : change.gone) take_vcbs(pool_, *tenant);
-  for (const AllotmentChange::OldLevel& old : change.gone_levels)
+  for (const TenantAllocationChange::OldLevel& old : change.gone_levels)
     if (!old.in_use) pool_.set_guarantee(old.level->control.vcbs, old.tenant->control.vcbs, 0);
   for (const bool shrink : {true, false})
     for (const auto* rows : {&change.there, &change.added})
-      for (const AllotmentChange::Row& row : *rows)
+      for (const TenantAllocationChange::Row& row : *rows)
         if (auto done = apply(row, change, shrink); !done) return done;
   return {};
 }
@@ -43,11 +43,11 @@ void VcbChange::undo() {
 }
 
 /// Changes the guarantees of a tenant. Its levels come first when they shrink, last when they grow.
-Outcome VcbChange::apply(const AllotmentChange::Row& row, const AllotmentChange& change,
-                         bool shrink) {
+Outcome VcbChange::apply(const TenantAllocationChange::Row& row,
+                         const TenantAllocationChange& change, bool shrink) {
   std::vector<engine::Level*> levels;
   for (const auto& level : row.tenant->levels) levels.push_back(level.get());
-  for (const AllotmentChange::NewLevel& added : change.new_levels)
+  for (const TenantAllocationChange::NewLevel& added : change.new_levels)
     if (added.tenant == row.tenant) levels.push_back(added.level.get());
   const bool done = shrink ? set_levels(row, levels, shrink) && set_total(row, levels, shrink)
                            : set_total(row, levels, shrink) && set_levels(row, levels, shrink);
@@ -55,7 +55,7 @@ Outcome VcbChange::apply(const AllotmentChange::Row& row, const AllotmentChange&
   return Error{"tenant " + row.tenant->name + ": pools.vcbs has no room for its VCBs", ENOSPC};
 }
 
-bool VcbChange::set_levels(const AllotmentChange::Row& row,
+bool VcbChange::set_levels(const TenantAllocationChange::Row& row,
                            const std::vector<engine::Level*>& levels, bool shrink) {
   for (engine::Level* level : levels) {
     const configuration::LevelConfig* entry = settings_of(*row.to, *level);
@@ -68,7 +68,7 @@ bool VcbChange::set_levels(const AllotmentChange::Row& row,
   return true;
 }
 
-bool VcbChange::set_total(const AllotmentChange::Row& row,
+bool VcbChange::set_total(const TenantAllocationChange::Row& row,
                           const std::vector<engine::Level*>& levels, bool shrink) {
   std::uint32_t divided = 0;
   for (const engine::Level* level : levels) divided += level->control.vcbs.guaranteed.value();

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/engine/requests/allotments.hpp"
+#include "daemon/engine/requests/tenant_allocations.hpp"
 
 namespace softhca::control {
 
-using engine::AllotmentChange;
+using engine::TenantAllocationChange;
 
 /// Takes back the guarantees of a tenant without sessions.
 void take_vcbs(QuotaPool& pool, engine::Tenant& tenant);
@@ -25,15 +25,16 @@ class VcbChange {
   VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine::Tenant>>& added);
 
   /// Error: not enough VCBs are free; the change may then be half made.
-  Outcome apply(const AllotmentChange& change);
+  Outcome apply(const TenantAllocationChange& change);
   /// Restores the state in which this object was made.
   void undo();
 
  private:
-  Outcome apply(const AllotmentChange::Row& row, const AllotmentChange& change, bool shrink);
-  bool set_levels(const AllotmentChange::Row& row, const std::vector<engine::Level*>& levels,
+  Outcome apply(const TenantAllocationChange::Row& row, const TenantAllocationChange& change,
+                bool shrink);
+  bool set_levels(const TenantAllocationChange::Row& row, const std::vector<engine::Level*>& levels,
                   bool shrink);
-  bool set_total(const AllotmentChange::Row& row, const std::vector<engine::Level*>& levels,
+  bool set_total(const TenantAllocationChange::Row& row, const std::vector<engine::Level*>& levels,
                  bool shrink);
 
   QuotaPool& pool_;

@@ -13,7 +13,7 @@ namespace softhca::engine {
 void AddPort::run(Engine& engine) { engine.packets().add_port(std::move(binding)); }
 
 Outcome PutInForce::run(Engine& engine) {
-  if (auto done = allotments.change(change); !done) return done;
+  if (auto done = allocations.change(change); !done) return done;
   for (TenantAddresses& each : addresses)
     engine.addresses().set(*each.tenant, std::move(each.addresses), std::move(each.former));
   for (auto& [srq, provisioner] : provisioners)

@@ -40,8 +40,8 @@ struct PortChange {
 /// Puts a configuration into force, or refuses it as a whole. Returns why not enough is free.
 struct PutInForce {
   const configuration::Config& wanted;
-  Allotments& allotments;
-  AllotmentChange& change;
+  TenantAllocations& allocations;
+  TenantAllocationChange& change;
   std::vector<TenantAddresses> addresses;  ///< of tenants that were there before
   Provisioners provisioners;               ///< for queues that lack one
   std::vector<PortChange> ports;           ///< by port

@@ -9,18 +9,18 @@
 namespace softhca::engine {
 
 bool RemoveTenant::run(Engine& engine) const {
-  if (!allotments.release(tenant)) return false;
+  if (!allocations.release(tenant)) return false;
   engine.remove_tenant(tenant);
   return true;
 }
 
 std::unique_ptr<Level> RemoveLevel::run(Engine&) const {
-  return allotments.remove_level(tenant, level);
+  return allocations.remove_level(tenant, level);
 }
 
-void ReleaseWhole::run(Engine&) const { allotments.release_whole(tenant); }
+void ReleaseWhole::run(Engine&) const { allocations.release_whole(tenant); }
 
-void CollectClosedTvls::run(Engine&) const { allotments.collect_closed(); }
+void CollectClosedTvls::run(Engine&) const { allocations.collect_closed(); }
 
 void RenameLevel::run(Engine&) { level.name.swap(name); }
 

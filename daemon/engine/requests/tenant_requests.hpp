@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/engine/records/tenant.hpp"
-#include "daemon/engine/requests/allotments.hpp"
+#include "daemon/engine/requests/tenant_allocations.hpp"
 #include "daemon/qos/pools/automatic_adjustment.hpp"
 
 namespace softhca::engine {
@@ -18,7 +18,7 @@ namespace softhca::engine {
 /// Takes back all resources of a tenant without sessions, and removes it from the engine. Returns
 /// false if some of the resources are still in use.
 struct RemoveTenant {
-  Allotments& allotments;
+  TenantAllocations& allocations;
   Tenant& tenant;
   bool run(Engine& engine) const;
 };
@@ -26,7 +26,7 @@ struct RemoveTenant {
 /// Takes back all resources of a level without sessions, and removes the level from its tenant.
 /// Returns null if some of the resources are still in use.
 struct RemoveLevel {
-  Allotments& allotments;
+  TenantAllocations& allocations;
   Tenant& tenant;
   Level& level;
   std::unique_ptr<Level> run(Engine& engine) const;
@@ -35,14 +35,14 @@ struct RemoveLevel {
 /// Takes back what programs without a level had. REQUIRES: the tenant has levels, and no sessions
 /// outside of them.
 struct ReleaseWhole {
-  Allotments& allotments;
+  TenantAllocations& allocations;
   Tenant& tenant;
   void run(Engine& engine) const;
 };
 
 /// Takes back TVLs that were removed from tenants and are no longer in use.
 struct CollectClosedTvls {
-  Allotments& allotments;
+  TenantAllocations& allocations;
   void run(Engine& engine) const;
 };
 

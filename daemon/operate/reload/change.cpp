@@ -26,9 +26,9 @@ Expected<std::unique_ptr<ReloadChange>> ReloadChange::draft(const Site& site,
   std::unique_ptr<ReloadChange> change(new ReloadChange(site, wanted));
   for (const auto& tenant : site.adapter.tenants)
     if (find_tenant(wanted, tenant->name) == nullptr && site.server.connections(*tenant) == 0)
-      change->allotments_.gone.push_back(tenant.get());
+      change->allocations_.gone.push_back(tenant.get());
   if (wanted.pools.dedicated_pcbs != site.adapter.config.pools.dedicated_pcbs)
-    change->allotments_.dedicated_pcbs = wanted.pools.dedicated_pcbs;
+    change->allocations_.dedicated_pcbs = wanted.pools.dedicated_pcbs;
   for (const TenantConfig& entry : wanted.tenants)
     if (auto drafted = change->draft_tenant(entry); !drafted) return drafted.error();
   return change;
@@ -43,11 +43,11 @@ Outcome ReloadChange::draft_tenant(const TenantConfig& entry) {
     const auto added = add_tenant(entry);
     if (!added) return added.error();
     tenant = *added;
-    allotments_.added.push_back({tenant, &entry});
+    allocations_.added.push_back({tenant, &entry});
   } else {
     tenant = there->get();
-    allotments_.there.push_back({tenant, &entry});
-    if (site_.server.sessions().undivided(*tenant) != 0) allotments_.whole.push_back(tenant);
+    allocations_.there.push_back({tenant, &entry});
+    if (site_.server.sessions().undivided(*tenant) != 0) allocations_.whole.push_back(tenant);
     auto provisioners =
         site_.adapter.engine.receive_queues.make_provisioners(*tenant, entry.srq, entry.srq_rules);
     std::move(provisioners.begin(), provisioners.end(), std::back_inserter(provisioners_));
@@ -66,7 +66,7 @@ Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
   if (!id) {
     // Removed tenants without connections free their rows.
     std::erase_if(rows, [&](const engine::Tenant* tenant) {
-      const auto& gone = allotments_.gone;
+      const auto& gone = allocations_.gone;
       return std::find(gone.begin(), gone.end(), tenant) != gone.end();
     });
     id = free_tenant_id(rows, wanted_);
@@ -80,12 +80,12 @@ Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
 void ReloadChange::draft_levels(engine::Tenant& tenant, const TenantConfig& entry) {
   for (const auto& level : tenant.levels)
     if (settings_of(entry, *level) == nullptr)
-      allotments_.gone_levels.push_back(
+      allocations_.gone_levels.push_back(
           {&tenant, level.get(), site_.server.sessions().count(*level) != 0});
   for (const configuration::LevelConfig& level : entry.levels)
     if (std::none_of(tenant.levels.begin(), tenant.levels.end(),
                      [&](const auto& there) { return there->name == level.name; }))
-      allotments_.new_levels.push_back({&tenant, make_level(level), nullptr});
+      allocations_.new_levels.push_back({&tenant, make_level(level), nullptr});
 }
 
 /// Returns a level of a tenant, existing or new. REQUIRES: the level is drafted.
@@ -94,10 +94,12 @@ engine::Level& ReloadChange::level_of(const engine::Tenant& tenant,
   const auto there = std::find_if(tenant.levels.begin(), tenant.levels.end(),
                                   [&](const auto& level) { return level->name == entry.name; });
   if (there != tenant.levels.end()) return **there;
-  const auto& added = allotments_.new_levels;
-  return *std::find_if(added.begin(), added.end(), [&](const AllotmentChange::NewLevel& level) {
-            return level.tenant == &tenant && level.level->name == entry.name;
-          })->level;
+  const auto& added = allocations_.new_levels;
+  return *std::find_if(added.begin(), added.end(),
+                       [&](const TenantAllocationChange::NewLevel& level) {
+                         return level.tenant == &tenant && level.level->name == entry.name;
+                       })
+              ->level;
 }
 
 void ReloadChange::finish() {

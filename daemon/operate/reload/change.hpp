@@ -54,7 +54,7 @@ class ReloadChange {
 
   // The outcome, after all steps. The caller does the part that cannot fail.
 
-  const AllotmentChange& allotments() const { return allotments_; }
+  const TenantAllocationChange& allocations() const { return allocations_; }
   /// Returns the tenants that were not in force before: new ones, and those that were leaving.
   const std::vector<engine::Tenant*>& opened() const { return opened_; }
   /// Switches the device trees and the metrics endpoint over.
@@ -76,12 +76,12 @@ class ReloadChange {
   void add_port_steps(std::vector<Step>& steps);
   bool is_guarded(const configuration::PortConfig& before, const Gid& address) const;
   void add_peer_step(std::vector<Step>& steps);
-  void add_tenant_steps(const AllotmentChange::Row& row, std::vector<Step>& steps);
-  void add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps);
-  void add_request_socket_step(const AllotmentChange::Row& row, std::vector<Step>& steps);
-  void add_level_step(const AllotmentChange::Row& row, const configuration::LevelConfig& entry,
-                      std::vector<Step>& steps);
-  Step open_tenant_step(const AllotmentChange::Row& row);
+  void add_tenant_steps(const TenantAllocationChange::Row& row, std::vector<Step>& steps);
+  void add_address_step(const TenantAllocationChange::Row& row, std::vector<Step>& steps);
+  void add_request_socket_step(const TenantAllocationChange::Row& row, std::vector<Step>& steps);
+  void add_level_step(const TenantAllocationChange::Row& row,
+                      const configuration::LevelConfig& entry, std::vector<Step>& steps);
+  Step open_tenant_step(const TenantAllocationChange::Row& row);
   void add_allocation_steps(std::vector<Step>& steps);
   bool is_added(const engine::Tenant& tenant) const;
   Outcome check_datagrams() const;
@@ -94,7 +94,7 @@ class ReloadChange {
   /// New tenants, until the adapter owns them.
   std::vector<std::unique_ptr<engine::Tenant>> added_;
   std::vector<engine::Tenant*> opened_;
-  AllotmentChange allotments_;
+  TenantAllocationChange allocations_;
   engine::Provisioners provisioners_;
   // Results of the steps.
   ReplaceMetrics replace_metrics_;

@@ -32,8 +32,8 @@ std::vector<Step> ReloadChange::steps() {
   add_peer_step(steps);
   // Adds the steps of tenants in the order of the configuration.
   for (const TenantConfig& entry : wanted_.tenants)
-    for (const auto* rows : {&allotments_.there, &allotments_.added})
-      for (const AllotmentChange::Row& row : *rows)
+    for (const auto* rows : {&allocations_.there, &allocations_.added})
+      for (const TenantAllocationChange::Row& row : *rows)
         if (row.to == &entry) add_tenant_steps(row, steps);
   steps.push_back({"shares of datagrams", [this] { return check_datagrams(); }, {}});
   add_allocation_steps(steps);
@@ -87,7 +87,8 @@ void ReloadChange::add_peer_step(std::vector<Step>& steps) {
                    [this] { peers_.reset(); }});
 }
 
-void ReloadChange::add_tenant_steps(const AllotmentChange::Row& row, std::vector<Step>& steps) {
+void ReloadChange::add_tenant_steps(const TenantAllocationChange::Row& row,
+                                    std::vector<Step>& steps) {
   engine::Tenant& tenant = *row.tenant;
   const TenantConfig* old = find_tenant(site_.adapter.config, tenant.name);
   if (old == nullptr) {
@@ -113,7 +114,7 @@ bool ReloadChange::is_added(const engine::Tenant& tenant) const {
 }
 
 /// Returns the step that opens a tenant that is added, or was leaving.
-Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
+Step ReloadChange::open_tenant_step(const TenantAllocationChange::Row& row) {
   engine::Tenant& tenant = *row.tenant;
   return {"socket of tenant " + tenant.name,
           [this, &tenant, &to = *row.to] { return site_.server.open_tenant(tenant, to.socket); },
@@ -121,7 +122,7 @@ Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
             site_.server.close_tenant(tenant);
             if (!is_added(tenant)) return;
             site_.server.forget_tenant(tenant);
-            for (engine::Tenant* gone : allotments_.gone) {
+            for (engine::Tenant* gone : allocations_.gone) {
               const TenantConfig* settings = find_tenant(site_.adapter.config, gone->name);
               // The new tenant may have had its number.
               if (gone->id == tenant.id && settings != nullptr)
@@ -132,7 +133,8 @@ Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
 }
 
 /// Adds the step for a tenant's addresses. An added tenant has its addresses already.
-void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps) {
+void ReloadChange::add_address_step(const TenantAllocationChange::Row& row,
+                                    std::vector<Step>& steps) {
   engine::Tenant& tenant = *row.tenant;
   auto addresses = addresses_of(wanted_, *row.to);
   if (addresses == tenant.addresses) return;
@@ -150,7 +152,7 @@ void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector
 }
 
 /// Adds the steps for a tenant's control socket. Tenants that may divide their allocation have one.
-void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
+void ReloadChange::add_request_socket_step(const TenantAllocationChange::Row& row,
                                            std::vector<Step>& steps) {
   if (!may_divide(*row.to)) return;
   engine::Tenant& tenant = *row.tenant;
@@ -175,7 +177,7 @@ void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
   }
 }
 
-void ReloadChange::add_level_step(const AllotmentChange::Row& row,
+void ReloadChange::add_level_step(const TenantAllocationChange::Row& row,
                                   const configuration::LevelConfig& entry,
                                   std::vector<Step>& steps) {
   engine::Tenant& tenant = *row.tenant;
@@ -210,7 +212,7 @@ void ReloadChange::add_level_step(const AllotmentChange::Row& row,
 /// have theirs, unless an added tenant has their number.
 Outcome ReloadChange::check_datagrams() const {
   std::vector<TenantId> gone;
-  for (const engine::Tenant* tenant : allotments_.gone)
+  for (const engine::Tenant* tenant : allocations_.gone)
     if (std::none_of(added_.begin(), added_.end(),
                      [&](const auto& added) { return added->id == tenant->id; }))
       gone.push_back(tenant->id);
@@ -230,7 +232,7 @@ Outcome ReloadChange::check_datagrams() const {
 void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
   const auto vcbs = std::make_shared<VcbChange>(site_.adapter, added_);
   steps.push_back(
-      {"VCBs", [this, vcbs] { return vcbs->apply(allotments_); }, [vcbs] { vcbs->undo(); }});
+      {"VCBs", [this, vcbs] { return vcbs->apply(allocations_); }, [vcbs] { vcbs->undo(); }});
   steps.push_back({"former addresses",
                    [this]() -> Outcome {
                      site_.former.change(site_.adapter.tenants, wanted_,
@@ -245,13 +247,13 @@ void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
 Outcome ReloadChange::change_engine() {
   Adapter& adapter = site_.adapter;
   engine::PutInForce put{.wanted = wanted_,
-                         .allotments = adapter.allotments,
-                         .change = allotments_,
+                         .allocations = adapter.allocations,
+                         .change = allocations_,
                          .addresses = {},
                          .provisioners = std::move(provisioners_),
                          .ports = port_changes(),
                          .peers = std::move(peers_)};
-  for (const AllotmentChange::Row& row : allotments_.there)
+  for (const TenantAllocationChange::Row& row : allocations_.there)
     put.addresses.push_back(
         {row.tenant, addresses_of(wanted_, *row.to), site_.former.of(*row.tenant)});
   {
@@ -286,7 +288,7 @@ std::vector<engine::PortChange> ReloadChange::port_changes() const {
 /// Updates the users and groups of levels. Does not resolve unchanged names again: tenants change
 /// their own levels, too.
 void ReloadChange::change_members() {
-  for (const AllotmentChange::Row& row : allotments_.there) {
+  for (const TenantAllocationChange::Row& row : allocations_.there) {
     // A tenant that was leaving and comes back is not in force.
     const auto* const before = find_tenant(site_.adapter.config, row.tenant->name);
     for (const auto& level : row.tenant->levels) {

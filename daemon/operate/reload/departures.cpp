@@ -20,11 +20,11 @@ using configuration::TenantConfig;
 void Departures::begin(const Config& wanted, const ReloadChange& change) {
   begin_tenants(wanted, change);
   const auto now = std::chrono::steady_clock::now();
-  for (const auto& level : change.allotments().released_levels) {
+  for (const auto& level : change.allocations().released_levels) {
     server_.listeners().forget(*level);
     std::erase_if(levels_, [&](const auto& l) { return l.level == level.get(); });
   }
-  for (const AllotmentChange::Row& row : change.allotments().there) {
+  for (const TenantAllocationChange::Row& row : change.allocations().there) {
     if (!may_divide(*row.to)) server_.control_sockets().close(*row.tenant);
     for (const auto& level : row.tenant->levels) {
       const configuration::LevelConfig* entry = settings_of(*row.to, *level);
@@ -53,7 +53,7 @@ void Departures::begin_tenants(const Config& wanted, const ReloadChange& change)
       changed.tenants.emplace_back(tenant.get(), tenant->control.leaving);
   adapter_.worker.run(changed);
   std::erase_if(tenants_, [](const OfTenant& leaving) { return !leaving.tenant->control.leaving; });
-  for (engine::Tenant* tenant : change.allotments().released) {
+  for (engine::Tenant* tenant : change.allocations().released) {
     std::erase_if(tenants_, [&](const OfTenant& leaving) { return leaving.tenant == tenant; });
     remove(*tenant);
   }
@@ -90,7 +90,7 @@ void Departures::finish_tenants() {
     if (server_.channels().count(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
     server_.channels().end(tenant, TenantChannel::Kind::kEvents);
     if (server_.channels().count(tenant, TenantChannel::Kind::kEvents) != 0) return false;
-    if (!adapter_.change_rows(engine::RemoveTenant{adapter_.allotments, tenant})) return false;
+    if (!adapter_.change_rows(engine::RemoveTenant{adapter_.allocations, tenant})) return false;
     take_vcbs(adapter_.vcbs, tenant);
     remove(tenant);
     return true;
@@ -103,7 +103,7 @@ void Departures::finish_levels() {
     engine::Level* const level = leaving.level;
     if (server_.sessions().count(*level) != 0) return false;
     const std::unique_ptr<engine::Level> removed =
-        adapter_.change_rows(engine::RemoveLevel{adapter_.allotments, *tenant, *level});
+        adapter_.change_rows(engine::RemoveLevel{adapter_.allocations, *tenant, *level});
     if (!removed) return false;
     adapter_.vcbs.set_guarantee(level->control.vcbs, tenant->control.vcbs, 0);
     server_.listeners().forget(*level);
@@ -115,9 +115,9 @@ void Departures::finish_levels() {
   });
   for (const configuration::TenantConfig& entry : adapter_.config.tenants) {
     engine::Tenant& tenant = tenant_of(adapter_, entry.name);
-    if (entry.levels.empty() || !adapter_.allotments.has_whole(tenant)) continue;
+    if (entry.levels.empty() || !adapter_.allocations.has_whole(tenant)) continue;
     if (server_.sessions().undivided(tenant) != 0) continue;
-    adapter_.change_rows(engine::ReleaseWhole{adapter_.allotments, tenant});
+    adapter_.change_rows(engine::ReleaseWhole{adapter_.allocations, tenant});
   }
 }
 
@@ -169,7 +169,7 @@ void Departures::add_held(const engine::Tenant& tenant, const TenantConfig* want
     if (server_.sessions().count(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
-    for (const TvlId id : adapter_.allotments.tvls(level->qos_class)) {
+    for (const TvlId id : adapter_.allocations.tvls(level->qos_class)) {
       const schedule::Tvl& tvl = adapter_.engine.tvls[id];
       ++levels.tvls;
       levels.execution_credits += tvl.execution.guaranteed.value();

@@ -11,8 +11,8 @@ void Reloader::tick() {
   departures_.finish_tenants();
   departures_.finish_levels();
   forget_addresses();
-  if (adapter_.allotments.closing() != 0)
-    adapter_.change_rows(engine::CollectClosedTvls{adapter_.allotments});
+  if (adapter_.allocations.closing() != 0)
+    adapter_.change_rows(engine::CollectClosedTvls{adapter_.allocations});
 }
 
 void Reloader::forget_addresses() {

@@ -168,7 +168,7 @@ void Bench::check_idle() {
 }
 
 void Bench::check_empty(std::size_t services) {
-  require(allotments.closing() == 0, "no removed TVL is left");
+  require(allocations.closing() == 0, "no removed TVL is left");
   std::size_t groups = 0, tvls = 0;
   for (std::uint16_t i = 0; i < engine.pcbs().max_groups(); ++i)
     groups += engine.pcbs().group(QosClassId(i)).used;

@@ -65,7 +65,7 @@ class Bench {
 
   Sink sink;
   engine::Engine engine;
-  engine::Allotments allotments{engine};
+  engine::TenantAllocations allocations{engine};
   engine::EngineView view = engine.view();
   std::unique_ptr<port::MemoryPort> far_end;
 

@@ -15,7 +15,7 @@ namespace {
 
 using configuration::Config;
 using configuration::TenantConfig;
-using engine::AllotmentChange;
+using engine::TenantAllocationChange;
 
 std::unique_ptr<engine::Level> make_level(const configuration::LevelConfig& config) {
   auto level = std::make_unique<engine::Level>();
@@ -29,7 +29,7 @@ std::unique_ptr<engine::Level> make_level(const configuration::LevelConfig& conf
 
 /// A change of configuration, and what it needs.
 struct Tenants::Draft {
-  AllotmentChange change;
+  TenantAllocationChange change;
   std::vector<std::unique_ptr<engine::Tenant>> added;
   engine::Provisioners provisioners;
 };
@@ -140,7 +140,7 @@ void Tenants::add_held(const engine::Tenant& tenant, const TenantConfig* wanted,
     if (count(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
-    for (const TvlId id : common_.bench.allotments.tvls(level->qos_class)) {
+    for (const TvlId id : common_.bench.allocations.tvls(level->qos_class)) {
       ++levels.tvls;
       levels.execution_credits += view.tvls[id].execution.guaranteed.value();
       levels.completion_credits += view.tvls[id].completion.guaranteed.value();
@@ -168,7 +168,7 @@ std::vector<engine::Tenant::Address> Tenants::addresses_of(const Config& config,
 
 /// As ReloadChange::draft(). Returns false if no row is free for a tenant.
 bool Tenants::draft(const Config& wanted, Draft& draft) const {
-  AllotmentChange& change = draft.change;
+  TenantAllocationChange& change = draft.change;
   for (const auto& tenant : all_)
     if (find_tenant(wanted, tenant->name) == nullptr && count(*tenant) == 0)
       change.gone.push_back(tenant.get());
@@ -251,7 +251,7 @@ bool Tenants::put(const Config& wanted, unsigned steps) {
   const auto former_before = former_;
   change_former(wanted);
   engine::PutInForce put{.wanted = wanted,
-                         .allotments = common_.bench.allotments,
+                         .allocations = common_.bench.allocations,
                          .change = drafted.change,
                          .addresses = {},
                          .provisioners = std::move(drafted.provisioners),
@@ -263,13 +263,13 @@ bool Tenants::put(const Config& wanted, unsigned steps) {
     require(static_cast<bool>(peers), "a table of peers can be made");
     put.peers = std::move(*peers);
   }
-  for (const AllotmentChange::Row& row : drafted.change.there)
+  for (const TenantAllocationChange::Row& row : drafted.change.there)
     put.addresses.push_back({row.tenant, addresses_of(wanted, *row.to), former_of(*row.tenant)});
   const auto before = common_.bench.allotted();
   const Outcome done = common_.bench.ask(put);
   if (!done) {
     require(common_.bench.allotted() == before, "a refused change changes nothing");
-    for (const AllotmentChange::NewLevel& added : drafted.change.new_levels)
+    for (const TenantAllocationChange::NewLevel& added : drafted.change.new_levels)
       require(added.level != nullptr, "a refused change gives new levels back");
     former_ = former_before;
     return false;
@@ -289,7 +289,7 @@ bool Tenants::put(const Config& wanted, unsigned steps) {
 
 /// As Departures::begin().
 void Tenants::let_leave(const Config& wanted, const Draft& drafted) {
-  for (const AllotmentChange::Row& row : drafted.change.there)
+  for (const TenantAllocationChange::Row& row : drafted.change.there)
     for (const auto& level : row.tenant->levels)
       level->control.leaving = engine::settings_of(*row.to, *level) == nullptr;
   engine::LetYield changed;
@@ -388,14 +388,14 @@ void Tenants::remove_tenant() {
   const auto found = std::ranges::find_if(
       all_, [this](const auto& tenant) { return tenant->control.leaving && count(*tenant) == 0; });
   if (found == all_.end()) return;
-  if (common_.bench.ask(engine::RemoveTenant{common_.bench.allotments, **found})) erase(**found);
+  if (common_.bench.ask(engine::RemoveTenant{common_.bench.allocations, **found})) erase(**found);
 }
 
 void Tenants::remove_level() {
   for (const auto& tenant : all_)
     for (const auto& level : tenant->levels) {
       if (!level->control.leaving || count(*level) != 0) continue;
-      (void)common_.bench.ask(engine::RemoveLevel{common_.bench.allotments, *tenant, *level});
+      (void)common_.bench.ask(engine::RemoveLevel{common_.bench.allocations, *tenant, *level});
       return;
     }
 }
@@ -404,15 +404,15 @@ void Tenants::release_whole() {
   for (const TenantConfig& entry : in_force_.tenants) {
     engine::Tenant& tenant =
         **std::ranges::find(all_, entry.name, [](const auto& each) { return each->name; });
-    if (entry.levels.empty() || !common_.bench.allotments.has_whole(tenant) ||
+    if (entry.levels.empty() || !common_.bench.allocations.has_whole(tenant) ||
         count_undivided(tenant) != 0)
       continue;
-    common_.bench.ask(engine::ReleaseWhole{common_.bench.allotments, tenant});
+    common_.bench.ask(engine::ReleaseWhole{common_.bench.allocations, tenant});
   }
 }
 
 void Tenants::collect_closed() {
-  common_.bench.ask(engine::CollectClosedTvls{common_.bench.allotments});
+  common_.bench.ask(engine::CollectClosedTvls{common_.bench.allocations});
 }
 
 void Tenants::check_idle() const {
@@ -441,7 +441,7 @@ void Tenants::end() {
   none.tenants.clear();
   require(put(none, 0), "all tenants may leave");
   while (!all_.empty()) {
-    require(common_.bench.ask(engine::RemoveTenant{common_.bench.allotments, *all_.front()}),
+    require(common_.bench.ask(engine::RemoveTenant{common_.bench.allocations, *all_.front()}),
             "a tenant without programs holds nothing");
     erase(*all_.front());
   }

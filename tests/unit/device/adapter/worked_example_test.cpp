@@ -60,10 +60,10 @@ class WorkedExample {
  public:
   explicit WorkedExample(const configuration::Config& config)
       : adapter(world.add(limits_of(config))) {
-    engine::AllotmentChange change;
+    engine::TenantAllocationChange change;
     adapter.tenants = make_tenants(config, change);
-    engine::Allotments allotments(adapter.engine);
-    const Outcome done = allotments.change(change);
+    engine::TenantAllocations allocations(adapter.engine);
+    const Outcome done = allocations.change(change);
     EXPECT_TRUE(done) << (done ? "" : done.error().message);
     alerts = make("weather", "alerts", 15, kAlertsPcbs);
     for (const auto& [tenant, level, vcbs] :

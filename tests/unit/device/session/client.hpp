@@ -67,12 +67,12 @@ class Daemon {
   const configuration::Config config;
   EventSender events;
   engine::Engine engine{limits_of(config), events};
-  engine::Allotments allotments{engine};
+  engine::TenantAllocations allocations{engine};
   engine::Worker worker{engine, {}};
   Adapter adapter{.config = config,
                   .engine = engine.view(),
                   .worker = worker,
-                  .allotments = allotments,
+                  .allocations = allocations,
                   .vcbs = QuotaPool(config.pools.vcbs)};
   SharedObjects shared_objects;
   const std::unique_ptr<GeneralServices> general_services = std::move(

@@ -137,9 +137,9 @@ class ExporterTest : public ::testing::Test {
     binding->neighbours = std::make_unique<neighbour::Neighbours>(
         neighbour::Neighbours::Options{}, [](std::span<const std::byte>) {});
     engine.packets().add_port(std::move(binding));
-    engine::AllotmentChange change;
+    engine::TenantAllocationChange change;
     tenants = control::make_tenants(config, change);
-    EXPECT_TRUE(engine::Allotments(engine).change(change));
+    EXPECT_TRUE(engine::TenantAllocations(engine).change(change));
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 

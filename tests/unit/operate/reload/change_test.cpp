@@ -185,7 +185,7 @@ TEST_F(ReloadChangeTest, IsMadeWhenNoStepFails) {
   EXPECT_TRUE(fs::exists(folder.path() + "/c/one.socket"));
   EXPECT_TRUE(fs::exists(folder.path() + "/a/new.socket"));
   EXPECT_EQ(change->opened().size(), 1u);
-  EXPECT_EQ(change->allotments().released.size(), 1u) << "tenant b";
+  EXPECT_EQ(change->allocations().released.size(), 1u) << "tenant b";
 }
 
 }  // namespace

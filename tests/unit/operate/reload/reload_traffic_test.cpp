@@ -18,8 +18,8 @@
 
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/device/adapter/setup.hpp"
-#include "daemon/engine/requests/allotments.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
+#include "daemon/engine/requests/tenant_allocations.hpp"
 #include "tests/sanitized.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
 
@@ -81,15 +81,15 @@ struct Couple {
 class ReloadTraffic {
  public:
   explicit ReloadTraffic(std::uint32_t seed)
-      : random_(seed), adapter_(world_.add(limits())), allotments_(adapter_.engine) {
+      : random_(seed), adapter_(world_.add(limits())), allocations_(adapter_.engine) {
     for (const auto& [name, host] : {std::pair("a", 1u), {"b", 2u}, {"c", 3u}}) {
       TenantConfig tenant{.name = name, .addresses = {engine::address(host)}};
       tenant.tvls = {configuration::TvlConfig{.kick_list = 4}};
       config_.tenants.push_back(tenant);
     }
-    engine::AllotmentChange change;
+    engine::TenantAllocationChange change;
     adapter_.tenants = make_tenants(config_, change);
-    EXPECT_TRUE(allotments_.change(change));
+    EXPECT_TRUE(allocations_.change(change));
     for (int i = 0; i < 3; ++i) begin();
   }
   ~ReloadTraffic() {
@@ -334,7 +334,7 @@ class ReloadTraffic {
 
   void reload() {
     const Config wanted = random_config();
-    engine::AllotmentChange change;
+    engine::TenantAllocationChange change;
     for (std::size_t i = 0; i < wanted.tenants.size(); ++i) {
       engine::Tenant& tenant = *adapter_.tenants[i];
       const TenantConfig& entry = wanted.tenants[i];
@@ -350,7 +350,7 @@ class ReloadTraffic {
                          [&](const auto& there) { return there->name == level.name; }))
           change.new_levels.push_back({&tenant, make_level(level), nullptr});
     }
-    if (allotments_.change(change)) {
+    if (allocations_.change(change)) {
       config_ = wanted;
       ++reloads_;
       for (std::size_t i = 0; i < config_.tenants.size(); ++i)
@@ -371,13 +371,13 @@ class ReloadTraffic {
       std::vector<engine::Level*> leaving;
       for (const auto& level : tenant.levels)
         if (level->control.leaving && !in_use(*level)) leaving.push_back(level.get());
-      for (engine::Level* level : leaving) allotments_.remove_level(tenant, *level);
+      for (engine::Level* level : leaving) allocations_.remove_level(tenant, *level);
       const bool whole = any_process(
           [&](const engine::Session& s) { return s.tenant == &tenant && s.level == nullptr; });
-      if (!config_.tenants[i].levels.empty() && allotments_.has_whole(tenant) && !whole)
-        allotments_.release_whole(tenant);
+      if (!config_.tenants[i].levels.empty() && allocations_.has_whole(tenant) && !whole)
+        allocations_.release_whole(tenant);
     }
-    allotments_.collect_closed();
+    allocations_.collect_closed();
   }
 
   void set_doorbells() {
@@ -522,7 +522,7 @@ class ReloadTraffic {
   std::mt19937 random_;
   engine::World world_;
   engine::Adapter& adapter_;
-  engine::Allotments allotments_;
+  engine::TenantAllocations allocations_;
   Config config_;
   std::list<Couple> couples_;
   std::map<Process*, engine::Buffer*> buffers_;

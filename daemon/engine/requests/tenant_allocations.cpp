@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/requests/allotments.hpp"
+#include "daemon/engine/requests/tenant_allocations.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -74,24 +74,24 @@ std::unique_ptr<Level> taken_from(Tenant& tenant, Level& level, Engine& engine) 
 }  // namespace
 
 /// The state that a change modifies, and that can refuse it.
-struct Allotments::Snapshot {
+struct TenantAllocations::Snapshot {
   collect::PcbPool::Snapshot pcbs;
   schedule::TvlTable tvls;
   Parts parts;
   std::vector<TvlId> closing;
 };
 
-const std::vector<TvlId>& Allotments::tvls(QosClassId qos_class) const {
+const std::vector<TvlId>& TenantAllocations::tvls(QosClassId qos_class) const {
   static const std::vector<TvlId> kNone;
   const auto found = parts_.find(qos_class);
   return found == parts_.end() ? kNone : found->second.commands;
 }
 
-Allotments::Snapshot Allotments::snapshot() const {
+TenantAllocations::Snapshot TenantAllocations::snapshot() const {
   return {engine_.pcbs().snapshot(), engine_.tvls(), parts_, closing_};
 }
 
-void Allotments::restore(const Snapshot& snapshot, AllotmentChange& change) {
+void TenantAllocations::restore(const Snapshot& snapshot, TenantAllocationChange& change) {
   engine_.pcbs().restore(snapshot.pcbs);
   engine_.tvls() = snapshot.tvls;
   parts_ = snapshot.parts;
@@ -106,7 +106,7 @@ void Allotments::restore(const Snapshot& snapshot, AllotmentChange& change) {
   engine_.tvl_assignment().find_weights();  // those of the refused change are in force
 }
 
-Outcome Allotments::change(AllotmentChange& change) {
+Outcome TenantAllocations::change(TenantAllocationChange& change) {
   closed_.clear();
   released_levels_.clear();
   collect_closed();
@@ -119,10 +119,10 @@ Outcome Allotments::change(AllotmentChange& change) {
   return made;
 }
 
-Outcome Allotments::make(AllotmentChange& change) {
+Outcome TenantAllocations::make(TenantAllocationChange& change) {
   for (Tenant* tenant : change.gone)
     if (release(*tenant)) change.released.push_back(tenant);
-  for (const AllotmentChange::OldLevel& old : change.gone_levels)
+  for (const TenantAllocationChange::OldLevel& old : change.gone_levels)
     if (!old.in_use && release_level(*old.level))
       released_levels_.emplace_back(old.tenant, old.level);
   for (const auto& [tenant, to] : change.there) {
@@ -160,7 +160,7 @@ Outcome Allotments::make(AllotmentChange& change) {
 }
 
 /// Makes the part of a change that cannot fail.
-void Allotments::settle(AllotmentChange& change) {
+void TenantAllocations::settle(TenantAllocationChange& change) {
   // Before those of new levels are set, which may have the same numbers.
   for (const auto& [tenant, level] : released_levels_)
     engine_.cpu().minimums().forget(level->qos_class);
@@ -186,10 +186,11 @@ void Allotments::settle(AllotmentChange& change) {
     engine_.add_tenant(*tenant);
     set_minimums(*tenant, *to);  // its number may be that of a removed one
   }
-  for (const AllotmentChange::NewLevel& added : change.new_levels) engine_.add_level(*added.made);
+  for (const TenantAllocationChange::NewLevel& added : change.new_levels)
+    engine_.add_level(*added.made);
 }
 
-void Allotments::set_rates(Tenant& tenant, const configuration::TenantConfig& to) {
+void TenantAllocations::set_rates(Tenant& tenant, const configuration::TenantConfig& to) {
   RateControl& rates = engine_.rates();
   // For a tenant or a level.
   const auto set_whole = [&](auto& whole, const auto& entry) {
@@ -204,7 +205,7 @@ void Allotments::set_rates(Tenant& tenant, const configuration::TenantConfig& to
 }
 
 /// Sets the minimum rates. A level that `to` does not name is leaving, and has no minimum.
-void Allotments::set_minimums(const Tenant& tenant, const configuration::TenantConfig& to) {
+void TenantAllocations::set_minimums(const Tenant& tenant, const configuration::TenantConfig& to) {
   schedule::MinimumRates& minimums = engine_.cpu().minimums();
   const auto minimum_of = [](const SentLimits& sent) {
     return Rate{sent.min_bytes_per_second, sent.burst_bytes};
@@ -220,7 +221,7 @@ void Allotments::set_minimums(const Tenant& tenant, const configuration::TenantC
 
 // --- allocations that shrink
 
-Outcome Allotments::shrink(Tenant& tenant, const configuration::TenantConfig& to) {
+Outcome TenantAllocations::shrink(Tenant& tenant, const configuration::TenantConfig& to) {
   if (auto done = for_each_part(tenant, to,
                                 [&](const Level* level) { return shrink_part(tenant, to, level); });
       !done)
@@ -236,8 +237,8 @@ Outcome Allotments::shrink(Tenant& tenant, const configuration::TenantConfig& to
   return {};
 }
 
-Outcome Allotments::shrink_part(Tenant& tenant, const configuration::TenantConfig& to,
-                                const Level* level) {
+Outcome TenantAllocations::shrink_part(Tenant& tenant, const configuration::TenantConfig& to,
+                                       const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   schedule::TvlTable& tvls = engine_.tvls();
   const auto wanted = tvls_of(to, level);
@@ -261,8 +262,8 @@ Outcome Allotments::shrink_part(Tenant& tenant, const configuration::TenantConfi
 
 // --- allocations that grow
 
-Outcome Allotments::add_levels(AllotmentChange& change) {
-  for (AllotmentChange::NewLevel& added : change.new_levels) {
+Outcome TenantAllocations::add_levels(TenantAllocationChange& change) {
+  for (TenantAllocationChange::NewLevel& added : change.new_levels) {
     const auto group = engine_.pcbs().add_group({.tenant = added.tenant->id,
                                                  .guaranteed = 0,
                                                  .may_share = true,
@@ -274,14 +275,14 @@ Outcome Allotments::add_levels(AllotmentChange& change) {
                    group.error().code};
     added.level->qos_class = *group;
   }
-  for (AllotmentChange::NewLevel& added : change.new_levels) {
+  for (TenantAllocationChange::NewLevel& added : change.new_levels) {
     added.made = added.level.get();
     added.tenant->levels.push_back(std::move(added.level));
   }
   return {};
 }
 
-Outcome Allotments::grow(Tenant& tenant, const configuration::TenantConfig& to) {
+Outcome TenantAllocations::grow(Tenant& tenant, const configuration::TenantConfig& to) {
   collect::PcbPool& pcbs = engine_.pcbs();
   if (auto set = pcbs.set_may_share(tenant.qos_class, to.shared); !set) return set;
   for (const auto& level : tenant.levels) {
@@ -296,15 +297,15 @@ Outcome Allotments::grow(Tenant& tenant, const configuration::TenantConfig& to) 
                        [&](const Level* level) { return grow_part(tenant, to, level); });
 }
 
-Outcome Allotments::grow_level(Level& level, const configuration::LevelConfig& to) {
+Outcome TenantAllocations::grow_level(Level& level, const configuration::LevelConfig& to) {
   collect::PcbPool& pcbs = engine_.pcbs();
   if (auto set = pcbs.set_guarantee(level.qos_class, to.pcbs); !set) return set;
   if (auto set = pcbs.set_may_share(level.qos_class, to.shared); !set) return set;
   return to.is_default ? pcbs.set_default(level.qos_class) : Outcome();
 }
 
-Outcome Allotments::grow_part(Tenant& tenant, const configuration::TenantConfig& to,
-                              const Level* level) {
+Outcome TenantAllocations::grow_part(Tenant& tenant, const configuration::TenantConfig& to,
+                                     const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   const auto wanted = tvls_of(to, level);
   std::vector<TvlId>& ids = parts_[qos_class].commands;
@@ -324,8 +325,9 @@ Outcome Allotments::grow_part(Tenant& tenant, const configuration::TenantConfig&
 /// Sets the terms of the TVL of dedicated PCBs. Its credits are its own, beyond those of the pools,
 /// so that commands of the send queue scheduler always make progress (mechanism A9). Under a hard
 /// cap it has one credit of each kind, which suffices for that.
-Outcome Allotments::set_dedicated(const Tenant& tenant, const configuration::TenantConfig& to,
-                                  const Level* level) {
+Outcome TenantAllocations::set_dedicated(const Tenant& tenant,
+                                         const configuration::TenantConfig& to,
+                                         const Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   const bool share = may_share(to, level);
   const std::uint32_t execution = part_of(to.kDedicatedExecutionCredits, to, level);
@@ -350,7 +352,7 @@ Outcome Allotments::set_dedicated(const Tenant& tenant, const configuration::Ten
 
 /// Removes the TVLs of a class. Closes those that are still in use, so that they no longer count as
 /// a guarantee. Returns true if all are removed.
-bool Allotments::release_part(QosClassId qos_class) {
+bool TenantAllocations::release_part(QosClassId qos_class) {
   schedule::TvlTable& tvls = engine_.tvls();
   Part& rows = parts_[qos_class];
   for (auto* ids : {&rows.commands, &rows.dedicated})
@@ -362,12 +364,12 @@ bool Allotments::release_part(QosClassId qos_class) {
   return rows.commands.empty() && rows.dedicated.empty();
 }
 
-bool Allotments::is_idle(QosClassId id) const {
+bool TenantAllocations::is_idle(QosClassId id) const {
   const collect::CollectGroup& group = engine_.pcbs().group(id);
   return group.pcbs.in_use.value() == 0 && group.dedicated_in_use.value() == 0;
 }
 
-bool Allotments::release_level(const Level& level) {
+bool TenantAllocations::release_level(const Level& level) {
   const bool released = release_part(level.qos_class);
   (void)engine_.pcbs().set_guarantee(level.qos_class, 0);
   if (!released || !engine_.pcbs().remove_group(level.qos_class)) return false;
@@ -375,12 +377,12 @@ bool Allotments::release_level(const Level& level) {
   return true;
 }
 
-std::unique_ptr<Level> Allotments::remove_level(Tenant& tenant, Level& level) {
+std::unique_ptr<Level> TenantAllocations::remove_level(Tenant& tenant, Level& level) {
   return release_level(level) ? taken_from(tenant, level, engine_) : nullptr;
 }
 
 /// Removes the levels together with the tenant, once all of them are idle.
-bool Allotments::release(Tenant& tenant) {
+bool TenantAllocations::release(Tenant& tenant) {
   bool idle = release_part(tenant.qos_class) && is_idle(tenant.qos_class);
   for (const auto& level : tenant.levels)
     idle = release_part(level->qos_class) && is_idle(level->qos_class) && idle;
@@ -396,13 +398,13 @@ bool Allotments::release(Tenant& tenant) {
   return true;
 }
 
-void Allotments::release_whole(Tenant& tenant) {
+void TenantAllocations::release_whole(Tenant& tenant) {
   engine_.pcbs().set_undivided(tenant.qos_class, false);
   std::erase_if(parts_[tenant.qos_class].dedicated,
                 [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
 }
 
-void Allotments::collect_closed() {
+void TenantAllocations::collect_closed() {
   std::erase_if(closing_, [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
 }
 

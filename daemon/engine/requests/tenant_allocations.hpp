@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Puts the allocations of a configuration into force: at the start, and between two poll steps of
-// the running engine. Allocations that shrink go before those that grow, so the order of tenants
-// does not matter. Resources in use beyond a reduced guarantee stay in use until the tenant
-// releases them (draining).
+// Puts the allocations of a configuration into force, of PCBs, TVLs and rates (of VCBs:
+// vcb_change.hpp): at the start, and between two poll steps of the running engine. Allocations that
+// shrink go before those that grow, so the order of tenants does not matter. Resources in use
+// beyond a reduced guarantee stay in use until the tenant releases them (draining).
 //
 // A change is atomic. A snapshot keeps the state of everything that can refuse a part of the
 // change, and is restored after a refusal. Steps that move queue pairs, or that cannot be undone,
@@ -26,7 +26,7 @@ namespace softhca::engine {
 class Engine;
 
 /// A change of the allocations of all tenants. The names of levels identify them.
-struct AllotmentChange {
+struct TenantAllocationChange {
   struct Row {
     Tenant* tenant = nullptr;
     const configuration::TenantConfig* to = nullptr;
@@ -56,14 +56,14 @@ struct AllotmentChange {
 
 /// The rows of tenants in the engine's tables. Requests call its functions, on the engine's thread.
 /// The const functions are exempt.
-class Allotments {
+class TenantAllocations {
  public:
-  explicit Allotments(Engine& engine) : engine_(engine) {}
+  explicit TenantAllocations(Engine& engine) : engine_(engine) {}
 
   /// Makes the whole change, adds the new tenants to the engine and removes the released ones from
   /// it. After an error nothing has changed. After success, new levels belong to their tenants, and
   /// released ones no longer do.
-  Outcome change(AllotmentChange& change);
+  Outcome change(TenantAllocationChange& change);
 
   /// Takes back all resources of a tenant without sessions. Returns false if some are still in use.
   bool release(Tenant& tenant);
@@ -96,15 +96,15 @@ class Allotments {
   struct Snapshot;
 
   Snapshot snapshot() const;
-  void restore(const Snapshot& snapshot, AllotmentChange& change);
-  Outcome make(AllotmentChange& change);
-  void settle(AllotmentChange& change);
+  void restore(const Snapshot& snapshot, TenantAllocationChange& change);
+  Outcome make(TenantAllocationChange& change);
+  void settle(TenantAllocationChange& change);
   void set_rates(Tenant& tenant, const configuration::TenantConfig& to);
   void set_minimums(const Tenant& tenant, const configuration::TenantConfig& to);
 
   Outcome shrink(Tenant& tenant, const configuration::TenantConfig& to);
   Outcome shrink_part(Tenant& tenant, const configuration::TenantConfig& to, const Level* level);
-  Outcome add_levels(AllotmentChange& change);
+  Outcome add_levels(TenantAllocationChange& change);
   Outcome grow(Tenant& tenant, const configuration::TenantConfig& to);
   Outcome grow_level(Level& level, const configuration::LevelConfig& to);
   Outcome grow_part(Tenant& tenant, const configuration::TenantConfig& to, const Level* level);
