@@ -18,8 +18,8 @@
 
 namespace softhca::configuration {
 
-Amounts totals_of(const PoolsConfig& pools) {
-  Amounts totals;
+ObjectLimits totals_of(const PoolsConfig& pools) {
+  ObjectLimits totals;
   for_each_kind([&](Kind kind) {
     totals[kind] = amount_in(*find_key(schema_of<PoolsConfig>(), name_of(kind)), &pools);
   });

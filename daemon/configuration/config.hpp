@@ -16,10 +16,11 @@
 #include "daemon/base/net.hpp"
 #include "daemon/configuration/address.hpp"
 #include "daemon/configuration/adjustment_config.hpp"
-#include "daemon/configuration/amounts.hpp"
 #include "daemon/configuration/connections_config.hpp"
 #include "daemon/configuration/general_services_config.hpp"
 #include "daemon/configuration/given_amounts.hpp"
+#include "daemon/configuration/object_limits.hpp"
+#include "daemon/configuration/tenant_share.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 #include "daemon/qos/receive/srq_policy.hpp"
 #include "daemon/qos/schedule/doorbell_config.hpp"
@@ -91,7 +92,7 @@ struct PoolsConfig {
 };
 
 /// Returns the totals of the pools in which tenants have limits.
-Amounts totals_of(const PoolsConfig& pools);
+ObjectLimits totals_of(const PoolsConfig& pools);
 
 /// The device as tenants see it, and the limits of one of their objects.
 struct DeviceConfig {
@@ -261,7 +262,7 @@ struct TenantConfig {
   Levels levels_are = Levels::kGiven;
   std::vector<LevelConfig> levels;
   std::uint32_t own_levels = 3;  ///< levels that it may create itself
-  Amounts limits;                ///< limits of its programs; if not given, an equal share
+  ObjectLimits limits;           ///< limits of its programs; if not given, an equal share
   std::optional<std::uint32_t> kept_packets;  ///< limit of out-of-order packets
   RatesConfig rates;
   SrqPolicy srq;

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "daemon/configuration/amounts.hpp"
+#include "daemon/configuration/object_limits.hpp"
 
 namespace softhca::configuration {
 

@@ -100,15 +100,15 @@ void give(TenantConfig& tenant, const TenantAmounts& amounts) {
   tenant.priority = amounts.priority;
 }
 
-Amounts limits_of(Share share, Share unshared, std::size_t tenants, const PoolsConfig& pools) {
-  Amounts limits = totals_of(pools);
+ObjectLimits limits_of(Share share, Share unshared, std::size_t tenants, const PoolsConfig& pools) {
+  ObjectLimits limits = totals_of(pools);
   for (std::uint64_t& limit : limits.values)
     limit = std::max<std::uint64_t>(part_of(share, limit) + part_of(unshared, limit) / tenants, 1);
   return limits;
 }
 
 void follow_limits(TenantConfig& tenant, const PoolsConfig& pools) {
-  const Amounts limits = limits_of(tenant.share, {}, 1, pools);
+  const ObjectLimits limits = limits_of(tenant.share, {}, 1, pools);
   for_each_kind([&](Kind kind) {
     if (!tenant.given.has(kind)) tenant.limits[kind] = limits[kind];
   });

@@ -35,7 +35,7 @@ void follow_limits(TenantConfig& tenant, const PoolsConfig& pools);
 /// Returns the limits of what a tenant's programs take on demand: its share of each total, and an
 /// equal part of what the shares leave; at least 1. `unshared`: what the shares leave; `tenants`:
 /// the number of those that divide it.
-Amounts limits_of(Share share, Share unshared, std::size_t tenants, const PoolsConfig& pools);
+ObjectLimits limits_of(Share share, Share unshared, std::size_t tenants, const PoolsConfig& pools);
 
 /// Returns the share that no tenant has.
 Share unshared(std::span<const Share> shares);

@@ -11,7 +11,7 @@ Charge::~Charge() {
   if (accounts_ != nullptr) accounts_->give_back(kind_, amount_);
 }
 
-void Accounts::set_limits(const Amounts& limits) {
+void Accounts::set_limits(const ObjectLimits& limits) {
   for_each_kind([&](Kind kind) { set_limit(kind, limits[kind]); });
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/base/counter.hpp"
-#include "daemon/configuration/amounts.hpp"
+#include "daemon/configuration/object_limits.hpp"
 
 namespace softhca::configuration {
 
@@ -77,7 +77,7 @@ class Accounts {
 
   /// Sets the limits. May be called at any time. A limit below the amount in use takes nothing back
   /// and refuses further requests.
-  void set_limits(const Amounts& limits);
+  void set_limits(const ObjectLimits& limits);
   void set_limit(Kind kind, std::uint64_t limit) { of(kind).limit.set(limit); }
 
   /// Adds a holder. Its idle amounts are taken back when others need them. REQUIRES: `holder` takes

@@ -26,9 +26,9 @@
 
 #include "daemon/base/net.hpp"
 #include "daemon/configuration/address.hpp"
-#include "daemon/configuration/amounts.hpp"
 #include "daemon/configuration/config.hpp"
 #include "daemon/configuration/live_settings.hpp"
+#include "daemon/configuration/tenant_share.hpp"
 
 namespace softhca::configuration {
 

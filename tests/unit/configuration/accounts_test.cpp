@@ -135,7 +135,7 @@ TEST(Accounts, AgreeWithASumForAnySequence) {
   }
 }
 
-TEST(Amounts, WhatTheMachineAllowsIsPlausible) {
+TEST(ObjectLimits, WhatTheMachineAllowsIsPlausible) {
   EXPECT_GE(machine_memory(), std::uint64_t{64} << 20);
   EXPECT_GE(machine_mappings(), 100u);
   EXPECT_GE(machine_descriptors(), 16u);

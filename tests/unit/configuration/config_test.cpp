@@ -110,8 +110,8 @@ TEST(Config, LimitsThatATenantDoesNotGiveAreAnEqualShare) {
              std::string(kTenant) +
              "queue_pairs = 90\nregistered_bytes = 0\n[[tenant]]\nname = \"u\"\n"
              "addresses = [\"198.18.0.2\"]\n");
-  const Amounts& first = config.tenants.at(0).limits;
-  const Amounts& second = config.tenants.at(1).limits;
+  const ObjectLimits& first = config.tenants.at(0).limits;
+  const ObjectLimits& second = config.tenants.at(1).limits;
   EXPECT_EQ(first[Kind::kQueuePairs], 90u);
   EXPECT_EQ(first[Kind::kRegisteredBytes], 0u);
   EXPECT_EQ(first[Kind::kMemoryRegions], 4u);

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kinds of objects and memory that a tenant's programs take on demand, up to a limit, and
-// amounts of them.
+// The kinds of objects and memory that a tenant's programs take on demand, and limits of them: of a
+// tenant, of all tenants together, and of the machine.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 
 namespace softhca::configuration {
 
@@ -55,32 +52,13 @@ void for_each_kind(F&& f) {
 }
 
 /// One number for each kind.
-struct Amounts {
+struct ObjectLimits {
   std::array<std::uint64_t, kKinds> values{};
 
   std::uint64_t& operator[](Kind kind) { return values[static_cast<std::size_t>(kind)]; }
   std::uint64_t operator[](Kind kind) const { return values[static_cast<std::size_t>(kind)]; }
-  bool operator==(const Amounts&) const = default;
+  bool operator==(const ObjectLimits&) const = default;
 };
-
-/// A part of every pool, in tenths of a percent. 0: none.
-struct Share {
-  std::uint32_t tenths = 0;
-
-  bool operator==(const Share&) const = default;
-};
-inline constexpr Share kWhole{1000};
-
-/// Returns the part of a total, rounded down.
-constexpr std::uint64_t part_of(Share share, std::uint64_t total) {
-  return total / kWhole.tenths * share.tenths +
-         total % kWhole.tenths * share.tenths / kWhole.tenths;
-}
-/// Returns "50%" or "12.5%".
-std::string to_text(Share share);
-/// Parses such a text. Nothing: it is not one, or more than "100%".
-std::optional<Share> parse_share(std::string_view text);
-inline constexpr const char* kShareForm = "must be from \"0%\" to \"100%\", such as \"12.5%\"";
 
 // --- what the machine allows the daemon
 
