@@ -18,7 +18,7 @@
 //   cpu_scheduler         order and length of turns; costs.hpp: the cost of each kind of work.
 //   work_clock            measures the time that the engine works.
 //   transport_driver      queue pairs in their turns, packets for them, their timers.
-//   qp_upcalls            all this as a transport state machine sees it.
+//   qp_environment        all this as a transport state machine sees it.
 //   local_link            messages between queue pairs of this daemon, in one copy.
 //   ud_sender             datagrams of UD queue pairs, also to groups.
 //   shared_qps            queue pairs that several clients share, such as that of general services.
@@ -62,8 +62,8 @@
 #include "daemon/engine/limits.hpp"
 #include "daemon/engine/memory/memory_access.hpp"
 #include "daemon/engine/queue_pairs/command_execution.hpp"
+#include "daemon/engine/queue_pairs/qp_environment.hpp"
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
-#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
 #include "daemon/engine/queue_pairs/wire.hpp"
 #include "daemon/engine/receive/completion_events.hpp"
 #include "daemon/engine/receive/payload_reader.hpp"

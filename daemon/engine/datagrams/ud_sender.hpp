@@ -6,7 +6,7 @@
 
 #include "daemon/engine/addresses/addressing.hpp"
 #include "daemon/engine/datagrams/shared_qps_fairness.hpp"
-#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
+#include "daemon/engine/queue_pairs/qp_environment.hpp"
 
 namespace softhca::engine {
 

@@ -11,7 +11,7 @@
 
 #include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/dispatch.hpp"
-#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
+#include "daemon/engine/queue_pairs/qp_environment.hpp"
 #include "daemon/engine/receive/completion_events.hpp"
 
 namespace softhca::engine {

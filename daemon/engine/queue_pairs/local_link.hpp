@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
+#include "daemon/engine/queue_pairs/qp_environment.hpp"
 #include "daemon/engine/records/qp_table.hpp"
 #include "daemon/roce/transport/local/link.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/queue_pairs/qp_upcalls.hpp"
+#include "daemon/engine/queue_pairs/qp_environment.hpp"
 
 #include "daemon/base/probes.hpp"
 
