@@ -32,7 +32,8 @@
 //   faulty_link           faults inside the daemon.
 //   congestion_control    congestion reported to peers and by them; ud_congestion: of datagrams.
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC.
-//   completion_events, async_events, failed_sessions   events on their way to processes.
+//   completion_queues     completions written to them, and events of these.
+//   async_events          other events to processes; failed_sessions.
 //   event_notifier        the thread that sends some of these events.
 //   wait_census           what commands wait for; guarantee_monitor: guarantees that are not kept.
 //   qp_history            the history of queue pairs that had trouble.
@@ -65,7 +66,7 @@
 #include "daemon/engine/queue_pairs/qp_environment.hpp"
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 #include "daemon/engine/queue_pairs/wire.hpp"
-#include "daemon/engine/receive/completion_events.hpp"
+#include "daemon/engine/receive/completion_queues.hpp"
 #include "daemon/engine/receive/payload_reader.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
 #include "daemon/engine/records/event_log.hpp"
@@ -98,7 +99,7 @@ class Engine {
   CommandIntake& intake() { return intake_; }
   GuaranteeLending& lending() { return lending_; }
   AsyncEvents& async_events() { return events_.async; }
-  CompletionEvents& completion_events() { return events_.completion; }
+  CompletionQueues& completion_queues() { return events_.completion; }
   CpuScheduler& cpu() { return cpu_; }
   ReceiveQueues& receive_queues() { return receive_queues_; }
   LocalAddresses& addresses() { return addressing_.local; }
@@ -166,7 +167,7 @@ class Engine {
     EventLog log;
     QpHistory history;
     AsyncEvents async;
-    CompletionEvents completion;
+    CompletionQueues completion;
   };
   /// The queues of commands, and what they wait for there.
   struct CommandQueues {

@@ -70,7 +70,7 @@ long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout)
 Worker::Worker(Engine& engine, WorkerOptions options)
     : engine_(engine),
       options_(std::move(options)),
-      notifier_(engine.completion_events().sink(), engine.cpu().classes()) {}
+      notifier_(engine.completion_queues().sink(), engine.cpu().classes()) {}
 
 Outcome Worker::start() {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
@@ -166,7 +166,7 @@ void Worker::loop() {
   WorkClock clock;
   engine_.cpu().measure_by(&clock);
   engine_.clock().read = monotonic_time;
-  engine_.completion_events().notify_by(&notifier_);
+  engine_.completion_queues().notify_by(&notifier_);
   bool worked = false;
   Time before = monotonic_time();
   while (!stopping_.load(std::memory_order_relaxed)) {
@@ -183,7 +183,7 @@ void Worker::loop() {
     }
     if (!worked) idle(now);
   }
-  engine_.completion_events().notify_by(nullptr);
+  engine_.completion_queues().notify_by(nullptr);
   engine_.clock().read = nullptr;
   engine_.cpu().measure_by(nullptr);
 }

@@ -47,7 +47,7 @@ void SharedQps::close(SharedQp& service) {
   std::erase(services_, &service);
   for (const std::uint32_t handle : own.handles) address_handles_.remove(handle);
   lifecycle_.remove(own.qp);
-  completion_events_.remove(own.cq);
+  completion_queues_.remove(own.cq);
   sessions_.remove(own.session);
 }
 

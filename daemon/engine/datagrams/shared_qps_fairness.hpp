@@ -22,7 +22,7 @@ namespace softhca::engine {
 class SharedQps {
  public:
   SharedQps(const CommandCore& core, MemoryAccess& memory, PacketIo& packets,
-            AddressHandles& address_handles, CompletionEvents& completion_events,
+            AddressHandles& address_handles, CompletionQueues& completion_queues,
             SessionRegistry& sessions, QpLifecycle& lifecycle)
       : clock_(core.clock),
         cpu_(core.cpu),
@@ -33,7 +33,7 @@ class SharedQps {
         memory_(memory),
         packets_(packets),
         address_handles_(address_handles),
-        completion_events_(completion_events),
+        completion_queues_(completion_queues),
         sessions_(sessions),
         lifecycle_(lifecycle) {}
 
@@ -79,7 +79,7 @@ class SharedQps {
   MemoryAccess& memory_;
   PacketIo& packets_;
   AddressHandles& address_handles_;
-  CompletionEvents& completion_events_;
+  CompletionQueues& completion_queues_;
   SessionRegistry& sessions_;
   QpLifecycle& lifecycle_;
   std::vector<SharedQp*> services_;

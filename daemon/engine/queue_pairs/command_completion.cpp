@@ -50,7 +50,7 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     completion.byte_len = commands_[pcb].length;
     completion.status = status;
     completion.opcode = opcode_of(header.opcode);
-    completion_events_.push(*qp.sq.cq, completion, false,
+    completion_queues_.push(*qp.sq.cq, completion, false,
                             qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot)));
   }
   if (verdict == Verdict::kOk) {

@@ -12,14 +12,14 @@
 #include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/dispatch.hpp"
 #include "daemon/engine/queue_pairs/qp_environment.hpp"
-#include "daemon/engine/receive/completion_events.hpp"
+#include "daemon/engine/receive/completion_queues.hpp"
 
 namespace softhca::engine {
 
 class CommandExecution final : public CommandSink {
  public:
   CommandExecution(const CommandCore& core, Dispatch& dispatch, MemoryAccess& memory,
-                   AsyncEvents& async_events, CompletionEvents& completion_events,
+                   AsyncEvents& async_events, CompletionQueues& completion_queues,
                    QpHistory& history)
       : cpu_(core.cpu),
         commands_(core.commands),
@@ -28,7 +28,7 @@ class CommandExecution final : public CommandSink {
         dispatch_(dispatch),
         memory_(memory),
         async_events_(async_events),
-        completion_events_(completion_events),
+        completion_queues_(completion_queues),
         history_(history) {}
 
   /// Starts commands that have their credits, as many as the budget allows. Returns how many.
@@ -59,7 +59,7 @@ class CommandExecution final : public CommandSink {
   Dispatch& dispatch_;
   MemoryAccess& memory_;
   AsyncEvents& async_events_;
-  CompletionEvents& completion_events_;
+  CompletionQueues& completion_queues_;
   QpHistory& history_;
 };
 

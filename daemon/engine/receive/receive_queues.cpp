@@ -293,7 +293,7 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
                                    qp.rq.work->count == 0 ? 0 : qp.rq.work->entries[0].addr);
   }
   qp.rq.drawn = false;
-  completion_events_.push(xrc ? *qp.srq->cq : *qp.rq.cq, out, completion.solicited);
+  completion_queues_.push(xrc ? *qp.srq->cq : *qp.rq.cq, out, completion.solicited);
 }
 
 }  // namespace softhca::engine

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/engine/receive/completion_events.hpp"
+#include "daemon/engine/receive/completion_queues.hpp"
 #include "daemon/engine/records/event_log.hpp"
 #include "daemon/engine/records/qp_table.hpp"
 #include "daemon/engine/turns/cpu_scheduler.hpp"
@@ -24,12 +24,12 @@ namespace softhca::engine {
 class ReceiveQueues {
  public:
   ReceiveQueues(const StepClock& clock, QpTable& queue_pairs, CpuScheduler& cpu,
-                AsyncEvents& async_events, CompletionEvents& completion_events, EventLog& log)
+                AsyncEvents& async_events, CompletionQueues& completion_queues, EventLog& log)
       : clock_(clock),
         queue_pairs_(queue_pairs),
         cpu_(cpu),
         async_events_(async_events),
-        completion_events_(completion_events),
+        completion_queues_(completion_queues),
         log_(log) {}
 
   // --- shared receive queues
@@ -125,7 +125,7 @@ class ReceiveQueues {
   QpTable& queue_pairs_;
   CpuScheduler& cpu_;
   AsyncEvents& async_events_;
-  CompletionEvents& completion_events_;
+  CompletionQueues& completion_queues_;
   EventLog& log_;
   std::vector<SharedReceiveQueue*> shared_;
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_;  ///< by number

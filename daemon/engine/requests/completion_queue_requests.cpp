@@ -15,9 +15,9 @@ bool ResizeCq::run(Engine&) const {
 }
 
 void ModerateCq::run(Engine& engine) const {
-  engine.completion_events().set_moderation(cq, count, period);
+  engine.completion_queues().set_moderation(cq, count, period);
 }
 
-void RemoveCq::run(Engine& engine) const { engine.completion_events().remove(cq); }
+void RemoveCq::run(Engine& engine) const { engine.completion_queues().remove(cq); }
 
 }  // namespace softhca::engine

@@ -311,7 +311,7 @@ TEST_P(Steps, OfCompletionEvents) {
   pair.cb = &pair.b->make_cq(64, 5);
   pair.connect_pair();
   for (const std::uint32_t moderated : {0u, 3u}) {
-    pair.b->adapter.engine.completion_events().set_moderation(pair.cb->cq, moderated,
+    pair.b->adapter.engine.completion_queues().set_moderation(pair.cb->cq, moderated,
                                                               microseconds(20));
     expect_none([&] {
       for (const unsigned messages : {1u, 4u}) {  // told of after a while; after so many

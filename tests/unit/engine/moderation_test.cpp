@@ -18,7 +18,7 @@ class Moderation : public ::testing::Test {
   }
 
   void moderate(std::uint32_t count, Duration period) {
-    b.adapter.engine.completion_events().set_moderation(pair.cb->cq, count, period);
+    b.adapter.engine.completion_queues().set_moderation(pair.cb->cq, count, period);
   }
   void arm() { pair.cb->arm(abi::kArmAny); }
   void message() {
@@ -124,7 +124,7 @@ TEST(ModerationOfMany, IsTurnedToInSteps) {
   Process& b = *pair.b;
   for (std::size_t i = 0; i < kQueues; ++i) {
     TestCq& cq = b.make_cq(4, kModeratedChannel);
-    b.adapter.engine.completion_events().set_moderation(cq.cq, 100, microseconds(50000));
+    b.adapter.engine.completion_queues().set_moderation(cq.cq, 100, microseconds(50000));
     cq.arm(abi::kArmAny);
     TestQp& qp = b.make_qp(*pair.cb, cq);
     bring_up(b, qp, Qpn(77), address(1));

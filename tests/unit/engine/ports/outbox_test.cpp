@@ -131,7 +131,7 @@ class Outboxes : public ::testing::Test {
   AsyncEvents async{sink, clock, cpu, 4};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
-  CompletionEvents completions{sink, async, clock, cpu};
+  CompletionQueues completions{sink, async, clock, cpu};
   EventLog log{clock};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};

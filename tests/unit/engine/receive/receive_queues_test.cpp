@@ -68,7 +68,7 @@ class Receives : public ::testing::Test {
   AsyncEvents async{sink, clock, cpu, 4};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
-  CompletionEvents completions{sink, async, clock, cpu};
+  CompletionQueues completions{sink, async, clock, cpu};
   EventLog log{clock};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   TestCq cq{session, 64, 1, -1};

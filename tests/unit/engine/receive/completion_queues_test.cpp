@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Completion and asynchronous events by themselves, without an engine.
-#include "daemon/engine/receive/completion_events.hpp"
+#include "daemon/engine/receive/completion_queues.hpp"
 
 #include "tests/unit/engine/fixture/pair.hpp"
 
@@ -54,7 +54,7 @@ class EventParts : public ::testing::Test {
   StepClock clock{Time(milliseconds(1000))};
   AsyncEvents async{sink, clock, cpu, 4};
   CpuScheduler cpu{clock, 64, 2, 2};
-  CompletionEvents completions{sink, async, clock, cpu};
+  CompletionQueues completions{sink, async, clock, cpu};
 };
 
 TEST_F(EventParts, OneEventPerStepForWhoAsked) {
@@ -91,10 +91,10 @@ TEST_F(EventParts, FullChannelsAreTriedInTurnEverLater) {
   step();
   sink.attempts = 0;
   for (int i = 0; i < 1000; ++i) step(milliseconds(1));
-  EXPECT_LE(sink.attempts, 25 * CompletionEvents::kPerStep);
+  EXPECT_LE(sink.attempts, 25 * CompletionQueues::kPerStep);
   sink.full = false;
   step(EventRetry::kLongest);
-  EXPECT_EQ(sink.completions.size(), CompletionEvents::kPerStep);
+  EXPECT_EQ(sink.completions.size(), CompletionQueues::kPerStep);
   step(EventRetry::kFirst);
   EXPECT_EQ(sink.completions.size(), 100u);
   EXPECT_EQ(completions.next_deadline(), kNever);
@@ -186,7 +186,7 @@ TEST_F(EventParts, AFullChannelIsTriedAgainByTheNotifier) {
 }
 
 TEST_F(EventParts, AProgramWithMuchUnderWayIsToldOfManyAtOnce) {
-  constexpr std::uint32_t kMany = CompletionEvents::kManyUnderWay;
+  constexpr std::uint32_t kMany = CompletionQueues::kManyUnderWay;
   compete();
   TestCq cq = make_cq(1);
   const auto told = [&] {
@@ -201,8 +201,8 @@ TEST_F(EventParts, AProgramWithMuchUnderWayIsToldOfManyAtOnce) {
   push(cq, kMany);
   step(microseconds(100));
   EXPECT_EQ(told(), 0u);
-  EXPECT_EQ(completions.next_deadline(), clock.now + CompletionEvents::kPace - microseconds(100));
-  step(CompletionEvents::kPace);
+  EXPECT_EQ(completions.next_deadline(), clock.now + CompletionQueues::kPace - microseconds(100));
+  step(CompletionQueues::kPace);
   EXPECT_EQ(told(), 1u) << "not for ever";
   EXPECT_EQ(completions.next_deadline(), kNever);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Completions on their way to processes. The engine pushes them to completion queues. It sends an
-// event to a process that asked for one: at once or, with moderation, after a number of completions
-// or a time.
+// Completion queues: the engine writes completions to them. It sends an event to a process that
+// asked for one: at once or, with moderation, after a number of completions or a time.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace softhca::engine {
 /// Returns the status of a completion for a verdict (IBA 11.6.2).
 abi::CompletionStatus status_of(Verdict verdict);
 
-class CompletionEvents {
+class CompletionQueues {
  public:
   /// Most due events of moderated queues that are sent in one step, and most full channels that are
   /// tried again in it. So others do not wait for long.
@@ -32,7 +31,7 @@ class CompletionEvents {
   static constexpr std::uint32_t kManyUnderWay = 16;
   static constexpr Duration kPace = std::chrono::microseconds(500);
 
-  CompletionEvents(EventSink& sink, AsyncEvents& async_events, const StepClock& clock,
+  CompletionQueues(EventSink& sink, AsyncEvents& async_events, const StepClock& clock,
                    CpuScheduler& cpu)
       : sink_(sink), async_events_(async_events), clock_(clock), cpu_(cpu) {}
 

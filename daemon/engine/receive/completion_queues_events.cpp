@@ -1,72 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/receive/completion_events.hpp"
-
+// Events of completion queues: at once, with moderation, or paced while tenants compete.
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
-#include "daemon/engine/receive/failed_sessions.hpp"
+#include "daemon/engine/receive/completion_queues.hpp"
 #include "daemon/engine/records/costs.hpp"
 
 namespace softhca::engine {
 
-abi::CompletionStatus status_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOk:
-      return abi::CompletionStatus::kSuccess;
-    case Verdict::kLocalLength:
-      return abi::CompletionStatus::kLocalLengthError;
-    case Verdict::kLocalProtection:
-      return abi::CompletionStatus::kLocalProtectionError;
-    case Verdict::kFlushed:
-      return abi::CompletionStatus::kFlushError;
-    case Verdict::kBadResponse:
-      return abi::CompletionStatus::kBadResponseError;
-    case Verdict::kWindowBind:
-      return abi::CompletionStatus::kBindError;
-    case Verdict::kRemoteInvalidRequest:
-      return abi::CompletionStatus::kRemoteInvalidRequestError;
-    case Verdict::kRemoteAccess:
-      return abi::CompletionStatus::kRemoteAccessError;
-    case Verdict::kRemoteOperation:
-      return abi::CompletionStatus::kRemoteOperationError;
-    case Verdict::kRetryExceeded:
-      return abi::CompletionStatus::kRetryExceededError;
-    case Verdict::kRnrRetryExceeded:
-      return abi::CompletionStatus::kRnrRetryExceededError;
-    case Verdict::kLocalQpOperation:
-    case Verdict::kBusy:
-    case Verdict::kReceiverNotReady:
-      break;
-  }
-  return abi::CompletionStatus::kLocalQpOperationError;
-}
-
-void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completion, bool solicited,
-                            std::uint32_t under_way) {
-  if (cq.failed) return;
-  TenantCounters& counters = cq.session->tenant->counters;
-  shm::Completion stamped = completion;
-  stamped.timestamp = static_cast<std::uint64_t>(clock_.now.time_since_epoch().count());
-  if (!cq.ring.push(stamped, solicited)) {
-    cq.failed = true;
-    look_through(cpu_, *cq.session);
-    counters.completion.cq_overflows.add();
-    async_events_.raise(*cq.session, cq.user_handle, EventType::kCqError);
-    return;
-  }
-  counters.completion.completions.add();
-  if (completion.status != abi::CompletionStatus::kSuccess)
-    counters.completion.completion_errors.add();
-  if (cq.completion_end < 0) return;
-  cq.urgent = cq.urgent || under_way < kManyUnderWay ||
-              completion.status != abi::CompletionStatus::kSuccess;
-  ++cq.unannounced;
-  if (!cq.dirty.linked) dirty_.push_back(cq);
-}
-
-void CompletionEvents::deliver() {
+void CompletionQueues::deliver() {
   if (notifier_ != nullptr && notifier_->busy()) take_back_notices();
   if (!dirty_.empty()) {
     // Pairs with the tenant's arming and polling once more (abi/rings.hpp).
@@ -82,7 +26,7 @@ void CompletionEvents::deliver() {
   cpu_.end_work();
 }
 
-Time CompletionEvents::next_deadline() const {
+Time CompletionQueues::next_deadline() const {
   if (!due_.empty()) return clock_.now;
   Time next = std::min(timers_.next_deadline(), retry_.due());
   if (!paced_.empty()) next = std::min(next, paced_.front()->paced_until);
@@ -92,7 +36,7 @@ Time CompletionEvents::next_deadline() const {
 
 /// True if moderation holds the event back: there are too few completions, and the first is not old
 /// enough. REQUIRES: there are some.
-bool CompletionEvents::hold_back(CompletionQueue& cq) {
+bool CompletionQueues::hold_back(CompletionQueue& cq) {
   if (cq.moderation_timer == kNoIndex || cq.unannounced >= cq.moderation_count) return false;
   if (cq.announce_by != kNever) return true;
   cq.announce_by = clock_.now + cq.moderation_period;
@@ -102,7 +46,7 @@ bool CompletionEvents::hold_back(CompletionQueue& cq) {
 
 /// True if the event waits for more completions. This is so where tenants compete for the engine
 /// and for a processor: a program with many commands in progress is not woken for each completion.
-bool CompletionEvents::pace(CompletionQueue& cq) {
+bool CompletionQueues::pace(CompletionQueue& cq) {
   if (cq.urgent || cq.moderation_timer != kNoIndex || !cpu_.competition()) return false;
   if (cq.paced.linked) return true;
   cq.paced_until = clock_.now + kPace;
@@ -110,7 +54,7 @@ bool CompletionEvents::pace(CompletionQueue& cq) {
   return true;
 }
 
-void CompletionEvents::announce_paced() {
+void CompletionQueues::announce_paced() {
   const bool all = !cpu_.competition();
   std::size_t most = kPerStep;
   while (CompletionQueue* cq = paced_.front()) {
@@ -121,7 +65,7 @@ void CompletionEvents::announce_paced() {
 }
 
 /// Sends an event if the process has armed the queue. REQUIRES: a fence since the last completion.
-void CompletionEvents::announce(CompletionQueue& cq) {
+void CompletionQueues::announce(CompletionQueue& cq) {
   cq.unannounced = 0;
   cq.urgent = false;
   paced_.remove(cq);
@@ -140,7 +84,7 @@ void CompletionEvents::announce(CompletionQueue& cq) {
 }
 
 /// Returns kRefused if the channel is full, or if the class has no place left in the notifier.
-CompletionEvents::Sent CompletionEvents::send_event(CompletionQueue& cq) {
+CompletionQueues::Sent CompletionQueues::send_event(CompletionQueue& cq) {
   if (hands_over()) {
     const auto answer = notifier_->hand_over(cq, cq.session->qos_class);
     cpu_.charge(*cq.session, kHandOverCost);
@@ -155,12 +99,12 @@ CompletionEvents::Sent CompletionEvents::send_event(CompletionQueue& cq) {
 /// True if events go through the notifier. Without competition they do not, since the program would
 /// run later. While the notifier has events, all events go through it: otherwise one would overtake
 /// another in its channel.
-bool CompletionEvents::hands_over() const {
+bool CompletionQueues::hands_over() const {
   if (notifier_ == nullptr) return false;
   return notifier_->busy() || (cpu_.competition() && clock_.now - last_event_ < kSeldom);
 }
 
-void CompletionEvents::take_back_notices() {
+void CompletionQueues::take_back_notices() {
   notifier_->take_back([this](CompletionQueue& cq, bool sent, Duration taken) {
     cpu_.charge_elsewhere(cq.session->qos_class, taken);
     last_event_ = clock_.now;
@@ -175,25 +119,25 @@ void CompletionEvents::take_back_notices() {
 
 /// Adds an event that waits for room in the channel. The events of a queue are alike, so they are
 /// counted.
-void CompletionEvents::defer(CompletionQueue& cq) {
+void CompletionQueues::defer(CompletionQueue& cq) {
   cq.session->tenant->counters.completion.events_deferred.add();
   ++cq.waiting_events;
   ++deferred_count_;
   try_later(cq);
 }
 
-void CompletionEvents::try_later(CompletionQueue& cq) {
+void CompletionQueues::try_later(CompletionQueue& cq) {
   if (cq.deferred.linked) return;
   deferred_.push_back(cq);
   retry_.wait(clock_.now);
 }
 
-void CompletionEvents::announce_due() {
+void CompletionQueues::announce_due() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (std::size_t i = 0; i < kPerStep && !due_.empty(); ++i) announce(*due_.front());
 }
 
-void CompletionEvents::set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period) {
+void CompletionQueues::set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period) {
   if (cq.announce_by != kNever) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     announce(cq);
@@ -212,7 +156,7 @@ void CompletionEvents::set_moderation(CompletionQueue& cq, std::uint32_t count, 
   moderated_[cq.moderation_timer] = &cq;
 }
 
-void CompletionEvents::release_timer(CompletionQueue& cq) {
+void CompletionQueues::release_timer(CompletionQueue& cq) {
   if (cq.moderation_timer == kNoIndex) return;
   timers_.cancel(TimerId(cq.moderation_timer));
   free_timers_.push_back(cq.moderation_timer);
@@ -221,7 +165,7 @@ void CompletionEvents::release_timer(CompletionQueue& cq) {
 
 /// Tries the channels in turn, so that full ones do not hold up others. An event that is handed
 /// over counts as refused until it comes back.
-void CompletionEvents::retry() {
+void CompletionQueues::retry() {
   const std::size_t before = deferred_count_;
   std::size_t gone = 0;
   for (std::size_t tries = std::min(before, kPerStep); tries != 0 && !deferred_.empty(); --tries) {
@@ -237,17 +181,6 @@ void CompletionEvents::retry() {
     if (sent == Sent::kRefused && alone) break;
   }
   retry_.tried(before, before - gone, clock_.now);
-}
-
-void CompletionEvents::remove(CompletionQueue& cq) {
-  dirty_.remove(cq);
-  due_.remove(cq);
-  paced_.remove(cq);
-  if (cq.notice != kNoIndex && notifier_ != nullptr) notifier_->cancel(cq);
-  deferred_count_ -= std::exchange(cq.waiting_events, 0);
-  deferred_.remove(cq);
-  release_timer(cq);
-  async_events_.forget(*cq.session, cq.user_handle);
 }
 
 }  // namespace softhca::engine
