@@ -4,8 +4,9 @@
 // holds it (tenant_counters.hpp, ...): its place, its names and the text that explains it.
 //
 // The following read the tables: the Prometheus endpoint (operate/metrics), `counters` and `status`
-// of the admin socket (operate/admin), the counter files of the device tree (frontend/unix). The
-// HELP lines of a scrape are the reference for operators.
+// of the admin socket (operate/admin), the files in `hw_counters` of the device tree
+// (frontend/unix). Those in `counters` come from roce/performance/pma_counters.hpp. The HELP lines
+// of a scrape are the reference for operators.
 #pragma once
 
 #include <cstddef>

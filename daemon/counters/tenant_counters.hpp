@@ -324,7 +324,7 @@ inline constexpr Row<LevelCounters> kLevelWork[] = {
     {"softhca_level_assigned_queue_pairs",
      "Queue pairs assigned to the level by service level or traffic class, from programs of other "
      "levels.",
-     at<&LevelCounters::assigned_queue_pairs>},
+     at<&LevelCounters::assigned_queue_pairs>, json("assigned_queue_pairs")},
     {"softhca_level_sessions", "Opened device contexts of the level.", at<&LevelCounters::sessions>,
      json("sessions")},
 };

@@ -3,6 +3,7 @@
 // The methods `tenants` and `tenant.show`.
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/counters/pool_counters.hpp"
+#include "daemon/counters/tenant_counters.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
@@ -80,13 +81,9 @@ Json levels_of(const engine::Tenant& tenant, const configuration::TenantConfig* 
     Json entry = {{"name", level->name},
                   {"default", level->is_default},
                   {"leaving", level->control.leaving},
-                  {"sessions", level->counters.sessions.value()},
-                  {"assigned_queue_pairs", level->counters.assigned_queue_pairs.value()},
-                  {"commands_vcb", level->counters.commands_vcb.value()},
-                  {"commands_doorbell", level->counters.commands_doorbell.value()},
-                  {"send_queue_mode", level->counters.send_queue_mode.value()},
                   {"vcbs", std::move(vcbs)},
                   {"pcbs", std::move(pcbs)}};
+    add_counters(entry, counters::kLevelWork, level->counters);
     add_throttling(entry, level->rate);
     const configuration::LevelConfig* settings =
         config != nullptr ? find_level(*config, level->name) : nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The methods `set`, `reload` and `reload.plan` of the admin socket.
+// The methods `set`, `reload` and `reload.plan` of the admin socket. The `set` of tenants' control
+// sockets is in sub_allocation_methods.cpp.
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/reload/reload_json.hpp"
 

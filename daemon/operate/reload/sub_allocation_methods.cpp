@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The methods of tenants' control sockets that change something: `set`, and those for levels.
+// The methods of tenants' control sockets that change something: `set`, and those for levels. The
+// `set` of the admin socket is in reload_methods.cpp.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -52,7 +53,7 @@ RpcResult answer_of(const ReloadResult& result) {
   return changes_made(result);
 }
 
-void add_set(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant) {
+void add_own_set(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant) {
   methods.add("set",
               [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
                 const auto changes = changes_of(params, tenant.name);
@@ -95,7 +96,7 @@ void add_edit(AdminMethods& methods, Reloader& reloader, const engine::Tenant& t
 
 void add_sub_allocation_methods(AdminMethods& methods, Reloader& reloader,
                                 const engine::Tenant& tenant) {
-  add_set(methods, reloader, tenant);
+  add_own_set(methods, reloader, tenant);
   const auto names = std::make_shared<LevelNames>();
   add_edit(methods, reloader, tenant, names, true);
   add_edit(methods, reloader, tenant, names, false);
