@@ -195,11 +195,6 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
-engine::WorkerOptions worker_options(const configuration::DaemonConfig& config) {
-  return {.adaptive = config.idle == configuration::IdlePolicy::kAdaptive,
-          .cpu = config.engine_cpu};
-}
-
 /// Runs the daemon. `layers`: the sources of `config`.
 int serve(const configuration::Config& config, const std::string& file, control::Layers layers) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
@@ -211,7 +206,7 @@ int serve(const configuration::Config& config, const std::string& file, control:
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
   engine::TenantAllocations allocations(engine);
-  engine::Worker worker(engine, worker_options(config.daemon));
+  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu});
   if (const auto opened = control::open_ports(config, worker); !opened)
     return fail(opened.error(), kExitSetup);
   auto guards = control::guard_addresses(config);

@@ -50,7 +50,8 @@ void Adapter::put_in_force(configuration::Config wanted) {
       tenant->control.settings = std::make_shared<const configuration::TenantConfig>(*entry);
 }
 
-void Adapter::set_limits(const configuration::Config& wanted) {
+void Adapter::apply(const configuration::Config& wanted) {
+  worker.set_idle(wanted.daemon.idle == configuration::IdlePolicy::kAdaptive);
   totals.set_limits(configuration::totals_of(wanted.pools));
   for (const auto& tenant : tenants)
     if (const configuration::TenantConfig* entry = find_tenant(wanted, tenant->name))

@@ -82,8 +82,10 @@ struct Adapter {
     return worker.run(request);
   }
 
-  /// Sets the limits of all tenants together, and those of each tenant that `wanted` names.
-  void set_limits(const configuration::Config& wanted);
+  /// Puts into force, at the start and by a reload, the settings of the control thread: how the
+  /// engine idles, and the limits of all tenants together and of each tenant that `wanted` names.
+  /// engine::PutInForce has those of the engine.
+  void apply(const configuration::Config& wanted);
   bool take_vcb(engine::Tenant& tenant, engine::Level* level);
   void put_vcb(engine::Tenant& tenant, engine::Level* level);
 };

@@ -261,7 +261,7 @@ Outcome start(Adapter& adapter, const KernelGuards& guards) {
         change_of({}, port, [&](const Gid& address) { return guards.contains(address); }));
   if (auto done = adapter.worker.run(put); !done) return done;
   adapter.tenants = std::move(tenants);
-  adapter.set_limits(config);
+  adapter.apply(config);
   return {};
 }
 

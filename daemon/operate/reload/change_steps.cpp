@@ -264,7 +264,6 @@ Outcome ReloadChange::change_engine() {
   for (const engine::PortChange& port : put.ports)
     for (const Gid& address : port.removed) site_.guards.erase(address);
   site_.guards.merge(guards_);
-  adapter.worker.set_idle(wanted_.daemon.idle == configuration::IdlePolicy::kAdaptive);
   change_members();
   return {};
 }

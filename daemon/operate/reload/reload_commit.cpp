@@ -38,7 +38,7 @@ std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& ma
 }
 
 void Reloader::change_accounts(const Config& wanted) {
-  adapter_.set_limits(wanted);
+  adapter_.apply(wanted);
   for (const auto& tenant : adapter_.tenants)
     if (const TenantConfig* entry = find_tenant(wanted, tenant->name))
       server_.configure_connections(*tenant, *entry);
