@@ -7,7 +7,6 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -29,6 +28,7 @@
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/reload.hpp"
+#include "daemon/options.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"
 
@@ -36,7 +36,6 @@ namespace softhca {
 namespace {
 
 constexpr int kExitConfig = 2;
-constexpr int kExitUsage = 2;
 constexpr int kExitSetup = 1;
 
 int fail(const Error& error, int code) {
@@ -255,25 +254,16 @@ int serve(const configuration::Config& config, const std::string& file, control:
 }
 
 int run(int argc, char** argv) {
-  std::string config_file;
-  bool check = false;
-  CLI::App app{"softhcad: software RDMA adapter (RoCE v2)"};
-  app.add_option("-c,--config", config_file,
-                 "configuration file (TOML); without it: tenants a and b, loopback only");
-  app.add_flag("--check-config", check, "check the configuration and exit");
-  app.set_version_flag("--version", SOFTHCA_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;  // --help and --version are errors, too
-  }
+  const Options options = read_options(argc, argv);
+  if (options.exit_code) return *options.exit_code;
+  const std::string& config_file = options.config_file;
 
   control::open_log(control::stderr_is_journal(), STDOUT_FILENO);
   auto config = config_file.empty()
                     ? Expected<configuration::Config>(configuration::default_config())
                     : configuration::load_config(config_file);
   if (!config) return fail(config.error(), kExitConfig);
-  if (check) {
+  if (options.check_config) {
     std::printf("%s: good\n", config_file.empty() ? "built-in configuration" : config_file.c_str());
     return 0;
   }

@@ -4,9 +4,11 @@
 // with none; what it changes can be changed back, so nothing was lost.
 #include <spdlog/spdlog.h>
 
+#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/admin/admin_captures.hpp"
 #include "daemon/operate/admin/admin_faults.hpp"
 #include "daemon/operate/admin/admin_rpc.hpp"
+#include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "tests/folder.hpp"
 #include "tests/fuzz/input.hpp"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/configuration/address.hpp"
+#include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/srq_advice.hpp"

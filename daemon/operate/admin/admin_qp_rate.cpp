@@ -3,6 +3,7 @@
 // The part of the method `qp.set` that sets the rates of a queue pair. They hold as long as the
 // queue pair exists.
 #include "daemon/configuration/live_settings.hpp"
+#include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"

@@ -3,6 +3,7 @@
 // The method `qp.set`: sets the rates of a queue pair (admin_qp_rate.cpp), and its limit and
 // importance on its shared receive queue (mechanisms D1, D6). They hold until the queue pair ends,
 // or until a null restores the default.
+#include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 

@@ -5,6 +5,7 @@
 #include "daemon/counters/pool_counters.hpp"
 #include "daemon/counters/tenant_counters.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
+#include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/operate/admin/counter_json.hpp"

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
 
@@ -26,6 +25,8 @@ struct QpRatesShot;
 }
 
 namespace softhca::control {
+
+class DeviceSession;
 
 class AdminView {
  public:

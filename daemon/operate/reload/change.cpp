@@ -9,6 +9,7 @@
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 
 namespace softhca::control {
 

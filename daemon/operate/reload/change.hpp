@@ -17,11 +17,13 @@
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/device/adapter/vcb_change.hpp"
 #include "daemon/engine/packets/peer_table.hpp"
-#include "daemon/frontend/unix/server/server.hpp"
+#include "daemon/frontend/unix/device_tree/device_tree.hpp"
 #include "daemon/operate/reload/former_addresses.hpp"
 #include "daemon/operate/reload/steps.hpp"
 
 namespace softhca::control {
+
+class Server;
 
 /// Starts a metrics endpoint at another address. Call the returned function to replace the endpoint
 /// in use. Destroy it to drop the new endpoint.

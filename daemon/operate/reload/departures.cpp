@@ -9,6 +9,7 @@
 #include "daemon/device/adapter/vcb_change.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
 #include "daemon/engine/requests/tenant_requests.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/tvl_table_spread.hpp"
 

@@ -13,11 +13,12 @@
 
 #include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/device/adapter/adapter.hpp"
-#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/change.hpp"
 #include "daemon/operate/reload/former_addresses.hpp"
 
 namespace softhca::control {
+
+class Server;
 
 class Departures {
  public:

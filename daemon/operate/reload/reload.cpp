@@ -10,6 +10,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "daemon/device/adapter/levels.hpp"
 #include "daemon/engine/requests/level_settings.hpp"
 
 namespace softhca::control {

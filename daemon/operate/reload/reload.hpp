@@ -26,7 +26,6 @@
 #include "daemon/configuration/resource_manager/resource_manager.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/adapter/setup.hpp"
-#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/change.hpp"
 #include "daemon/operate/reload/departures.hpp"
 #include "daemon/operate/reload/former_addresses.hpp"
@@ -34,6 +33,9 @@
 #include "daemon/operate/reload/revisions.hpp"
 
 namespace softhca::control {
+
+class AdminMethods;
+class Server;
 
 /// The reason for which a reload or a request was refused. Nothing has changed.
 struct ReloadRefusal {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "daemon/device/adapter/control_clock.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {

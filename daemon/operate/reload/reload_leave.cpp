@@ -2,6 +2,7 @@
 
 // The slow part of a change, besides tenants and levels: addresses that queue pairs still have.
 #include "daemon/engine/requests/tenant_requests.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {

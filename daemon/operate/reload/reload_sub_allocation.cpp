@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/engine/requests/tenant_requests.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/reload.hpp"
 
 namespace softhca::control {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "daemon/counters/tenant_counters.hpp"
+#include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/metrics/collector.hpp"
 #include "daemon/operate/metrics/families.hpp"
 #include "daemon/operate/reload/reload.hpp"

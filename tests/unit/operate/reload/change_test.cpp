@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "daemon/frontend/unix/server/server.hpp"
 #include "tests/folder.hpp"
 #include "tests/unit/device/session/client.hpp"
 

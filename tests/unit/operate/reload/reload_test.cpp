@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "daemon/frontend/unix/server/server.hpp"
 #include "tests/folder.hpp"
 #include "tests/unit/device/session/client.hpp"
 #include "tests/unit/engine/fixture/task.hpp"

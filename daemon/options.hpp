@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The command line of softhcad.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace softhca {
+
+struct Options {
+  std::string config_file;  ///< empty: the built-in configuration
+  bool check_config = false;
+  std::optional<int> exit_code;  ///< of a program that ends now: after --help, or bad usage
+};
+
+/// Reads the command line. Prints what --help and --version ask for, and what is wrong.
+Options read_options(int argc, char** argv);
+
+}  // namespace softhca
