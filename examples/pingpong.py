@@ -79,13 +79,13 @@ class Side:
         self.tcp, options = tcp, self.options
         psn, mtu = secrets.randbits(24), self.context.query_port(PORT).active_mtu
         gid = ipaddress.ip_address(self.context.query_gid(PORT, options.gid_index).gid)
-        print(f"local:  QPN {self.qp.qp_num:06x}, PSN {psn:06x}, GID {gid}")
+        print(f"local:  QPN 0x{self.qp.qp_num:06x}, PSN 0x{psn:06x}, GID {gid}")
         line = f"{self.qp.qp_num:06x} {psn:06x} {mtu:x} {options.count:10} {options.size:10} {gid!s:45}\n"
         tcp.sendall(line.encode())
         qpn, peer_psn, peer_mtu, count, size, peer_gid = receive(tcp, LINE).decode().split()
         if (int(count), int(size)) != (options.count, options.size):
             sys.exit(f"pingpong.py: the other side has -n {count} -s {size}")
-        print(f"remote: QPN {qpn}, PSN {peer_psn}, GID {peer_gid}")
+        print(f"remote: QPN 0x{qpn}, PSN 0x{peer_psn}, GID {peer_gid}")
         attr = QPAttr(port_num=PORT)
         route = GlobalRoute(dgid=GID(ipaddress.ip_address(peer_gid).exploded), sgid_index=options.gid_index)
         attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)  # RoCE addresses by GID

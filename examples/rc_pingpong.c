@@ -179,7 +179,7 @@ static int exchange(const struct side* local, struct side* remote) {
   inet_ntop(AF_INET6, &local->gid, gid, sizeof gid);
   const int length = snprintf(line, sizeof line, "%06x %06x %x %10d %10d %-45s\n", local->qpn,
                               local->psn, local->mtu, count, size, gid);
-  printf("local:  QPN %06x, PSN %06x, GID %s\n", local->qpn, local->psn, gid);
+  printf("local:  QPN 0x%06x, PSN 0x%06x, GID %s\n", local->qpn, local->psn, gid);
   if (send(tcp, line, length, MSG_NOSIGNAL) != length) return fail(errno, "send");
   if (recv(tcp, answer, length, MSG_WAITALL) != length) return fail(0, "the other side has ended");
   if (sscanf(answer, "%x %x %x %d %d %45s", &remote->qpn, &remote->psn, &remote->mtu, &its_count,
@@ -188,7 +188,7 @@ static int exchange(const struct side* local, struct side* remote) {
     return fail(0, "not understood: %s", answer);
   if (its_count != count || its_size != size)
     return fail(0, "the other side has -n %d -s %d", its_count, its_size);
-  printf("remote: QPN %06x, PSN %06x, GID %s\n", remote->qpn, remote->psn, gid);
+  printf("remote: QPN 0x%06x, PSN 0x%06x, GID %s\n", remote->qpn, remote->psn, gid);
   return 0;
 }
 
