@@ -223,7 +223,7 @@ static int sleep_until_event(void) {
   return 0;
 }
 
-/* Waits for the completion of all kinds in `wanted`. Those that come early are counted in `had`. */
+/* Waits until all kinds in `wanted` have completed. Those that come early stay in `had`. */
 static int wait_for(int wanted, int* had) {
   while ((*had & wanted) != wanted) {
     struct ibv_wc wc;
