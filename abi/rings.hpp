@@ -138,7 +138,8 @@ struct CompletionElement {
   std::uint32_t qpn;
   std::uint32_t index;  ///< send: sequence number of the command; receive: ReceiveElement::index
   std::uint32_t byte_len;
-  std::uint32_t imm;        ///< immediate data (network byte order) or invalidated key
+  /// Immediate data (network byte order) or invalidated key. If `status` is an error: vendor_err.
+  std::uint32_t imm;
   std::uint64_t timestamp;  ///< ns, CLOCK_MONOTONIC of the engine's batch
   std::uint8_t status;      ///< CompletionStatus
   std::uint8_t opcode;      ///< CompletionOpcode

@@ -14,6 +14,7 @@
 //   tvl_assignment        assigns TVLs to queue pairs; level_assignment: levels.
 //   guarantee_lending     lends guarantees that are idle.
 //   command_store         commands in PCBs, the credits they hold, and their way back.
+//   command_refusals      why commands fail; memory_refusals: why memory may not be used.
 //   command_execution     begins commands (command_request, command_windows), completes them.
 //   cpu_scheduler         order and length of turns; costs.hpp: the cost of each kind of work.
 //   work_clock            measures the time that the engine works.
@@ -160,7 +161,7 @@ class Engine {
   struct Events {
     Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu, std::uint32_t queue_pairs,
            std::uint16_t tenants)
-        : log(clock),
+        : log(clock, tenants),
           history(clock, queue_pairs),
           async(sink, clock, cpu, tenants),
           completion(sink, async, clock, cpu) {}
@@ -205,6 +206,7 @@ class Engine {
   PayloadReader payloads_;
   Wire wire_;
   TransportParts parts_;
+  CommandRefusals refusals_;
   CommandExecution execution_;
   QpLifecycle lifecycle_;
   SessionRegistry sessions_;

@@ -18,7 +18,7 @@ struct Completion {
   std::uint32_t qpn = 0;
   std::uint32_t index = 0;  ///< send: sequence number; receive: ReceiveElement::index
   std::uint32_t byte_len = 0;
-  std::uint32_t imm = 0;        ///< network byte order, or the invalidated key
+  std::uint32_t imm = 0;        ///< network byte order, or the invalidated key; failed: vendor_err
   std::uint64_t timestamp = 0;  ///< ns
   abi::CompletionStatus status = abi::CompletionStatus::kSuccess;
   abi::CompletionOpcode opcode = abi::CompletionOpcode::kSend;

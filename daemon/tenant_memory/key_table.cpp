@@ -8,6 +8,8 @@
 #include <bit>
 #include <cassert>
 #include <cerrno>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace softhca::memory {
@@ -27,7 +29,11 @@ void KeyTable::settle(const Region& region) {
 }
 
 KeyTable::KeyTable(std::uint32_t capacity)
-    : capacity_(capacity), mask_(std::bit_ceil(std::max(capacity, 1u)) - 1), slots_(mask_ + 1) {
+    : capacity_(capacity),
+      mask_(std::bit_ceil(std::max(capacity, 1u)) - 1),
+      slots_(mask_ + 1),
+      ended_(std::make_unique_for_overwrite<std::byte[]>(slots_.size() * sizeof(Ended))) {
+  static_assert(std::is_trivially_copyable_v<Ended>);
   assert(capacity <= kMaxCapacity);
   for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
 }
@@ -62,13 +68,23 @@ std::unique_ptr<Region> KeyTable::replace(std::uint32_t key, std::unique_ptr<Reg
   return std::exchange(slots_[key & mask_].region, std::move(region));
 }
 
-std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
+std::unique_ptr<Region> KeyTable::remove(std::uint32_t key, Time now) {
   const Region* const region = lookup(key);
   if (region == nullptr) return nullptr;
   settle(*region);
   const std::uint32_t index = key & mask_;
+  const Ended end{region->tenant(), now};
+  std::memcpy(&ended_[index * sizeof end], &end, sizeof end);
   free_.push_back(index);
   return std::move(slots_[index].region);
+}
+
+std::optional<KeyTable::Ended> KeyTable::ended(std::uint32_t key) const {
+  const std::uint32_t index = key & mask_;
+  if (key == 0 || slots_[index].key != key || slots_[index].region != nullptr) return std::nullopt;
+  Ended out;
+  std::memcpy(&out, &ended_[index * sizeof out], sizeof out);
+  return out;
 }
 
 }  // namespace softhca::memory

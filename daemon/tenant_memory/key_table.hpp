@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/time.hpp"
 #include "daemon/tenant_memory/region.hpp"
 
 namespace softhca::memory {
@@ -45,9 +47,17 @@ class KeyTable {
 
   /// Ends the key and returns its region, so that the caller can unmap its memory outside the
   /// engine; null if the key is unknown.
-  std::unique_ptr<Region> remove(std::uint32_t key);
+  std::unique_ptr<Region> remove(std::uint32_t key, Time now = {});
   /// Ends the key and the region. Returns false if the key is unknown.
   bool erase(std::uint32_t key) { return remove(key) != nullptr; }
+
+  /// The end of a key.
+  struct Ended {
+    TenantId tenant;
+    Time at{};
+  };
+  /// Returns when the key ended. Nothing: it has not, or its slot has another region.
+  std::optional<Ended> ended(std::uint32_t key) const;
 
   std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
   std::uint32_t capacity() const { return capacity_; }
@@ -64,6 +74,9 @@ class KeyTable {
   std::uint32_t mask_;
   std::uint64_t last_serial_ = 0;
   std::vector<Slot> slots_;
+  /// By slot, of the key in it. Not constructed: the slots of keys that have not ended touch no
+  /// memory here.
+  std::unique_ptr<std::byte[]> ended_;
   std::vector<std::uint32_t> free_;
 };
 

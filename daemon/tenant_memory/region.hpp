@@ -34,6 +34,12 @@ enum Access : std::uint32_t {
   kFlushGlobal = 1 << 8,
 };
 
+/// Bytes [start, start + length): start is an address, or an offset in a message.
+struct ByteRange {
+  std::uint64_t start;
+  std::uint64_t length;
+};
+
 /// Part of a region. `mapped` is the address of its first byte in the daemon, or null if the daemon
 /// reaches the bytes through the process.
 struct Extent {

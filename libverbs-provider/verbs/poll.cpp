@@ -65,9 +65,10 @@ bool translate(const Context& context, const PolledCompletion& completion, ibv_w
   if (!take_back(context, completion, wc.wr_id)) return false;
   wc.status = static_cast<ibv_wc_status>(completion.status);
   wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
-  wc.vendor_err = 0;
+  const bool failed = completion.status != IBV_WC_SUCCESS;
+  wc.vendor_err = failed ? completion.imm : 0;
   wc.byte_len = completion.byte_len;
-  wc.imm_data = completion.imm;  // in a union with invalidated_rkey
+  wc.imm_data = failed ? 0 : completion.imm;  // in a union with invalidated_rkey
   wc.qp_num = completion.qpn;
   const bool xrc = completion.is_receive == abi::kCompletionOfXrcReceive;
   wc.src_qp = xrc ? 0 : completion.source_qp;

@@ -30,6 +30,8 @@ struct JournalEntry {
   std::uint32_t process = 0;
   std::string peer;  ///< address of the queue pair's peer
   std::uint32_t peer_queue_pair = 0;
+  std::string cause;  ///< of a failed queue pair: the check that failed, in one word, if known
+  std::uint32_t vendor_error = 0;
   std::vector<PastEvent> past{};  ///< earlier events of the queue pair, if it failed
 };
 

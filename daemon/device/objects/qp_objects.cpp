@@ -38,7 +38,8 @@ bool QpObjects::end(const Turn& turn) {
         return engine::ReleaseQp{.qp = ending.qp->engine,
                                  .session = context_.engine_session(),
                                  .user_handle = ending.user_handle,
-                                 .is_last = ending.is_last};
+                                 .is_last = ending.is_last,
+                                 .with_session = true};
       },
       [](std::unique_ptr<Ending>) {});
 }

@@ -62,6 +62,14 @@ Verdict check_flush_command(const abi::CommandHeader& header, std::uint32_t brou
                                                                            : Verdict::kLocalLength;
 }
 
+std::uint64_t sum_of_lengths(const collect::Pcb& command) {
+  if (command.header.payload_bytes > abi::kCommandPayloadBytes) return 0;
+  if (collect::is_inline(command)) return command.header.payload_bytes;
+  std::uint64_t sum = 0;
+  for (const abi::ScatterGather& entry : collect::entries_of(command)) sum += entry.length;
+  return sum;
+}
+
 }  // namespace
 
 bool is_message(const abi::CommandHeader& header) {
@@ -70,11 +78,8 @@ bool is_message(const abi::CommandHeader& header) {
 }
 
 std::uint32_t declared_bytes(const collect::Pcb& command) {
-  if (command.header.payload_bytes > abi::kCommandPayloadBytes) return 0;
-  if (collect::is_inline(command)) return command.header.payload_bytes;
-  std::uint64_t sum = 0;
-  for (const abi::ScatterGather& entry : collect::entries_of(command)) sum += entry.length;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, transport::kMaxMessageBytes));
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(sum_of_lengths(command), transport::kMaxMessageBytes));
 }
 
 Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
@@ -106,6 +111,31 @@ Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& comman
   out.swap = header.swap;
   out.xrc_srq = header.remote_srq & 0xffffff;
   return Verdict::kOk;
+}
+
+Refusal explain_request(const QueuePair& qp, const collect::Pcb& command) {
+  const abi::CommandHeader& header = command.header;
+  const std::uint64_t length = sum_of_lengths(command);
+  RequestKind kind{};
+  const bool messages = is_message(header);
+  if (messages ? !kind_of(qp.type, header.opcode, kind) : qp.type == QpType::kUd)
+    return {.cause = RefusalCause::kOpcode, .state = static_cast<std::uint8_t>(qp.type)};
+  if (!abi::checksum_matches(header, command.payload.data()))
+    return {.cause = RefusalCause::kChecksum};
+  if (!messages) return {.cause = RefusalCause::kNoWindow};
+  if (collect::is_inline(command) && stores_response(kind))
+    return {.cause = RefusalCause::kInlineResponse, .length = length};
+  if (is_indivisible(kind) && length != sizeof(std::uint64_t))
+    return {.cause = RefusalCause::kNotEightBytes, .length = length};
+  if (kind == RequestKind::kFlush && check_flush_command(header, 0) == Verdict::kLocalQpOperation)
+    return {.cause = RefusalCause::kFlushType};
+  const std::uint64_t limit = qp.type == QpType::kUd ? qp.rc.mtu : transport::kMaxMessageBytes;
+  if (length > limit || kind == RequestKind::kFlush)
+    return {.cause = RefusalCause::kMessageTooLong, .length = length, .limit = limit};
+  if (awaits_response(kind) && qp.rc.max_rd_atomic == 0)
+    return {.cause = RefusalCause::kNoReadsOut};
+  if (qp.type == QpType::kUd) return {.cause = RefusalCause::kAddressHandle};
+  return {.cause = RefusalCause::kTooManyCommands, .limit = qp.sq.ring.entries()};
 }
 
 }  // namespace softhca::engine

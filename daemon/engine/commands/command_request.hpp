@@ -18,4 +18,8 @@ std::uint32_t declared_bytes(const collect::Pcb& command);
 Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
                       MemoryAccess& memory, transport::Request& out);
 
+/// Explains why a command is malformed, apart from its memory: which check of build_request() or of
+/// its execution fails. kNoWindow: it invalidates a window, and its key is wrong.
+Refusal explain_request(const QueuePair& qp, const collect::Pcb& command);
+
 }  // namespace softhca::engine

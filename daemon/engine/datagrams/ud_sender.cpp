@@ -16,6 +16,13 @@ namespace {
 
 constexpr std::size_t kGreatestMtu = 4096;  ///< a datagram is not longer
 
+/// Drops a datagram that the receive of its target has no room for.
+Verdict drop_long(QpEnvironment& target, std::uint32_t length, std::uint64_t room) {
+  target.explain(RefusalCause::kReceiveTooShort, length, room);
+  target.count(transport::Count::kBadLength, 1);
+  return Verdict::kOk;
+}
+
 }  // namespace
 
 bool UdSender::transmit(QueuePair& qp, transport::Ud& ud) {
@@ -155,10 +162,7 @@ Verdict UdSender::receive(QueuePair& qp, QueuePair& peer, const Request& request
     remote.count(transport::Count::kReceiveDropped, 1);
     return Verdict::kOk;
   }
-  if (length > peer.rq.work->bytes) {
-    remote.count(transport::Count::kBadLength, 1);
-    return Verdict::kOk;
-  }
+  if (length > peer.rq.work->bytes) return drop_long(remote, length, peer.rq.work->bytes);
   const bool has_imm = request.kind == RequestKind::kSendImm;
   const auto opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
   std::array<std::byte, wire::kGrhLength> grh;
@@ -184,7 +188,8 @@ Verdict UdSender::receive(QueuePair& qp, QueuePair& peer, const Request& request
   // The receive may have been drawn for a frame that did not fit: the responder must forget it.
   std::get<transport::Ud>(peer.transport).reset_receiver(Psn());
   if (verdict != Verdict::kOk) {
-    parts_.receives.complete(peer, {.verdict = Verdict::kLocalProtection});
+    remote.check_stored(verdict, 0, length);
+    remote.complete_receive({.verdict = Verdict::kLocalProtection});
     parts_.cpu.fail_later(peer, QpFailure::kDatagramNotWritten);
     return Verdict::kOk;
   }

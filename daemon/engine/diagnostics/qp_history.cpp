@@ -129,6 +129,21 @@ void QpHistory::enter(QueuePair& qp, QpState state) {
   qp.record.state_since = clock_.now;
 }
 
+void QpHistory::refuse(QueuePair& qp, const Refusal& refusal) {
+  Refusal& to = place_of(qp).refusal;
+  to = refusal;
+  to.at = clock_.now;
+}
+
+const Refusal& QpHistory::refusal(const QueuePair& qp) const {
+  static constexpr Refusal kNone;
+  return qp.record.place == kNoIndex ? kNone : place(qp.record.place).refusal;
+}
+
+void QpHistory::forget_refusal(const QueuePair& qp) {
+  if (qp.record.place != kNoIndex) place(qp.record.place).refusal = {};
+}
+
 void QpHistory::forget(QueuePair& qp) {
   if (qp.record.place == kNoIndex) return;
   place(qp.record.place).next = free_;

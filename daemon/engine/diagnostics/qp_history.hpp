@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/refusal.hpp"
 #include "daemon/engine/records/qp_event.hpp"
 #include "daemon/engine/records/queue_pair.hpp"
 #include "daemon/engine/records/step_clock.hpp"
@@ -49,17 +50,26 @@ class QpHistory {
              std::optional<Psn> psn = std::nullopt, std::uint32_t detail = 0);
   /// Sets the state of the queue pair, and records the change.
   void enter(QueuePair& qp, QpState state);
+  /// Stores the latest check that failed for the queue pair. Gives it a place if it has none.
+  void refuse(QueuePair& qp, const Refusal& refusal);
+  /// Returns the latest check that failed since the queue pair left RESET; none if none did.
+  const Refusal& refusal(const QueuePair& qp) const;
+  /// Drops it.
+  void forget_refusal(const QueuePair& qp);
   /// Frees the place of a queue pair that is removed.
   void forget(QueuePair& qp);
 
   /// Returns the events, oldest first.
   QpPast past(const QueuePair& qp) const;
   std::uint32_t in_use() const { return in_use_; }
+  /// Returns the time of the engine's step.
+  Time now() const { return clock_.now; }
 
  private:
   /// A ring of events.
   struct Place {
-    QpPast past;             ///< if it is full, the oldest event is at `next`
+    QpPast past;  ///< if it is full, the oldest event is at `next`
+    Refusal refusal;
     std::uint32_t next = 0;  ///< index of the next event; of an unused place: next free place
   };
 

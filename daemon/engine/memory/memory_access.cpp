@@ -12,6 +12,19 @@ namespace {
 constexpr std::uint32_t kWindowAccess =
     memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic | memory::kZeroBased;
 
+memory::AtomicOp operation_of(transport::RequestKind kind) {
+  switch (kind) {
+    case transport::RequestKind::kAtomicWrite:
+      return memory::AtomicOp::kStore;
+    case transport::RequestKind::kFetchAdd:
+      return memory::AtomicOp::kFetchAdd;
+    default:
+      return memory::AtomicOp::kCompareSwap;
+  }
+}
+
+}  // namespace
+
 std::uint32_t access_flag(transport::RemoteAccess access) {
   switch (access) {
     case transport::RemoteAccess::kRead:
@@ -26,19 +39,6 @@ std::uint32_t access_flag(transport::RemoteAccess access) {
   }
   return memory::kRemoteWrite;
 }
-
-memory::AtomicOp operation_of(transport::RequestKind kind) {
-  switch (kind) {
-    case transport::RequestKind::kAtomicWrite:
-      return memory::AtomicOp::kStore;
-    case transport::RequestKind::kFetchAdd:
-      return memory::AtomicOp::kFetchAdd;
-    default:
-      return memory::AtomicOp::kCompareSwap;
-  }
-}
-
-}  // namespace
 
 Verdict MemoryAccess::measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
                               std::uint32_t& length) const {
@@ -143,9 +143,7 @@ Verdict MemoryAccess::atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
   if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
   const memory::AtomicOp operation = operation_of(kind);
   const RegionPlace place =
-      remote(qp, qp.remote_pd(), rkey, addr, sizeof(std::uint64_t),
-             operation == memory::AtomicOp::kStore ? transport::RemoteAccess::kWrite
-                                                   : transport::RemoteAccess::kAtomic);
+      remote(qp, qp.remote_pd(), rkey, addr, sizeof(std::uint64_t), access_of(kind));
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::as_remote(
       memory::atomic(*place.region, place.offset, operation, compare_add, swap, original));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "daemon/base/refusal.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
 #include "daemon/engine/records/queue_pair.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
@@ -18,6 +19,9 @@
 #include "daemon/tenant_memory/window_table.hpp"
 
 namespace softhca::engine {
+
+/// Returns the Access bit that the access needs.
+std::uint32_t access_flag(transport::RemoteAccess access);
 
 /// A place in a region; null: there is none.
 struct RegionPlace {
@@ -58,16 +62,35 @@ class MemoryAccess {
   Verdict move(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                std::uint32_t bytes, memory::ScatterView far, bool from_far, bool& remote_fault);
 
+  // --- why the accesses fail. `now`: the time of the engine's step
+  /// Explains why part of a command's or a receive's list may not be used. `needed`: Access bits.
+  Refusal explain_entries(std::span<const abi::ScatterGather> list, const QueuePair& qp,
+                          memory::PdId pd, const memory::ByteRange& part, std::uint32_t needed,
+                          Time now) const;
+  /// Explains why remote() finds no place, or why the memory there could not be accessed.
+  Refusal explain_remote(const QueuePair& qp, memory::PdId pd, Rkey rkey,
+                         const memory::ByteRange& range, transport::RemoteAccess access, Time now);
+  /// Explains why bind() or invalidate() fails.
+  Refusal explain_bind(const QueuePair& qp, const abi::CommandHeader& header, Time now);
+  Refusal explain_invalidate(const QueuePair& qp, Rkey rkey);
+
   // --- of the receive that the queue pair has drawn
   Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
   Verdict resolve_receive(const QueuePair& qp, std::uint64_t offset, std::uint32_t bytes,
                           memory::ScatterList& out) const;
+  /// Explains why these bytes could not be stored.
+  Refusal explain_receive(const QueuePair& qp, const memory::ByteRange& part, Time now) const;
 
   // --- of the peer of a queue pair
   /// Returns the memory that the peer names, if it may use it in this way. Checks key, domain,
   /// bounds, and the flags of region, window and queue pair.
   RegionPlace remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
                      std::uint64_t length, transport::RemoteAccess access);
+  /// Returns the access that an atomic operation needs.
+  static transport::RemoteAccess access_of(transport::RequestKind atomic) {
+    return atomic == transport::RequestKind::kAtomicWrite ? transport::RemoteAccess::kWrite
+                                                          : transport::RemoteAccess::kAtomic;
+  }
   /// Runs an atomic operation. kRemoteInvalidRequest: it is not aligned.
   Verdict atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                  std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
@@ -83,6 +106,8 @@ class MemoryAccess {
 
  private:
   void settle(const memory::Window& window);
+  void explain_key(Refusal& out, const QueuePair& qp, memory::PdId pd, Time now) const;
+  void explain_window(Refusal& out, const QueuePair& qp, memory::PdId pd);
 
   memory::KeyTable keys_;
   memory::WindowTable windows_;

@@ -48,6 +48,9 @@ class CapturedLink final : public transport::LocalLink,
   void complete_request(PcbId pcb, Verdict verdict) override;
 
   // --- QueuePairEvents
+  void explain(RefusalCause cause, std::uint64_t value, std::uint64_t limit) override {
+    env_.explain(cause, value, limit);
+  }
   void enter_error(std::optional<transport::AsyncEvent> event) override { env_.enter_error(event); }
   void raise_event(transport::AsyncEvent event) override { env_.raise_event(event); }
   void count(transport::Count what, std::uint32_t n) override;

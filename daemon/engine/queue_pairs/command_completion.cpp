@@ -42,12 +42,16 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
   const auto status =
       verdict == Verdict::kOk ? abi::CompletionStatus::kSuccess : status_of(verdict);
   probes::command_completed(qp.qpn.value, header.sequence, static_cast<std::uint32_t>(status));
+  std::uint32_t vendor_err = 0;
+  if (verdict != Verdict::kOk) [[unlikely]]
+    vendor_err = remember_failed(qp, pcb, verdict);
   const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
   if (!qp.sq.discarding && (wanted || verdict != Verdict::kOk)) {
     shm::Completion completion;
     completion.qpn = qp.qpn.value;
     completion.index = header.sequence;
     completion.byte_len = commands_[pcb].length;
+    completion.imm = vendor_err;
     completion.status = status;
     completion.opcode = opcode_of(header.opcode);
     completion_queues_.push(*qp.sq.cq, completion, false,
@@ -62,7 +66,6 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
       waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
     }
   } else {
-    remember_failed(qp, verdict);
     if (qp.state != QpState::kError) cpu_.fail_later(qp, failure_of(verdict));
   }
   --qp.sq.started;
@@ -73,11 +76,16 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
   }
 }
 
-void CommandExecution::remember_failed(QueuePair& qp, Verdict verdict) {
-  if (verdict == Verdict::kFlushed)
+/// Records how the command failed, and why if it was the first. Returns its vendor_err.
+std::uint32_t CommandExecution::remember_failed(QueuePair& qp, PcbId pcb, Verdict verdict) {
+  if (verdict == Verdict::kFlushed) {
     history_.add_if_any(qp, QpEventKind::kCommandsFlushed);
-  else
-    history_.add(qp, QpEventKind::kCommandFailed, {.detail = static_cast<std::uint32_t>(verdict)});
+    return 0;
+  }
+  const Refusal why = refusals_.explain(qp, pcbs_.pcb(pcb), verdict);
+  history_.add(qp, QpEventKind::kCommandFailed, {.detail = static_cast<std::uint32_t>(verdict)});
+  if (qp.error.cause == QpFailure::kNone) history_.refuse(qp, why);
+  return vendor_error(why);
 }
 
 void CommandExecution::report_drained(QueuePair& qp) {

@@ -11,6 +11,7 @@
 
 #include "daemon/engine/commands/command_core.hpp"
 #include "daemon/engine/commands/dispatch.hpp"
+#include "daemon/engine/queue_pairs/command_refusals.hpp"
 #include "daemon/engine/queue_pairs/qp_environment.hpp"
 #include "daemon/engine/receive/completion_queues.hpp"
 
@@ -20,7 +21,7 @@ class CommandExecution final : public CommandSink {
  public:
   CommandExecution(const CommandCore& core, Dispatch& dispatch, MemoryAccess& memory,
                    AsyncEvents& async_events, CompletionQueues& completion_queues,
-                   QpHistory& history)
+                   const CommandRefusals& refusals, QpHistory& history)
       : cpu_(core.cpu),
         commands_(core.commands),
         pcbs_(core.pcbs),
@@ -29,6 +30,7 @@ class CommandExecution final : public CommandSink {
         memory_(memory),
         async_events_(async_events),
         completion_queues_(completion_queues),
+        refusals_(refusals),
         history_(history) {}
 
   /// Starts commands that have their credits, as many as the budget allows. Returns how many.
@@ -48,7 +50,7 @@ class CommandExecution final : public CommandSink {
   void count(QueuePair& qp, PcbId pcb);
   void begin(QueuePair& qp, PcbId pcb);
   void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
-  void remember_failed(QueuePair& qp, Verdict verdict);
+  std::uint32_t remember_failed(QueuePair& qp, PcbId pcb, Verdict verdict);
   // command_windows.cpp
   void run_window_command(QueuePair& qp, PcbId pcb);
 
@@ -60,6 +62,7 @@ class CommandExecution final : public CommandSink {
   MemoryAccess& memory_;
   AsyncEvents& async_events_;
   CompletionQueues& completion_queues_;
+  const CommandRefusals& refusals_;
   QpHistory& history_;
 };
 

@@ -75,14 +75,16 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
   const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, offset);
   memory::ScatterList far;
   const bool reads = request.kind == RequestKind::kRead;
-  if (transport::is_send(request.kind)) {
+  const bool sends = transport::is_send(request.kind);
+  const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
+  if (sends) {
     const Verdict verdict = parts_.memory.resolve_receive(*peer_, offset, bytes, far);
-    if (verdict != Verdict::kOk) return Moved(verdict, true);
+    if (verdict != Verdict::kOk) return refuse_receive(verdict, offset, bytes);
   } else {
-    const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
     const RegionPlace place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
                                                    request.remote_addr + offset, bytes, access);
-    if (place.region == nullptr) return refuse_access(request.rkey);
+    if (place.region == nullptr)
+      return refuse_access(request, {request.remote_addr + offset, bytes}, access);
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
@@ -90,6 +92,9 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
   const Verdict verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes,
                                              far.view(), reads, peer_at_fault);
   if (verdict == Verdict::kBusy) return Moved(verdict);
+  if (verdict != Verdict::kOk && peer_at_fault) [[unlikely]]
+    return sends ? refuse_receive(verdict, offset, bytes)
+                 : refuse_access(request, {request.remote_addr + offset, bytes}, access);
   return Moved(verdict, peer_at_fault);
 }
 
@@ -107,15 +112,26 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
   const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
                                                request.kind, request.compare_add, swap, original);
   if (verdict == Verdict::kBusy) return Moved(verdict);
-  if (verdict == Verdict::kRemoteAccess) return refuse_access(request.rkey);
+  if (verdict == Verdict::kRemoteAccess)
+    return refuse_access(request, {request.remote_addr, sizeof original},
+                         MemoryAccess::access_of(request.kind));
+  if (verdict == Verdict::kRemoteInvalidRequest)
+    there_->explain(RefusalCause::kNotAligned, request.remote_addr);
   if (verdict != Verdict::kOk || store) return Moved(verdict, true);
   return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
 }
 
-/// Records that the other end refused the access, and returns its verdict.
-transport::LocalLink::Moved QpLocalLink::refuse_access(Rkey rkey) {
-  parts_.history.add(*peer_, QpEventKind::kAccessRefused, {.detail = rkey.value});
-  return Moved(Verdict::kRemoteAccess, true);
+/// Records why the other end refused the access, and returns its verdict.
+transport::LocalLink::Moved QpLocalLink::refuse_access(const Request& request,
+                                                       const memory::ByteRange& range,
+                                                       transport::RemoteAccess access) {
+  return Moved(there_->refuse_access(request.rkey, range, access), true);
+}
+
+/// Records why the receive of the other end could not take these bytes, and returns `verdict`.
+transport::LocalLink::Moved QpLocalLink::refuse_receive(Verdict verdict, std::uint32_t offset,
+                                                        std::uint32_t bytes) {
+  return Moved(there_->check_stored(verdict, offset, bytes), true);
 }
 
 std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {

@@ -47,7 +47,9 @@ class QpLocalLink : public transport::LocalLink {
  private:
   QueuePair* connected_peer() const;
   bool is_slow() const;
-  Moved refuse_access(Rkey rkey);
+  Moved refuse_access(const transport::Request& request, const memory::ByteRange& range,
+                      transport::RemoteAccess access);
+  Moved refuse_receive(Verdict verdict, std::uint32_t offset, std::uint32_t bytes);
 
   const TransportParts& parts_;
   QueuePair& qp_;

@@ -2,6 +2,8 @@
 
 #include "daemon/engine/queue_pairs/qp_environment.hpp"
 
+#include <utility>
+
 #include "daemon/base/probes.hpp"
 
 namespace softhca::engine {
@@ -51,7 +53,11 @@ transport::SendResult QpEnvironment::send(const wire::Headers& h,
   const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend,
                                h.psn.value());
   // Paced, then handed to PacketIo.
-  return parts_.congestion.send(qp_, route_, h, payload);
+  const transport::SendResult result = parts_.congestion.send(qp_, route_, h, payload);
+  if (result == transport::SendResult::kNoAccess &&
+      payload.from == transport::PayloadSource::From::kRemote)
+    refuse_access(payload.rkey, {payload.addr, payload.length}, transport::RemoteAccess::kRead);
+  return result;
 }
 
 Verdict QpEnvironment::store_response(PcbId pcb, std::uint32_t offset,
@@ -72,29 +78,35 @@ void QpEnvironment::complete_request(PcbId pcb, Verdict verdict) {
 }
 
 Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
-  return parts_.receives.choose(qp_, xrc_srq);
+  const Verdict chosen = parts_.receives.choose(qp_, xrc_srq);
+  if (chosen != Verdict::kOk) explain(RefusalCause::kNoXrcQueue, xrc_srq);
+  return chosen;
 }
 
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
   if (length == 0 && access != transport::RemoteAccess::kFlushRegion) return Verdict::kOk;
   const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
-  return place.region != nullptr ? Verdict::kOk : refuse_access(rkey);
+  return place.region != nullptr ? Verdict::kOk : refuse_access(rkey, {addr, length}, access);
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
                                     std::span<const std::byte> payload) {
   const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, payload.size(),
                                           transport::RemoteAccess::kWrite);
-  if (place.region == nullptr) return refuse_access(rkey);
-  return memory::as_remote(memory::write(*place.region, place.offset, payload));
+  if (place.region != nullptr) {
+    const Verdict written = memory::write(*place.region, place.offset, payload);
+    if (written == Verdict::kOk || written == Verdict::kBusy) return written;
+  }
+  return refuse_access(rkey, {addr, payload.size()}, transport::RemoteAccess::kWrite);
 }
 
 Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                                      std::uint64_t compare_add, std::uint64_t swap,
                                      std::uint64_t& original) {
   const Verdict verdict = parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
-  return verdict == Verdict::kRemoteAccess ? refuse_access(rkey) : verdict;
+  if (verdict != Verdict::kRemoteAccess) return verdict;
+  return refuse_access(rkey, {addr, sizeof original}, MemoryAccess::access_of(kind));
 }
 
 /// A read request has no payload, so only the memory that it reads matters.
@@ -118,27 +130,31 @@ Verdict QpEnvironment::refusal() {
 }
 
 Verdict QpEnvironment::store_receive(std::uint64_t offset, std::span<const std::byte> payload) {
-  return parts_.memory.scatter_receive(qp_, offset, payload);
+  return check_stored(parts_.memory.scatter_receive(qp_, offset, payload), offset, payload.size());
 }
 
 Verdict QpEnvironment::store_routing_header() {
   std::array<std::byte, wire::kGrhLength> header;
   wire::grh_bytes(*frame_, header);
-  return parts_.memory.scatter_receive(qp_, 0, header);
+  return check_stored(parts_.memory.scatter_receive(qp_, 0, header), 0, header.size());
 }
 
 void QpEnvironment::complete_receive(const transport::ReceiveCompletion& completion) {
   transport::ReceiveCompletion complete = completion;
   complete.is_ipv4 = completion.has_grh && frame_->is_ipv4;
-  if (completion.verdict != Verdict::kOk && completion.verdict != Verdict::kFlushed)
+  if (completion.verdict != Verdict::kOk && completion.verdict != Verdict::kFlushed) {
     parts_.history.add(qp_, QpEventKind::kReceiveFailed,
                        {.detail = static_cast<std::uint32_t>(completion.verdict), .psn = psn()});
+    complete.imm = vendor_error(parts_.history.refusal(qp_));
+  }
   parts_.receives.complete(qp_, complete);
 }
 
 // A peer can only invalidate memory windows of type 2, not regions.
 Verdict QpEnvironment::invalidate_key(Rkey rkey) {
-  return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk : refuse_access(rkey);
+  return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk
+             ? Verdict::kOk
+             : refuse(parts_.memory.explain_invalidate(qp_, rkey));
 }
 
 std::optional<std::uint32_t> QpEnvironment::receive_credits() {
@@ -174,9 +190,35 @@ std::optional<Psn> QpEnvironment::psn() const {
   return frame_->headers.psn;
 }
 
-Verdict QpEnvironment::refuse_access(Rkey rkey) {
-  parts_.history.add(qp_, QpEventKind::kAccessRefused, {.detail = rkey.value, .psn = psn()});
+void QpEnvironment::explain(RefusalCause cause, std::uint64_t value, std::uint64_t limit) {
+  const bool of_receive = cause == RefusalCause::kReceiveTooShort;
+  Refusal out{.cause = cause,
+              .side = of_receive ? RefusalSide::kReceive : RefusalSide::kServed,
+              .length = value,
+              .limit = limit};
+  if (cause == RefusalCause::kNotAligned) std::swap(out.address, out.length);
+  if (frame_ != nullptr)
+    out.more_follows = !wire::opcode_info(frame_->headers.opcode).mask.has_all(wire::kEnd);
+  parts_.history.refuse(qp_, out);
+}
+
+Verdict QpEnvironment::refuse_access(Rkey rkey, const memory::ByteRange& range,
+                                     transport::RemoteAccess access) {
+  return refuse(parts_.memory.explain_remote(qp_, qp_.remote_pd(), rkey, range, access,
+                                             parts_.history.now()));
+}
+
+Verdict QpEnvironment::refuse(const Refusal& refusal) {
+  parts_.history.add(qp_, QpEventKind::kAccessRefused, {.detail = refusal.key, .psn = psn()});
+  parts_.history.refuse(qp_, refusal);
   return Verdict::kRemoteAccess;
+}
+
+Verdict QpEnvironment::check_stored(Verdict verdict, std::uint64_t offset, std::uint64_t bytes) {
+  if (verdict != Verdict::kOk && verdict != Verdict::kBusy) [[unlikely]]
+    parts_.history.refuse(
+        qp_, parts_.memory.explain_receive(qp_, {offset, bytes}, parts_.history.now()));
+  return verdict;
 }
 
 }  // namespace softhca::engine

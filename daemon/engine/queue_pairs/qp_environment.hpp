@@ -104,12 +104,18 @@ class QpEnvironment final : public transport::PacketSink,
 
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent event) override;
+  void explain(RefusalCause cause, std::uint64_t value = 0, std::uint64_t limit = 0) override;
   void count(transport::Count what, std::uint32_t n = 1) override;
   void count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure = 0) override;
 
+  /// Records why the peer may not access the memory. Returns kRemoteAccess.
+  Verdict refuse_access(Rkey rkey, const memory::ByteRange& range, transport::RemoteAccess access);
+  /// Records why bytes of a message could not be stored in the receive, if so. Returns `verdict`.
+  Verdict check_stored(Verdict verdict, std::uint64_t offset, std::uint64_t bytes);
+
  private:
   std::optional<Psn> psn() const;
-  Verdict refuse_access(Rkey rkey);
+  Verdict refuse(const Refusal& refusal);
 
   const TransportParts& parts_;
   QueuePair& qp_;

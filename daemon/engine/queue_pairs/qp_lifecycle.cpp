@@ -62,7 +62,7 @@ void QpLifecycle::remember(QueuePair& qp) {
     time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.connection.route, clock_.now + kTimeWait});
 }
 
-void QpLifecycle::remove(QueuePair& qp) {
+void QpLifecycle::remove(QueuePair& qp, bool with_session) {
   parts_.cpu.charge(*qp.session, kRemoveCost);
   remember(qp);
   reset(qp, 0);
@@ -77,7 +77,7 @@ void QpLifecycle::remove(QueuePair& qp) {
   multicast_.detach_all(qp);
   levels_.leave(qp);
   parts_.history.forget(qp);
-  queue_pairs_.remove(qp);
+  queue_pairs_.remove(qp, clock_.now, with_session);
   qp.tenant->counters.queue_pairs.subtract();
 }
 
@@ -197,6 +197,8 @@ void QpLifecycle::note_failure(const QueuePair& qp) {
   qp.tenant->counters.completion.failed(qp.error.cause).add();
   DaemonEvent event =
       event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, text_of(qp.error.cause));
+  if (const Refusal& why = parts_.history.refusal(qp); explains(why, qp.error.cause))
+    event.refusal = why;
   if (qp.type != QpType::kUd) {
     event.peer = qp.connection.route.path.destination;
     event.peer_qpn = qp.connection.destination;
@@ -263,6 +265,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.error.pending = qp.error.last_wqe_raised = qp.connection.established_raised =
       qp.connection.peer_seen = false;
   qp.error.cause = QpFailure::kNone;
+  parts_.history.forget_refusal(qp);
   parts_.congestion.release(qp);
   parts_.peer_rates.leave(qp);
   parts_.slow_memory.leave(qp);

@@ -43,7 +43,8 @@ class QpLifecycle {
   /// Does the same for a queue pair of the daemon's own. REQUIRES: it has its number.
   bool install_own(QueuePair& qp);
   /// Discards its commands without completions. The object may be freed afterwards.
-  void remove(QueuePair& qp);
+  /// `with_session`: its session ends.
+  void remove(QueuePair& qp, bool with_session = false);
   /// Adds a process that has the XRC target open. It receives the target's events, too.
   void share(QueuePair& qp, const QpHolder& holder);
   /// Removes one of the processes that have the XRC target open. REQUIRES: another one remains.
@@ -84,6 +85,8 @@ class QpLifecycle {
 
   /// Returns its last events.
   QpPast past(const QueuePair& qp) const { return parts_.history.past(qp); }
+  /// Returns the latest check that failed since it left RESET.
+  const Refusal& refusal(const QueuePair& qp) const { return parts_.history.refusal(qp); }
 
   // --- timers, one per queue pair
   TimerWheel& timers() { return timers_; }

@@ -3,12 +3,16 @@
 // The latest events of the daemon, for the operator (mechanism D4). Belongs to the engine's thread.
 #pragma once
 
-#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
 #include <vector>
 
 #include "daemon/base/net.hpp"
+#include "daemon/base/refusal.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/engine/records/qp_event.hpp"
@@ -48,34 +52,65 @@ struct DaemonEvent {
   Gid peer;  ///< zero: none, or it does not matter
   Qpn peer_qpn;
   const char* cause = "";  ///< static text
+  Refusal refusal{};       ///< kQueuePairError: the check that failed, if known
 };
 
 class EventLog {
  public:
-  static constexpr std::size_t kKept = 256;
+  static constexpr std::size_t kKept = 512;
 
-  explicit EventLog(const StepClock& clock) : clock_(clock) {}
+  /// Most events of a tenant in a second. The control thread copies the events each second, so no
+  /// tenant displaces those of others before.
+  static constexpr std::uint32_t kPerSecond = kKept / 4;
 
-  /// Adds an event; sets its time and sequence.
+  EventLog(const StepClock& clock, std::uint16_t tenants)
+      : clock_(clock),
+        windows_(tenants),
+        places_(std::make_unique_for_overwrite<std::byte[]>(kKept * sizeof(Place))) {
+    static_assert(std::is_trivially_copyable_v<Place>);
+  }
+
+  /// Adds an event; sets its time and sequence. Drops it if its tenant has too many.
   void add(DaemonEvent event, const QpPast& past = {}) {
+    if (!admits(event.tenant)) return;
     event.time = clock_.now;
     event.sequence = count_++;
-    events_[event.sequence % kKept] = event;
-    pasts_[event.sequence % kKept] = past;
+    new (&place(event.sequence)) Place{event, past};
   }
   /// Returns the number of events so far. The latest kKept of them are there.
   std::uint64_t count() const { return count_; }
   std::uint64_t oldest() const { return count_ > kKept ? count_ - kKept : 0; }
   /// REQUIRES: oldest() <= sequence < count().
-  const DaemonEvent& operator[](std::uint64_t sequence) const { return events_[sequence % kKept]; }
+  const DaemonEvent& operator[](std::uint64_t sequence) const { return place(sequence).event; }
   /// Returns the history of a queue pair before it failed, for the event of that. REQUIRES:
   /// likewise.
-  const QpPast& past(std::uint64_t sequence) const { return pasts_[sequence % kKept]; }
+  const QpPast& past(std::uint64_t sequence) const { return place(sequence).past; }
 
  private:
+  struct Window {
+    Time until{};
+    std::uint32_t events = 0;
+  };
+
+  struct Place {
+    DaemonEvent event;
+    QpPast past;
+  };
+
+  Place& place(std::uint64_t sequence) const {
+    return reinterpret_cast<Place*>(places_.get())[sequence % kKept];
+  }
+  bool admits(TenantId tenant) {
+    Window& window = windows_[tenant.value];
+    if (clock_.now >= window.until)
+      window = {.until = clock_.now + std::chrono::seconds(1), .events = 0};
+    return ++window.events <= kPerSecond;
+  }
+
   const StepClock& clock_;
-  std::array<DaemonEvent, kKept> events_{};
-  std::vector<QpPast> pasts_{kKept};
+  std::vector<Window> windows_;  ///< by tenant
+  /// Not constructed: that would touch pages that events may never need.
+  std::unique_ptr<std::byte[]> places_;
   std::uint64_t count_ = 0;
 };
 

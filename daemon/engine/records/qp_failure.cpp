@@ -25,9 +25,7 @@ constexpr std::array<Words, static_cast<std::size_t>(QpFailure::kCount)> kWords{
     {"remote_operation", softhca::name_of(Verdict::kRemoteOperation)},
     {"retry_exceeded", softhca::name_of(Verdict::kRetryExceeded)},
     {"rnr_retry_exceeded", softhca::name_of(Verdict::kRnrRetryExceeded)},
-    {"receive_not_written",
-     "a receive could not be written (too short, deregistered, or not covered by its lkey); see "
-     "its completion"},
+    {"receive_not_written", "a receive could not be written"},
     {"datagram_not_written", "a datagram did not fit its receive"},
     {"peer_invalid_request", "its peer sent an invalid request"},
     {"peer_access", "its peer named memory it may not reach"},
@@ -75,6 +73,33 @@ QpFailure failure_of(Verdict verdict) {
       break;
   }
   return QpFailure::kFatal;
+}
+
+bool explains(const Refusal& refusal, QpFailure failure) {
+  if (!refusal) return false;
+  switch (failure) {
+    case QpFailure::kReceiveNotWritten:
+    case QpFailure::kDatagramNotWritten:
+      return refusal.side == RefusalSide::kReceive;
+    case QpFailure::kPeerAccess:
+      return refusal.side == RefusalSide::kServed;
+    case QpFailure::kPeerInvalidRequest:  // a message too long for its receive is one
+      return refusal.side == RefusalSide::kServed || refusal.side == RefusalSide::kReceive;
+    case QpFailure::kLocalLength:
+    case QpFailure::kMalformedCommand:
+    case QpFailure::kLocalProtection:
+    case QpFailure::kWindowBind:
+      return refusal.side == RefusalSide::kCommand;
+    case QpFailure::kBadResponse:
+    case QpFailure::kRemoteInvalidRequest:
+    case QpFailure::kRemoteAccess:
+    case QpFailure::kRemoteOperation:
+    case QpFailure::kRetryExceeded:
+    case QpFailure::kRnrRetryExceeded:
+      return refusal.side == RefusalSide::kPeer;
+    default:
+      return false;
+  }
 }
 
 const char* name_of(QpFailure failure) { return kWords[static_cast<std::size_t>(failure)].name; }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "daemon/base/refusal.hpp"
 #include "daemon/base/verdict.hpp"
 
 namespace softhca::engine {
@@ -41,6 +42,8 @@ enum class QpFailure : std::uint8_t {
 
 /// Returns the failure for a command that completed with `verdict`. REQUIRES: not kOk.
 QpFailure failure_of(Verdict verdict);
+/// True if the check that failed belongs to this failure.
+bool explains(const Refusal& refusal, QpFailure failure);
 /// Returns one word, for labels.
 const char* name_of(QpFailure failure);
 /// Returns a sentence for people.

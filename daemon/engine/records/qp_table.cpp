@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <random>
 
 namespace softhca::engine {
@@ -21,7 +22,8 @@ QpTable::QpTable(std::uint32_t queue_pairs, std::uint64_t seed)
       by_slot_((1u << slot_bits_) + kOwn),
       receives_(std::make_unique_for_overwrite<shm::ReceiveWork[]>(by_slot_.size())),
       generations_(1u << slot_bits_),
-      former_(by_slot_.size()) {
+      former_(static_cast<Former*>(std::calloc(by_slot_.size(), sizeof(Former)))) {
+  if (former_ == nullptr) throw std::bad_alloc();
   const std::uint32_t first_own = 1u << slot_bits_;
   for (std::uint32_t slot = first_own; slot-- > 0;) free_.push_back(slot);
   for (std::uint32_t own = 0; own < kOwn; ++own) free_own_.push_back(first_own + own);
@@ -65,10 +67,15 @@ void QpTable::enter(QueuePair& qp, std::uint32_t slot) {
   ++qp.session->queue_pair_count;
 }
 
-void QpTable::remove(QueuePair& qp) {
+void QpTable::remove(QueuePair& qp, Time now, bool with_session) {
   qp.session->queue_pairs.remove(qp);
   --qp.session->queue_pair_count;
-  former_[qp.slot] = {qp.qpn, qp.session->id};
+  former_[qp.slot] = {.qpn = qp.qpn,
+                      .session = qp.session->id,
+                      .process = qp.session->process,
+                      .tenant = qp.session->tenant->id,
+                      .with_session = with_session,
+                      .at = now};
   by_slot_[qp.slot] = nullptr;
   if (qp.slot < generations_.size()) return free_.push_back(qp.slot);
   free_own_.push_back(qp.slot);
@@ -89,9 +96,14 @@ QueuePair* QpTable::find(Qpn qpn) const {
   return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
 }
 
-bool QpTable::had(const Session& session, Qpn qpn) const {
+const QpTable::Former* QpTable::former(Qpn qpn) const {
   const Former& former = former_[qpn.value & ((1u << slot_bits_) - 1)];
-  return former.qpn == qpn && former.session == session.id;
+  return former.qpn == qpn && qpn != Qpn() ? &former : nullptr;
+}
+
+bool QpTable::had(const Session& session, Qpn qpn) const {
+  const Former* const gone = former(qpn);
+  return gone != nullptr && gone->session == session.id;
 }
 
 }  // namespace softhca::engine

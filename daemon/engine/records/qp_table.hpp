@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -33,7 +34,8 @@ class QpTable {
   /// Gives a queue pair of the daemon's own its slot. False: its number is in use. REQUIRES: it has
   /// a number.
   bool add_own(QueuePair& qp);
-  void remove(QueuePair& qp);
+  /// `now`: the time of the engine's step. `with_session`: its session ends.
+  void remove(QueuePair& qp, Time now = {}, bool with_session = false);
   /// Moves the queue pair to the session of another process.
   void hand_over(QueuePair& qp, Session& heir);
 
@@ -42,6 +44,18 @@ class QpTable {
   /// True if the number belonged to a queue pair of the session, the last one removed from its
   /// slot.
   bool had(const Session& session, Qpn qpn) const;
+  /// A queue pair that was removed.
+  struct Former {
+    Qpn qpn;
+    SessionId session;
+    std::uint32_t process;
+    TenantId tenant;
+    bool with_session;  ///< its session ended
+    Time at;
+  };
+  /// Returns the queue pair that was last removed from the slot of this number, if it had the
+  /// number.
+  const Former* former(Qpn qpn) const;
   /// Returns the queue pair in the slot; null if the slot is free.
   QueuePair* at(std::uint32_t slot) const { return by_slot_[slot]; }
   /// REQUIRES: the slot is in use.
@@ -63,11 +77,11 @@ class QpTable {
   /// By slot. Most queue pairs are idle: one that receives nothing touches no memory here.
   std::unique_ptr<shm::ReceiveWork[]> receives_;
   std::vector<std::uint32_t> generations_;
-  struct Former {
-    Qpn qpn;
-    SessionId session;
+  struct Free {
+    void operator()(Former* all) const { std::free(all); }
   };
-  std::vector<Former> former_;      ///< by slot
+  /// By slot; zero for slots that were never freed. Their pages are not touched.
+  std::unique_ptr<Former[], Free> former_;
   std::deque<std::uint32_t> free_;  ///< freed first, used first
   std::vector<std::uint32_t> free_own_;
   std::array<QueuePair*, kOwn + 1> well_known_{};  ///< by number

@@ -27,7 +27,7 @@ std::unique_ptr<memory::Region> ReregisterMr::run(Engine& engine) {
 void DeregisterMr::run(Engine& engine) const {
   tenant.counters.memory_regions.subtract();
   tenant.counters.memory.registered_bytes.subtract(bytes);
-  removed = engine.keys().remove(key);
+  removed = engine.keys().remove(key, engine.clock().now);
 }
 
 std::uint32_t AllocMw::run(Engine& engine) const {

@@ -86,7 +86,7 @@ void ShareQp::run(Engine& engine) const { engine.queue_pairs().share(qp, {&sessi
 
 void ReleaseQp::run(Engine& engine) const {
   if (is_last)
-    engine.queue_pairs().remove(qp);
+    engine.queue_pairs().remove(qp, with_session);
   else
     engine.queue_pairs().unshare(qp, {&session, user_handle});
 }

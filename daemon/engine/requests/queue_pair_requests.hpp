@@ -45,7 +45,8 @@ struct ReleaseQp {
   QueuePair& qp;
   Session& session;
   std::uint64_t user_handle;
-  bool is_last;  ///< no other process holds it: it is removed
+  bool is_last;               ///< no other process holds it: it is removed
+  bool with_session = false;  ///< the session ends
   void run(Engine& engine) const;
 };
 

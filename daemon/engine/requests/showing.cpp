@@ -93,6 +93,7 @@ QpDetails ShowQp::run(Engine& engine) const {
           .access = qp.access,
           .qkey = qp.qkey,
           .rc = qp.rc,
+          .refusal = engine.queue_pairs().refusal(qp),
           .past = engine.queue_pairs().past(qp)};
 }
 

@@ -51,6 +51,7 @@ struct QpDetails {
   std::uint32_t access = 0;
   std::uint32_t qkey = 0;
   transport::RcAttributes rc;
+  Refusal refusal;  ///< the latest check that failed
   QpPast past;
 };
 

@@ -3,6 +3,7 @@
 // The method `qp.show`: one queue pair with its attributes and its last events. If the queue pair
 // failed and is gone, the journal's entry of the failure.
 #include "daemon/configuration/address.hpp"
+#include "daemon/device/adapter/refusal_text.hpp"
 #include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/tenant_memory/region.hpp"
@@ -91,6 +92,11 @@ RpcResult AdminView::show_queue_pair(const Json& params) {
   out["state_since"] = since_epoch(wall - since);
   if (out.contains("destination")) out["source"] = configuration::to_string(details.source);
   out["attributes"] = attributes_of(details);
+  if (details.refusal) {
+    out["reason"] = reason_text(details.refusal, out.value("destination", ""),
+                                Qpn(out.value("destination_qpn", 0u)));
+    out["cause"] = name_of(details.refusal.cause);
+  }
   out["events"] = to_json(by_calendar(details.past, details.now, wall));
   return out;
 }

@@ -12,6 +12,7 @@
 #include "daemon/counters/port_counters.hpp"
 #include "daemon/counters/tenant_counters.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
+#include "daemon/device/adapter/refusal_text.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
@@ -240,6 +241,20 @@ RpcResult AdminView::counters(const Json&) {
               {"tenants", std::move(tenants)}};
 }
 
+/// Returns which check failed, to be added to the text of an event; empty if that is not known.
+std::string AdminView::reason_of(const engine::DaemonEvent& event) const {
+  const std::string text =
+      reason_text(event.refusal, configuration::to_string(event.peer), event.peer_qpn);
+  return text.empty() ? "" : ": " + text;
+}
+
+std::string AdminView::reason_text(const Refusal& refusal, const std::string& peer,
+                                   Qpn peer_qpn) const {
+  const engine::Tenant* const owner = refusal.has_tenant ? find_tenant(refusal.tenant) : nullptr;
+  return control::text_of(
+      refusal, {.address = peer, .qpn = peer_qpn, .tenant = owner == nullptr ? "?" : owner->name});
+}
+
 void AdminView::take_engine_events() {
   std::vector<engine::LoggedEvent> taken;
   taken.reserve(engine::EventLog::kKept);
@@ -252,11 +267,13 @@ void AdminView::take_engine_events() {
         {.time = wall - std::chrono::duration_cast<system_clock::duration>(now - event.time),
          .kind = engine::name_of(event.kind),
          .tenant = tenant == nullptr ? "" : tenant->name,
-         .text = text_of(event),
+         .text = text_of(event) + reason_of(event),
          .queue_pair = event.qpn.value,
          .process = event.process,
          .peer = event.peer.is_zero() ? "" : configuration::to_string(event.peer),
          .peer_queue_pair = event.peer_qpn.value,
+         .cause = event.refusal ? name_of(event.refusal.cause) : "",
+         .vendor_error = vendor_error(event.refusal),
          .past = by_calendar(past, now, wall)});
   }
 }
@@ -277,6 +294,8 @@ RpcResult AdminView::events(const Json& params) {
     if (entry.process != 0) event["pid"] = entry.process;
     if (!entry.peer.empty()) event["peer"] = entry.peer;
     if (entry.peer_queue_pair != 0) event["peer_qpn"] = entry.peer_queue_pair;
+    if (!entry.cause.empty()) event["cause"] = entry.cause;
+    if (entry.vendor_error != 0) event["vendor_err"] = entry.vendor_error;
     events.push_back(std::move(event));
   }
   return Json{{"events", std::move(events)}, {"last", page.last}, {"lost", page.lost}};

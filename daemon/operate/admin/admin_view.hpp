@@ -89,6 +89,8 @@ class AdminView {
   /// Returns a tenant. Null: unknown name.
   const engine::Tenant* find_tenant(const std::string& name) const;
   const engine::Tenant* find_tenant(TenantId id) const;
+  std::string reason_of(const engine::DaemonEvent& event) const;
+  std::string reason_text(const Refusal& refusal, const std::string& peer, Qpn peer_qpn) const;
 
   Adapter& adapter_;
   Sessions sessions_;

@@ -51,6 +51,10 @@ class IncomingMessage {
   bool draw(ReceiveSource& receives);
   /// True if the drawn receive work request has room for `bytes` more.
   bool has_room(std::size_t bytes) const;
+  /// Explains that it has none.
+  void explain_no_room(QueuePairEvents& events, std::size_t bytes) const {
+    events.explain(RefusalCause::kReceiveTooShort, offset_ + bytes, capacity_);
+  }
   /// Stores the payload of a send. REQUIRES: has_room().
   Verdict store(ReceiveSource& receives, std::span<const std::byte> payload);
   /// Stores the payload of a write.

@@ -51,6 +51,7 @@ void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
     return up.events.count(Count::kOutOfSequence);
   }
   if (!check_length(p)) {
+    up.events.explain(RefusalCause::kPayloadLength, p.payload.size(), attributes_.mtu);
     message_.end();
     return up.events.count(Count::kBadLength);
   }
@@ -120,6 +121,7 @@ bool UcResponder::take(const ReceiverUpcalls& up, const RequestPacket& p, bool b
   if (p.starts() && !begun && !begin(up, p)) return false;
   if (message_.is_send()) {
     if (!message_.has_room(p.payload.size())) {
+      message_.explain_no_room(up.events, p.payload.size());
       up.events.count(Count::kBadLength);
       return false;
     }

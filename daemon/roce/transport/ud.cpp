@@ -73,7 +73,10 @@ void UdResponder::receive(const DatagramReceiverUpcalls& up, const wire::Headers
   if (!draw(up)) return up.events.count(Count::kReceiveDropped);
   // 9.8.3.2.2: a message too long for the receive is dropped, and the receive is used for the next.
   const std::size_t bytes = kRoutingHeaderBytes + payload.size();
-  if (bytes > capacity_) return up.events.count(Count::kBadLength);
+  if (bytes > capacity_) {
+    up.events.explain(RefusalCause::kReceiveTooShort, bytes, capacity_);
+    return up.events.count(Count::kBadLength);
+  }
 
   ReceiveCompletion c;
   c.verdict = up.receives.store_routing_header();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/base/refusal.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/base/verdict.hpp"
@@ -96,10 +97,12 @@ struct ReceiveCompletion {
   bool has_imm = false;
   bool invalidated = false;
   bool solicited = false;
-  bool has_grh = false;   ///< UD
-  bool is_ipv4 = false;   ///< with has_grh; set by the environment, not by the responder
-  std::uint32_t imm = 0;  ///< network byte order, or the invalidated key
-  Qpn source;             ///< UD
+  bool has_grh = false;  ///< UD
+  bool is_ipv4 = false;  ///< with has_grh; set by the environment, not by the responder
+  /// Network byte order, or the invalidated key. If the receive failed: vendor_error(), which the
+  /// environment sets.
+  std::uint32_t imm = 0;
+  Qpn source;  ///< UD
 };
 
 enum class AsyncEvent : std::uint8_t {
@@ -266,6 +269,9 @@ class QueuePairEvents {
   /// consumer is to be notified asynchronously.
   virtual void enter_error(std::optional<AsyncEvent> event) = 0;
   virtual void raise_event(AsyncEvent event) = 0;
+  /// Names the check that fails next, with the value found and the limit.
+  virtual void explain(RefusalCause /*cause*/, std::uint64_t /*value*/ = 0,
+                       std::uint64_t /*limit*/ = 0) {}
   virtual void count(Count what, std::uint32_t n = 1) = 0;
   /// Like count(), with the PSN of the packet, if it is not the current one, and a figure:
   /// kAckTimeouts: retries left; kRnrNakReceived: microseconds to wait.

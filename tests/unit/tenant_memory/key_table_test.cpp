@@ -28,6 +28,23 @@ TEST(KeyTable, FindsWhatWasInserted) {
   EXPECT_EQ(table.size(), 1u);
 }
 
+TEST(KeyTable, EndOfAKey_IsKnownUntilItsSlotIsUsedAgain) {
+  KeyTable table(1);
+  EXPECT_FALSE(table.ended(0));
+  RegionSpec spec;
+  spec.tenant = TenantId(7);
+  const std::uint32_t key = (*table.insert(std::move(*Region::make(std::move(spec)))))->key();
+  EXPECT_FALSE(table.ended(key));
+  ASSERT_NE(table.remove(key, Time(std::chrono::milliseconds(5))), nullptr);
+  const auto ended = table.ended(key);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->tenant, TenantId(7));
+  EXPECT_EQ(ended->at, Time(std::chrono::milliseconds(5)));
+  EXPECT_FALSE(table.ended(key ^ 1u << 20));
+  add(table);
+  EXPECT_FALSE(table.ended(key));
+}
+
 TEST(KeyTable, AnEmptyTableKnowsNoKey) {
   const KeyTable table(16);
   for (std::uint32_t key = 0; key < 100000; ++key) ASSERT_EQ(table.lookup(key), nullptr);

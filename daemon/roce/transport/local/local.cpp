@@ -91,8 +91,10 @@ Verdict Local::check(const LocalPeer& peer, const Request& request) const {
     if (const Verdict chosen = peer.memory.choose_receive_queue(request.xrc_srq);
         chosen != Verdict::kOk)
       return chosen;
-  if (awaits_response(request.kind) && peer.max_dest_rd_atomic == 0)
+  if (awaits_response(request.kind) && peer.max_dest_rd_atomic == 0) {
+    peer.events.explain(RefusalCause::kTooManyReads);
     return Verdict::kRemoteInvalidRequest;
+  }
   if (is_send(request.kind) || is_indivisible(request.kind)) return Verdict::kOk;
   if (request.kind == RequestKind::kFlush) return check_flush(peer.memory, flush_of(request));
   const RemoteAccess access =
@@ -114,6 +116,7 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
     }
   }
   if (is_send(request.kind) && request.length > turn.link.drawn_bytes()) {
+    peer.events.explain(RefusalCause::kReceiveTooShort, request.length, turn.link.drawn_bytes());
     if (!reliable_) {
       peer.events.count(Count::kBadLength);
       return end(turn, Verdict::kOk);

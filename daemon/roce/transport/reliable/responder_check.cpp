@@ -58,6 +58,7 @@ void Responder::receive(const ResponderUpcalls& up, const wire::Headers& h,
 bool Responder::take(const ResponderUpcalls& up, const RequestPacket& p) {
   const Psn first = expected_;
   Verdict verdict = resumes_ ? check_resumed(message_, p) : check_sequence(message_, p);
+  if (verdict != Verdict::kOk) up.events.explain(RefusalCause::kPacketOrder);
   if (verdict == Verdict::kOk) verdict = check_length(up, p);
   if (verdict == Verdict::kOk) verdict = choose_receive_queue(up, p);
   if (verdict == Verdict::kOk && !resumes_ && !check_rate(up, p)) return false;
@@ -111,14 +112,23 @@ bool Responder::take_kept(const ResponderUpcalls& up, unsigned packet_budget) {
 /// Annex A14: each XRC request names a shared receive queue, the same for all packets of a message.
 Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p) {
   if (!attributes_.xrc) return Verdict::kOk;
-  if (!p.starts() && p.h.xrc_srq != xrc_srq_) return Verdict::kRemoteInvalidRequest;
+  if (!p.starts() && p.h.xrc_srq != xrc_srq_) {
+    up.events.explain(RefusalCause::kPacketOrder);
+    return Verdict::kRemoteInvalidRequest;
+  }
   xrc_srq_ = p.h.xrc_srq;
   return up.memory.choose_receive_queue(xrc_srq_);
 }
 
 /// 9.7.4.1.6: checks the payload against opcode and path MTU, and against the length in the RETH.
 Verdict Responder::check_length(const ResponderUpcalls& up, const RequestPacket& p) const {
-  if (p.fits_opcode(attributes_.mtu) && fits_announcement(message_, p)) return Verdict::kOk;
+  const bool fits = p.fits_opcode(attributes_.mtu);
+  if (fits && fits_announcement(message_, p)) return Verdict::kOk;
+  if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite) &&
+      p.h.remote_addr % sizeof(std::uint64_t) != 0)
+    up.events.explain(RefusalCause::kNotAligned, p.h.remote_addr);
+  else
+    up.events.explain(RefusalCause::kPayloadLength, p.payload.size(), attributes_.mtu);
   up.events.count(Count::kBadLength);
   return Verdict::kRemoteInvalidRequest;
 }

@@ -28,14 +28,20 @@ Replay* remember_atomic(Replays& replays, bool resumes) {
   return resumes && !replays.empty() ? &replays[replays.youngest()] : replays.remember();
 }
 
+/// Refuses a request that needs one more place for its response.
+Verdict refuse_read(const ResponderUpcalls& up, const Replays& replays) {
+  up.events.explain(RefusalCause::kTooManyReads, 0, replays.limit());
+  return Verdict::kRemoteInvalidRequest;
+}
+
 /// Flushes nothing: this processor has executed all earlier requests with its own stores, so their
 /// data is already globally visible.
-Verdict execute_flush(RemoteMemory& memory, Replays& replays, const RequestPacket& p) {
+Verdict execute_flush(const ResponderUpcalls& up, Replays& replays, const RequestPacket& p) {
   const Verdict checked =
-      check_flush(memory, {p.h.flush, p.h.rkey, p.h.remote_addr, p.h.dma_length});
+      check_flush(up.memory, {p.h.flush, p.h.rkey, p.h.remote_addr, p.h.dma_length});
   if (checked != Verdict::kOk) return checked;
   Replay* const r = replays.remember();
-  if (r == nullptr) return Verdict::kRemoteInvalidRequest;
+  if (r == nullptr) return refuse_read(up, replays);
   owe_empty_response(replays, p, *r);
   return Verdict::kOk;
 }
@@ -50,7 +56,7 @@ Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
   if (p.mask.has_all(wire::kWrite)) return execute_write(up, p);
   if (p.mask.has_all(wire::kRead)) return execute_read(up, p);
   if (p.mask.has_all(wire::kAtomicWrite)) return execute_atomic_write(up, p);
-  if (p.mask.has_all(wire::kFlush)) return execute_flush(up.memory, replays_, p);
+  if (p.mask.has_all(wire::kFlush)) return execute_flush(up, replays_, p);
   return execute_atomic(up, p);
 }
 
@@ -60,6 +66,7 @@ Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket&
     message_.begin_send();
   }
   if (!message_.has_room(p.payload.size())) {
+    message_.explain_no_room(up.events, p.payload.size());
     message_.fail_receive(up.receives, Verdict::kLocalLength);
     return Verdict::kRemoteInvalidRequest;
   }
@@ -101,7 +108,7 @@ Verdict Responder::execute_read(const ResponderUpcalls& up, const RequestPacket&
       Verdict::kOk)
     return Verdict::kRemoteAccess;
   Replay* const r = replays_.remember();
-  if (r == nullptr) return Verdict::kRemoteInvalidRequest;
+  if (r == nullptr) return refuse_read(up, replays_);
   r->first = p.h.psn;
   r->packets = packets_of(p.h.dma_length, mtu_shift_);
   r->rkey = p.h.rkey;
@@ -119,7 +126,7 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
                              RemoteAccess::kAtomic) != Verdict::kOk)
     return Verdict::kRemoteAccess;
   Replay* const r = remember_atomic(replays_, resumes_);
-  if (r == nullptr) return Verdict::kRemoteInvalidRequest;
+  if (r == nullptr) return refuse_read(up, replays_);
   const bool swaps = wire::does(p.h.opcode, wire::Opcode::kRcCompareSwap);
   const Verdict done =
       swaps ? up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kCompareSwap,
@@ -143,7 +150,7 @@ Verdict Responder::execute_atomic_write(const ResponderUpcalls& up, const Reques
       Verdict::kOk)
     return Verdict::kRemoteAccess;
   Replay* const r = remember_atomic(replays_, resumes_);
-  if (r == nullptr) return Verdict::kRemoteInvalidRequest;
+  if (r == nullptr) return refuse_read(up, replays_);
   const Verdict done = up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite,
                                                0, value, original);
   if (done != Verdict::kOk) return memory_verdict(done);

@@ -70,7 +70,7 @@ class Packets : public ::testing::Test {
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionQueues completions{sink, async, clock, cpu};
-  EventLog log{clock};
+  EventLog log{clock, 1};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
   MemoryAccess memory{64, 16, 64};

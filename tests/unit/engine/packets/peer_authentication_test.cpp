@@ -113,7 +113,7 @@ class Authentication : public testing::Test {
   }
 
   StepClock clock{Time(milliseconds(5000))};
-  EventLog log{clock};
+  EventLog log{clock, 1};
   PeerAuthentication authentication{clock, log};
 };
 

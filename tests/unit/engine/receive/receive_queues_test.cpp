@@ -69,7 +69,7 @@ class Receives : public ::testing::Test {
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionQueues completions{sink, async, clock, cpu};
-  EventLog log{clock};
+  EventLog log{clock, 1};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   TestCq cq{session, 64, 1, -1};
   std::vector<std::unique_ptr<TestSrq>> srqs;
