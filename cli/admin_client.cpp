@@ -13,9 +13,6 @@
 namespace softhca::cli {
 namespace {
 
-// Longer than any request takes; a stopped daemon does not answer at all.
-constexpr int kTimeoutSeconds = 30;
-
 std::string why_unreachable(const std::string& path, int error) {
   if (error == ENOENT && path.ends_with("/control.sock"))
     return "no socket " + path +
@@ -31,7 +28,8 @@ std::string why_unreachable(const std::string& path, int error) {
 
 }  // namespace
 
-AdminClient::AdminClient(const std::string& path) : path_(path) {
+AdminClient::AdminClient(const std::string& path, int timeout_seconds)
+    : path_(path), timeout_seconds_(timeout_seconds) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
@@ -39,7 +37,7 @@ AdminClient::AdminClient(const std::string& path) : path_(path) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket_ < 0) throw CommandError(kUnreachable, why_unreachable(path, errno));
-  const timeval timeout{.tv_sec = kTimeoutSeconds, .tv_usec = 0};
+  const timeval timeout{.tv_sec = timeout_seconds, .tv_usec = 0};
   ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
@@ -93,7 +91,8 @@ std::string AdminClient::receive_line() {
     const ssize_t got = receive(bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      throw CommandError(kUnreachable, path_ + ": the daemon has not replied within 30 s");
+      throw CommandError(kUnreachable, path_ + ": the daemon has not replied within " +
+                                           std::to_string(timeout_seconds_) + " s");
     if (got <= 0) throw CommandError(kUnreachable, path_ + ": the daemon closed the connection");
     input_.append(bytes.data(), static_cast<std::size_t>(got));
   }

@@ -36,8 +36,9 @@ class CommandError : public std::runtime_error {
 
 class AdminClient {
  public:
-  /// Connects. Throws CommandError if no daemon listens there, or this user has no permission.
-  explicit AdminClient(const std::string& path);
+  /// Connects. Throws CommandError if no daemon listens there, or this user has no permission. A
+  /// call fails if the daemon has not replied within `timeout_seconds`.
+  explicit AdminClient(const std::string& path, int timeout_seconds = 30);
   ~AdminClient();
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
@@ -57,6 +58,7 @@ class AdminClient {
   ssize_t receive(std::span<char> bytes);
 
   std::string path_;
+  int timeout_seconds_;
   int socket_ = -1;
   unsigned next_id_ = 1;
   std::string input_;

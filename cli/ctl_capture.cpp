@@ -19,7 +19,7 @@
 
 #include "cli/capture_reader.hpp"
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 #include "cli/pcapng.hpp"
 
 namespace softhca::cli {
@@ -123,9 +123,9 @@ class Source {
 };
 
 /// The pcapng output.
-class Output {
+class CaptureFile {
  public:
-  Output(std::FILE* file, std::uint32_t snaplen)
+  CaptureFile(std::FILE* file, std::uint32_t snaplen)
       : file_(file), snaplen_(snaplen), pcapng_(file, "softhcactl capture") {}
 
   void take(const CaptureReader::Record& record, std::string_view remark) {
@@ -186,7 +186,7 @@ class Output {
 
 /// Writes the packets that wait in the ring, up to a burst. False: `most` packets have been
 /// written.
-bool drain(Source& source, Output& output, std::uint64_t most) {
+bool drain(Source& source, CaptureFile& output, std::uint64_t most) {
   CaptureReader::Record record;
   for (unsigned i = 0; i < kBurst && source.reader().next(record); ++i) {
     output.take(record, source.remark(record.head.remark));
@@ -197,12 +197,12 @@ bool drain(Source& source, Output& output, std::uint64_t most) {
 
 }  // namespace
 
-void capture(AdminClient& daemon, const CaptureArguments& options, bool json) {
+void capture(AdminClient& daemon, const CaptureArguments& options, Output& out) {
   catch_signals();
   Source source(daemon, options);
   const File file = open_output(options.file);
   const bool to_stdout = file.get() == stdout;
-  Output output(file.get(), options.snaplen);
+  CaptureFile output(file.get(), options.snaplen);
   if (!output.flush()) return;
   std::optional<steady_clock::time_point> end;
   if (options.seconds != 0)
@@ -220,9 +220,9 @@ void capture(AdminClient& daemon, const CaptureArguments& options, bool json) {
     if (!more || (end && steady_clock::now() >= *end)) break;
   }
   const std::uint64_t dropped = output.end(source.reader());
-  if (json && !to_stdout)
-    print_json({{"packets", output.packets()}, {"dropped", dropped}});
-  else
+  const bool told =
+      !to_stdout && out.document({{"packets", output.packets()}, {"dropped", dropped}});
+  if (!told)
     std::fprintf(stderr, "%llu packets captured, %llu dropped because the buffer was full\n",
                  static_cast<unsigned long long>(output.packets()),
                  static_cast<unsigned long long>(dropped));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // set, qp set and reload.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <string_view>
 
 #include "abi/quantity.hpp"
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -53,12 +54,14 @@ std::string changed_text(const std::string& before, const std::string& after) {
   return before == after ? before : before + " -> " + after;
 }
 
-/// Returns "40..128": guaranteed and ceiling, before and after.
-std::string amount_text(const Json& before, const Json& after, const char* key) {
-  const auto text = [&](const Json& share) {
-    return cell(share.at(key), "guaranteed") + ".." + cell(share.at(key), "ceiling");
-  };
-  return changed_text(text(before), text(after));
+constexpr char kSharesTitle[] =
+    "\nGuarantee..ceiling; weight/sum of weights; share of the engine if all have work:\n";
+constexpr const char* kAmounts[] = {"vcbs", "pcbs", "tvls", "execution_credits",
+                                    "completion_credits"};
+
+/// Returns "40..128": guaranteed and ceiling.
+std::string amount_text(const Json& share, const char* key) {
+  return cell(share.at(key), "guaranteed") + ".." + cell(share.at(key), "ceiling");
 }
 
 std::string weight_text(const Json& share) {
@@ -69,6 +72,47 @@ std::string engine_text(const Json& share) {
   char text[16];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * share.at("engine").get<double>());
   return text;
+}
+
+std::string name_of(const Json& share) {
+  return cell(share, "tenant") + (share.contains("level") ? "/" + cell(share, "level") : "");
+}
+
+/// Prints all that a tenant or level has, in one row.
+void print_all_shares(const Json& shares, const Output& out) {
+  TextTable table({"TENANT", "VCBS", "PCBS", "TVLS", "EXECUTION-CREDITS", "COMPLETION-CREDITS",
+                   "WEIGHT", "ENGINE"});
+  for (const Json& share : shares) {
+    const Json& before = share.at("before");
+    const Json& after = share.at("after");
+    std::vector<std::string> row{name_of(share)};
+    for (const char* const key : kAmounts)
+      row.push_back(changed_text(amount_text(before, key), amount_text(after, key)));
+    row.push_back(changed_text(weight_text(before), weight_text(after)));
+    row.push_back(changed_text(engine_text(before), engine_text(after)));
+    table.add(std::move(row));
+  }
+  out.print(kSharesTitle);
+  out.print(table);
+}
+
+/// Prints a row for each amount that changes.
+void print_changed_shares(const Json& shares, const Output& out) {
+  TextTable table({"TENANT", "AMOUNT", "BEFORE", "AFTER"});
+  for (const Json& share : shares) {
+    const auto add = [&](const char* key, const std::string& before, const std::string& after) {
+      if (before != after) table.add({name_of(share), key, before, after});
+    };
+    const Json& before = share.at("before");
+    const Json& after = share.at("after");
+    for (const char* const key : kAmounts)
+      add(key, amount_text(before, key), amount_text(after, key));
+    add("weight", weight_text(before), weight_text(after));
+    add("engine", engine_text(before), engine_text(after));
+  }
+  if (table.empty()) return;
+  out.print(kSharesTitle);
+  out.print(table);
 }
 
 }  // namespace
@@ -117,52 +161,22 @@ Json changes_of(const std::vector<std::string>& words) {
 }
 
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool save,
-                     bool json) {
+                     Output& out) {
   Json params = changes_of(words);
   if (save) params["save"] = true;
   const Json result = daemon.call("set", params);
-  if (json) return print_json(result);
-  print_changes(result);
+  if (out.document(result)) return;
+  print_changes(result, out);
 }
 
-void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json) {
+void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, Output& out) {
   Json params = changes_of(words);
   params["dry_run"] = true;
   const Json result = daemon.call("set", params);
-  if (json) return print_json(result);
-  print_changes(result);
-  TextTable table({"TENANT", "VCBS", "PCBS", "TVLS", "EXECUTION-CREDITS", "COMPLETION-CREDITS",
-                   "WEIGHT", "ENGINE"});
-  for (const Json& share : result.at("shares")) {
-    const Json& before = share.at("before");
-    const Json& after = share.at("after");
-    std::string name = cell(share, "tenant");
-    if (share.contains("level")) name += "/" + cell(share, "level");
-    table.add({name, amount_text(before, after, "vcbs"), amount_text(before, after, "pcbs"),
-               amount_text(before, after, "tvls"), amount_text(before, after, "execution_credits"),
-               amount_text(before, after, "completion_credits"),
-               changed_text(weight_text(before), weight_text(after)),
-               changed_text(engine_text(before), engine_text(after))});
-  }
-  print("\nGuarantee..ceiling; weight/sum of weights; share of the engine while all have work:\n" +
-        table.text());
-}
-
-/// True if a queue pair has this key.
-bool is_term(std::string_view key) {
-  constexpr std::string_view kOthers[] = {"srq_limit", "importance", "min_bytes_per_second"};
-  constexpr std::string_view kRateKeys[] = {"bytes_per_second", "burst_bytes",
-                                            "messages_per_second", "burst_messages"};
-  const auto is_one_of = [&](const auto& keys) {
-    return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
-  };
-  if (is_one_of(kOthers)) return true;
-  for (const std::string_view table : {"inbound_rate.", "served_rate."})
-    if (key.starts_with(table)) {
-      key.remove_prefix(table.size());
-      break;
-    }
-  return is_one_of(kRateKeys);
+  if (out.document(result)) return;
+  print_changes(result, out);
+  out.is_wide() ? print_all_shares(result.at("shares"), out)
+                : print_changed_shares(result.at("shares"), out);
 }
 
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
@@ -170,7 +184,8 @@ Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
-    if (equals == std::string::npos || !is_term(key))
+    const std::vector<std::string>& keys = keys_of("QP-KEY");
+    if (equals == std::string::npos || std::find(keys.begin(), keys.end(), key) == keys.end())
       usage(word +
             ": give srq_limit=N, importance=N, min_bytes_per_second=N, bytes_per_second=N, "
             "burst_bytes=N, messages_per_second=N or burst_messages=N; the last four also for "
@@ -182,18 +197,31 @@ Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
 }
 
 void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<std::string>& words,
-                    bool json) {
+                    Output& out) {
   const Json result = daemon.call("qp.set", terms_of(qpn, words));
-  if (json) print_json(result);
+  out.document(result);
 }
 
-void reload(AdminClient& daemon, bool dry_run, bool json) {
+void reload(AdminClient& daemon, bool dry_run, Output& out) {
   const Json result = daemon.call(dry_run ? "reload.plan" : "reload");
   // The exit code of a dry run tells whether the reload would be refused.
   const bool refused = dry_run && !result.value("accepted", true);
-  if (json && !refused) return print_json(result);
-  if (!json) print_changes(result);
+  // The document of a refusal is that of its error.
+  if (!out.is_document()) print_changes(result, out);
+  if (!refused) out.document(result);
   if (refused) throw CommandError(kRefused, "this reload would be refused", result);
+}
+
+void print_changes(const Json& result, const Output& out) {
+  const Json changes = result.value("changes", Json::array());
+  for (const Json& change : changes) out.print(change.value("text", "?") + "\n");
+  if (changes.empty()) out.print("nothing to change\n");
+  print_kept(result);
+}
+
+void print_kept(const Json& result) {
+  for (const Json& line : result.value("kept", Json::array()))
+    if (line.is_string()) std::fprintf(stderr, "%s\n", line.get<std::string>().c_str());
 }
 
 }  // namespace softhca::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The commands of softhcactl. Each asks the daemon and prints to standard output; each throws
-// CommandError. With `json`, a command prints the daemon's answer in one line.
+// CommandError. With -o json or yaml, a command prints the daemon's answer as a document.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +11,49 @@
 #include <vector>
 
 #include "cli/admin_client.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 
 // --- ctl_show.cpp, ctl_connections.cpp
-void show_status(AdminClient& daemon, bool json);
-void show_tenants(AdminClient& daemon, bool json);
-void show_tenant(AdminClient& daemon, const std::string& name, bool json);
-/// `tenant` empty: all tenants.
-void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json);
-void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json);
-void show_connections(AdminClient& daemon, const std::string& tenant, bool json);
+void show_status(AdminClient& daemon, Output& out);
+void show_tenants(AdminClient& daemon, Output& out);
+void show_tenant(AdminClient& daemon, const std::string& name, Output& out);
+/// Selects entries of a list. Empty values select all.
+struct Filter {
+  std::string tenant;
+  std::vector<std::string> states;
+  std::string peer;  ///< address, with or without a port
+  std::optional<std::uint32_t> pid;
+
+  /// True if the entry has one of the states, the peer and the process id.
+  bool keeps(const Json& entry) const;
+};
+/// Returns the list of a method, with the entries that the filter selects.
+Json filtered_list(AdminClient& daemon, const char* method, const Filter& filter);
+void show_queue_pairs(AdminClient& daemon, const Filter& filter, Output& out);
+void show_shared_receive_queues(AdminClient& daemon, const Filter& filter, Output& out);
+void show_connections(AdminClient& daemon, const Filter& filter, Output& out);
 /// ctl_qp.cpp
-void show_queue_pair(AdminClient& daemon, std::uint32_t qpn, bool json);
-void show_listeners(AdminClient& daemon, const std::string& tenant, bool json);
-void show_general_services(AdminClient& daemon, bool json);
+void show_queue_pair(AdminClient& daemon, std::uint32_t qpn, Output& out);
+void show_listeners(AdminClient& daemon, const Filter& filter, Output& out);
+void show_general_services(AdminClient& daemon, Output& out);
 struct EventOptions {
   std::uint64_t after = 0;
   bool follow = false;  ///< until the daemon ends, or a signal arrives
   std::string tenant;   ///< empty: all
+  std::optional<std::uint32_t> pid;
 };
-void show_events(AdminClient& daemon, const EventOptions& options, bool json);
+void show_events(AdminClient& daemon, const EventOptions& options, Output& out);
 
 // --- ctl_change.cpp
 /// Changes allocations. `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE..., any number of times, as one
 /// request. `save`: keeps the change over reloads and restarts.
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool save,
-                     bool json);
+                     Output& out);
 /// As set_allocations(), without any change: shows what would change, and the resulting shares of
 /// each tenant and level.
-void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
+void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, Output& out);
 /// Returns the parameters of `set` for these words. Throws CommandError(kUsage).
 Json changes_of(const std::vector<std::string>& words);
 /// Returns the value of a key in the daemon's format. `word`: the whole word, for messages. Throws
@@ -49,27 +62,36 @@ Json value_of(std::string_view key, std::string_view text, std::string_view word
 /// Changes a queue pair. `words`: KEY=VALUE..., with the keys srq_limit, importance and those of
 /// rates; the value is a number or `policy`.
 void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<std::string>& words,
-                    bool json);
+                    Output& out);
 /// Returns the parameters of `qp.set` for these words. Throws CommandError(kUsage).
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
-void reload(AdminClient& daemon, bool dry_run, bool json);
+void reload(AdminClient& daemon, bool dry_run, Output& out);
+/// Prints the lines of a change that was made or would be made.
+void print_changes(const Json& result, const Output& out);
+/// Prints to standard error the parts of a change that were not made.
+void print_kept(const Json& result);
+
+// --- ctl_keys.cpp
+/// Returns the keys of a kind: SET-KEY (`set`), LEVEL-KEY (`level`) or QP-KEY (`qp set`). Other
+/// kinds have none.
+const std::vector<std::string>& keys_of(const std::string& kind);
 
 // --- ctl_level.cpp
 /// Changes a level through a tenant's own socket. `what`: make, change, rename or remove. `words`:
 /// the name of the level, and KEY=VALUE... or its new name.
 void change_level(AdminClient& daemon, const std::string& what,
-                  const std::vector<std::string>& words, bool json);
+                  const std::vector<std::string>& words, Output& out);
 /// Returns the parameters of the method `level.` + `what` for these words. Throws
 /// CommandError(kUsage).
 Json level_of(const std::string& what, const std::vector<std::string>& words);
 
 // --- ctl_revisions.cpp
-void show_revisions(AdminClient& daemon, bool json);
+void show_revisions(AdminClient& daemon, Output& out);
 /// Forgets saved requests; `numbers` empty: all of them.
-void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool json);
+void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, Output& out);
 /// Shows the settings in force that differ from the configuration file, and the saved requests.
-void show_difference(AdminClient& daemon, bool json);
-void roll_back(AdminClient& daemon, std::uint64_t revision, bool json);
+void show_difference(AdminClient& daemon, Output& out);
+void roll_back(AdminClient& daemon, std::uint64_t revision, Output& out);
 
 // --- ctl_explain.cpp
 struct ExplainOptions {
@@ -77,7 +99,7 @@ struct ExplainOptions {
   double interval = 2;  ///< seconds
   bool total = false;   ///< since the daemon's start
 };
-void explain(AdminClient& daemon, const ExplainOptions& options, bool json);
+void explain(AdminClient& daemon, const ExplainOptions& options, Output& out);
 
 // --- ctl_tenant.cpp
 /// A tenant made on demand. Empty values are those of the template.
@@ -90,9 +112,9 @@ struct TenantOptions {
   bool save = false;
 };
 void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,
-                   bool json);
+                   Output& out);
 /// Removes a tenant. `end`: the daemon closes the connections of its programs.
-void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool json);
+void remove_tenant(AdminClient& daemon, const std::string& name, bool end, Output& out);
 /// Returns the mode. Throws CommandError(kUsage).
 std::uint32_t mode_of(const std::string& text);
 
@@ -106,9 +128,9 @@ struct CaptureArguments {
   std::uint32_t snaplen = 0;  ///< bytes kept of a frame; 0: all
   std::uint32_t buffer = 0;   ///< of the ring, in MiB; 0: the daemon's default
 };
-/// Writes packets as pcapng. With `json`, prints their number, unless the packets go to standard
-/// output.
-void capture(AdminClient& daemon, const CaptureArguments& options, bool json);
+/// Writes packets as pcapng, and prints their number: to standard error if the packets go to
+/// standard output.
+void capture(AdminClient& daemon, const CaptureArguments& options, Output& out);
 
 // --- ctl_fault.cpp
 /// The daemon chooses values that are empty or missing.
@@ -119,20 +141,20 @@ struct FaultOptions {
   std::optional<std::uint64_t> every, count, seed, by;
   std::optional<double> delay, jitter, seconds;
 };
-void add_fault(AdminClient& daemon, const FaultOptions& options, bool json);
+void add_fault(AdminClient& daemon, const FaultOptions& options, Output& out);
 /// Returns the parameters of `fault.add` for these options.
 Json fault_of(const FaultOptions& options);
-void show_faults(AdminClient& daemon, bool json);
+void show_faults(AdminClient& daemon, Output& out);
 /// Prints a table of faults.
-void print_faults(const Json& faults);
+void print_faults(const Json& faults, const Output& out);
 void remove_faults(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool all,
-                   bool json);
+                   Output& out);
 
 // --- ctl_top.cpp
 struct TopOptions {
   double interval = 1;      ///< seconds
   std::uint64_t count = 0;  ///< number of updates; 0: until a signal arrives
 };
-void show_top(AdminClient& daemon, const TopOptions& options, bool json);
+void show_top(AdminClient& daemon, const TopOptions& options, Output& out);
 
 }  // namespace softhca::cli

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -29,69 +29,85 @@ void write_classes(Json& entries) {
 /// Prints a queue pair and its clients. `titles` and `keys`: the columns that identify a client,
 /// and the members of its object in these columns.
 void print_services(const Json& services, const std::vector<const char*>& titles,
-                    const std::vector<const char*>& keys) {
+                    const std::vector<const char*>& keys, const Output& out) {
   const Json& buffers = services.at("buffers");
-  print("buffers: " + cell(buffers, "posted") + " posted (low " + cell(buffers, "low_threshold") +
-        ", high " + cell(buffers, "high_threshold") + "), " + cell(buffers, "in_use") +
-        " in use, limit " + cell(buffers, "limit") + "\n");
-  print("datagrams: " + cell(services, "received") + " received, " + cell(services, "sent") +
-        " sent, discarded " + discarded_text(services.at("discarded")) + "; " +
-        cell(services, "over_share") + " beyond the share of the engine, " +
-        cell(services, "unresolved") + " to neighbours that did not answer\n");
+  out.print("buffers: " + cell(buffers, "posted") + " posted (low " +
+            cell(buffers, "low_threshold") + ", high " + cell(buffers, "high_threshold") + "), " +
+            cell(buffers, "in_use") + " in use, limit " + cell(buffers, "limit") + "\n");
+  out.print("datagrams: " + cell(services, "received") + " received, " + cell(services, "sent") +
+            " sent, discarded " + discarded_text(services.at("discarded")) + "; " +
+            cell(services, "over_share") + " beyond the share of the engine, " +
+            cell(services, "unresolved") + " to neighbours that did not answer\n");
   const auto row = [&](const Json& of, std::vector<std::string> rest) {
     std::vector<std::string> cells;
     for (const char* key : keys) cells.push_back(cell(of, key));
     cells.insert(cells.end(), rest.begin(), rest.end());
     return cells;
   };
-  const auto heading = [&](std::vector<std::string> rest) {
+  const auto heading = [&](std::vector<Column> rest) {
     rest.insert(rest.begin(), titles.begin(), titles.end());
     return rest;
   };
-  TextTable clients(heading(
-      {"CLIENT", "ASKED", "QUOTA", "IN-USE", "HIGH-WATER", "RECEIVED", "RAISED", "DISCARDED"}));
+  constexpr unsigned kWide = Column::kWide;
+  TextTable clients(heading({"CLIENT",
+                             {"ASKED", kWide},
+                             "QUOTA",
+                             "IN-USE",
+                             {"HIGH-WATER", kWide},
+                             "RECEIVED",
+                             {"RAISED", kWide},
+                             {"DISCARDED", Column::kAlarm}}));
   for (const Json& c : services.at("clients"))
     clients.add(row(c, {cell(c, "name"), cell(c, "asked"), cell(c, "quota"), cell(c, "in_use"),
-                        cell(c, "in_use_high_water"), cell(c, "received"), cell(c, "raised"),
+                        cell(c, "in_use_high_water"), out.count(c, "received"), cell(c, "raised"),
                         discarded_text(c.at("discarded"))}));
-  if (!services.at("clients").empty()) print("\n" + clients.text());
-  TextTable sources(heading({"SOURCE", "IN-USE", "RECENT", "RECEIVED", "DISCARDED"}));
+  if (!clients.empty()) out.section(clients);
+  TextTable sources(
+      heading({"SOURCE", "IN-USE", "RECENT", "RECEIVED", {"DISCARDED", Column::kAlarm}}));
   for (const Json& s : services.at("sources"))
     sources.add(row(s, {cell(s, "source"), cell(s, "in_use"), cell(s, "recent"),
-                        cell(s, "received"), cell(s, "discarded")}));
-  if (!services.at("sources").empty()) print("\n" + sources.text());
+                        out.count(s, "received"), cell(s, "discarded")}));
+  if (!sources.empty()) out.section(sources);
 }
 
 }  // namespace
 
-void show_connections(AdminClient& daemon, const std::string& tenant, bool json) {
-  const Json list = daemon.whole_list("connections", tenant);
-  if (json) return print_json(list);
-  TextTable table({"STATE", "ROLE", "TENANT", "LOCAL", "PEER", "SERVICE", "QPN", "PID", "COMMAND"});
+void show_connections(AdminClient& daemon, const Filter& filter, Output& out) {
+  const Json list = filtered_list(daemon, "connections", filter);
+  if (out.document(list)) return;
+  TextTable table({"STATE",
+                   "ROLE",
+                   "TENANT",
+                   "LOCAL",
+                   "PEER",
+                   {"SERVICE", Column::kWide},
+                   {"QPN", Column::kWide},
+                   "PID",
+                   "COMMAND"});
   for (const Json& c : list.at("connections"))
     table.add({cell(c, "state"), cell(c, "role"), cell(c, "tenant"), cell(c, "local"),
                cell(c, "peer"), cell(c, "service_id"), cell(c, "qpn"), cell(c, "pid"),
                cell(c, "comm")});
-  print(table.text());
+  out.print(table);
 }
 
-void show_listeners(AdminClient& daemon, const std::string& tenant, bool json) {
-  const Json list = daemon.whole_list("listeners", tenant);
-  if (json) return print_json(list);
+void show_listeners(AdminClient& daemon, const Filter& filter, Output& out) {
+  const Json list = filtered_list(daemon, "listeners", filter);
+  if (out.document(list)) return;
   TextTable table({"LOCAL", "SPACE", "TENANT", "WAITING", "BACKLOG", "PID", "COMMAND"});
   for (const Json& l : list.at("listeners"))
     table.add({cell(l, "local"), cell(l, "port_space"), cell(l, "tenant"), cell(l, "waiting"),
                cell(l, "backlog"), cell(l, "pid"), cell(l, "comm")});
-  print(table.text());
+  out.print(table);
 }
 
-void show_general_services(AdminClient& daemon, bool json) {
+void show_general_services(AdminClient& daemon, Output& out) {
   Json agent = daemon.call("gsa");
-  if (json) return print_json(agent);
+  if (out.document(agent)) return;
   for (const char* entries : {"clients", "sources"}) write_classes(agent.at(entries));
-  print_services(agent, {"TENANT", "CLASS", "MESSAGES"}, {"tenant", "class", "messages"});
-  print("\nqueue pair 2, between programs\n");
-  print_services(agent.at("shared"), {"TENANT", "NUMBER"}, {"tenant", "number"});
+  print_services(agent, {"TENANT", "CLASS", "MESSAGES"}, {"tenant", "class", "messages"}, out);
+  out.print("\nqueue pair 2, between programs\n");
+  print_services(agent.at("shared"), {"TENANT", "NUMBER"}, {"tenant", "number"}, out);
 }
 
 }  // namespace softhca::cli

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -87,7 +87,7 @@ Json explanation_of(const Json& before, const Json& now) {
   return out;
 }
 
-std::string explanation_text(const Json& view) {
+void print_explanation(const Json& view, const Output& out) {
   const Json& each = view.at("seconds_per_command");
   std::string text =
       (view.contains("level") ? "level " + cell(view, "tenant") + "/" + cell(view, "level")
@@ -108,7 +108,8 @@ std::string explanation_text(const Json& view) {
   for (const auto& [name, time] : view.at("guarantees_not_kept_s").items())
     if (time.get<double>() > 0)
       text += "guarantee not kept for " + time_text(time.get<double>()) + ": " + name + "\n";
-  if (view.value("waiting", 0.0) <= 0) return text + "no command waited\n";
+  if (view.value("waiting", 0.0) <= 0) return out.print(text + "no command waited\n");
+  out.print(text);
   TextTable table({"CAUSE", "SHARE", "WAITING", "PER-COMMAND", "SETTING"});
   std::string help;
   for (const Json& cause : view.at("causes")) {
@@ -126,12 +127,13 @@ std::string explanation_text(const Json& view) {
                  : cell(cause, "help")) +
             "\n";
   }
-  return text + "\n" + table.text() + "\n" + help;
+  out.section(table);
+  out.print("\n" + help);
 }
 
 }  // namespace
 
-void explain(AdminClient& daemon, const ExplainOptions& options, bool json) {
+void explain(AdminClient& daemon, const ExplainOptions& options, Output& out) {
   const Json question = question_of(options.who);
   Json before;
   if (!options.total) {
@@ -139,7 +141,7 @@ void explain(AdminClient& daemon, const ExplainOptions& options, bool json) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
   }
   const Json view = explanation_of(before, daemon.call("explain", question));
-  json ? print_json(view) : print(explanation_text(view));
+  if (!out.document(view)) print_explanation(view, out);
 }
 
 }  // namespace softhca::cli

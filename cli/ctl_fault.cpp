@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -26,8 +26,8 @@ std::string fault_target(const Json& fault) {
 }
 
 std::string chance_of(const Json& fault) {
-  return fault.contains("every") ? "each n-th, n = " + cell(fault, "every")
-                                 : "each with p = " + number_text(fault, "probability");
+  return fault.contains("every") ? "1 in " + cell(fault, "every")
+                                 : "p = " + number_text(fault, "probability");
 }
 
 std::string effect_of(const Json& fault) {
@@ -44,13 +44,13 @@ std::string injected_of(const Json& fault) {
 
 }  // namespace
 
-void print_faults(const Json& faults) {
-  TextTable table({"FAULT", "KIND", "TARGET", "WHICH", "EFFECT", "ENDS-IN", "MATCHED", "AFFECTED"});
+void print_faults(const Json& faults, const Output& out) {
+  TextTable table({"FAULT", "KIND", "TARGET", "WHICH", "ENDS-IN", "MATCHED", "AFFECTED", "EFFECT"});
   for (const Json& fault : faults)
     table.add({cell(fault, "number"), cell(fault, "kind"), fault_target(fault), chance_of(fault),
-               effect_of(fault), duration_text(fault.value("left_s", 0.0)), cell(fault, "met"),
-               injected_of(fault)});
-  print(table.text());
+               duration_text(fault.value("left_s", 0.0)), out.count(fault, "met"),
+               injected_of(fault), effect_of(fault)});
+  out.print(table);
 }
 
 Json fault_of(const FaultOptions& options) {
@@ -76,28 +76,28 @@ Json fault_of(const FaultOptions& options) {
   return params;
 }
 
-void add_fault(AdminClient& daemon, const FaultOptions& options, bool json) {
+void add_fault(AdminClient& daemon, const FaultOptions& options, Output& out) {
   const Json fault = daemon.call("fault.add", fault_of(options));
-  if (json) return print_json(fault);
-  print("fault " + cell(fault, "number") + ": " + cell(fault, "kind") + ", ends in " +
-        duration_text(fault.value("left_s", 0.0)) + "\n");
+  if (out.document(fault)) return;
+  out.print("fault " + cell(fault, "number") + ": " + cell(fault, "kind") + ", ends in " +
+            duration_text(fault.value("left_s", 0.0)) + "\n");
 }
 
-void show_faults(AdminClient& daemon, bool json) {
+void show_faults(AdminClient& daemon, Output& out) {
   const Json told = daemon.call("faults");
-  if (json) return print_json(told);
-  if (told.at("faults").empty()) return print("no faults are injected\n");
-  print_faults(told.at("faults"));
+  if (out.document(told)) return;
+  if (told.at("faults").empty()) return out.print("no faults are injected\n");
+  print_faults(told.at("faults"), out);
 }
 
 void remove_faults(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool all,
-                   bool json) {
+                   Output& out) {
   Json params = Json::object();
   if (all) params["all"] = true;
   if (!numbers.empty()) params["numbers"] = numbers;
   const Json told = daemon.call("fault.remove", params);
-  if (json) return print_json(told);
-  for (const Json& number : told.at("removed")) print("removed: fault " + number.dump() + "\n");
+  if (out.document(told)) return;
+  for (const Json& number : told.at("removed")) out.print("removed: fault " + number.dump() + "\n");
 }
 
 }  // namespace softhca::cli

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -68,10 +68,10 @@ Json level_of(const std::string& what, const std::vector<std::string>& words) {
 }
 
 void change_level(AdminClient& daemon, const std::string& what,
-                  const std::vector<std::string>& words, bool json) {
+                  const std::vector<std::string>& words, Output& out) {
   const Json result = daemon.call("level." + what, level_of(what, words));
-  if (json) return print_json(result);
-  print_changes(result);
+  if (out.document(result)) return;
+  print_changes(result, out);
 }
 
 }  // namespace softhca::cli

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -19,12 +19,21 @@ std::string timeout_text(unsigned code) {
   return text;
 }
 
-void print_gone(const Json& qp) {
-  print("queue pair " + cell(qp, "qpn") + " of tenant " + cell(qp, "tenant") + ", process " +
-        cell(qp, "pid") + ": gone\n" + "failed " + clock_text(qp.value("failed", 0.0)) + ": " +
-        cell(qp, "failure") + "\n");
+/// Returns the time of the last of repeated events, without its date on the day of the first one.
+std::string until_text(const Json& event, bool with_date) {
+  const std::string first = clock_text(event.value("time", 0.0));
+  const std::string last = clock_text(event.value("last", 0.0));
+  const std::size_t date = first.find(' ') + 1;
+  return !with_date && last.starts_with(first.substr(0, date)) ? last.substr(date) : last;
+}
+
+void print_gone(const Json& qp, const Output& out) {
+  out.print("queue pair " + cell(qp, "qpn") + " of tenant " + cell(qp, "tenant") + ", process " +
+            cell(qp, "pid") + ": gone\n" + "failed " + clock_text(qp.value("failed", 0.0)) + ": " +
+            cell(qp, "failure") + "\n");
   if (qp.contains("destination"))
-    print("peer " + cell(qp, "destination") + ", queue pair " + cell(qp, "destination_qpn") + "\n");
+    out.print("peer " + cell(qp, "destination") + ", queue pair " + cell(qp, "destination_qpn") +
+              "\n");
 }
 
 std::string peer_text(const Json& qp) {
@@ -40,51 +49,52 @@ std::string access_text(const Json& list) {
   return text.empty() ? "none" : text;
 }
 
-void print_attributes(const Json& of) {
-  if (of.contains("qkey")) print("Q_Key " + cell(of, "qkey") + "\n");
-  if (of.contains("access")) print("access of the peer: " + access_text(of.at("access")) + "\n");
+void print_attributes(const Json& of, const Output& out) {
+  if (of.contains("qkey")) out.print("Q_Key " + cell(of, "qkey") + "\n");
+  if (of.contains("access"))
+    out.print("access of the peer: " + access_text(of.at("access")) + "\n");
   if (!of.contains("timeout")) return;
-  print("timeout " + cell(of, "timeout") + " (" + timeout_text(of.value("timeout", 0u)) +
-        "), retries " + cell(of, "retry_count") + ", RNR retries " + cell(of, "rnr_retry") +
-        (of.value("rnr_retry", 0) == 7 ? " (no limit)" : "") + ", RNR timer " +
-        cell(of, "min_rnr_timer") + "; reads and atomics: " + cell(of, "max_rd_atomic") + " out, " +
-        cell(of, "max_dest_rd_atomic") + " in\n");
+  out.print("timeout " + cell(of, "timeout") + " (" + timeout_text(of.value("timeout", 0u)) +
+            "), retries " + cell(of, "retry_count") + ", RNR retries " + cell(of, "rnr_retry") +
+            (of.value("rnr_retry", 0) == 7 ? " (no limit)" : "") + ", RNR timer " +
+            cell(of, "min_rnr_timer") + "; reads and atomics: " + cell(of, "max_rd_atomic") +
+            " out, " + cell(of, "max_dest_rd_atomic") + " in\n");
 }
 
-void print_one(const Json& qp) {
-  print("queue pair " + cell(qp, "qpn") + " of tenant " + cell(qp, "tenant") + ", process " +
-        cell(qp, "pid") + ": " + cell(qp, "type") + ", " + cell(qp, "state") + " since " +
-        clock_text(qp.value("state_since", 0.0)) + "\n");
-  if (qp.contains("failure")) print("failed: " + cell(qp, "failure") + "\n");
-  print(peer_text(qp) + "MTU " + cell(qp, "mtu") + ", TVL " + cell(qp, "tvl") +
-        (qp.contains("level") ? ", level " + cell(qp, "level") : "") +
-        (qp.contains("srq") ? ", shared receive queue " + cell(qp, "srq") : "") + "\n");
-  print_attributes(qp.value("attributes", Json::object()));
+void print_one(const Json& qp, const Output& out) {
+  out.print("queue pair " + cell(qp, "qpn") + " of tenant " + cell(qp, "tenant") + ", process " +
+            cell(qp, "pid") + ": " + cell(qp, "type") + ", " + cell(qp, "state") + " since " +
+            clock_text(qp.value("state_since", 0.0)) + "\n");
+  if (qp.contains("failure")) out.print("failed: " + cell(qp, "failure") + "\n");
+  out.print(peer_text(qp) + "MTU " + cell(qp, "mtu") + ", TVL " + cell(qp, "tvl") +
+            (qp.contains("level") ? ", level " + cell(qp, "level") : "") +
+            (qp.contains("srq") ? ", shared receive queue " + cell(qp, "srq") : "") + "\n");
+  print_attributes(qp.value("attributes", Json::object()), out);
   const auto waiting = qp.value("commands", 0u) - qp.value("started", 0u);
-  print("commands: " + cell(qp, "started") + " started, " + std::to_string(waiting) +
-        " waiting; sent again: " + cell(qp, "retransmitted_packets") + " packets, by " +
-        cell(qp, "timeouts") + " timeouts, " + cell(qp, "early_retries") + " early retries, " +
-        cell(qp, "rnr_naks_received") + " RNR NAKs, " + cell(qp, "sequence_naks_received") +
-        " sequence NAKs\n");
+  out.print("commands: " + cell(qp, "started") + " started, " + std::to_string(waiting) +
+            " waiting; sent again: " + cell(qp, "retransmitted_packets") + " packets, by " +
+            cell(qp, "timeouts") + " timeouts, " + cell(qp, "early_retries") + " early retries, " +
+            cell(qp, "rnr_naks_received") + " RNR NAKs, " + cell(qp, "sequence_naks_received") +
+            " sequence NAKs\n");
 }
 
-void print_events(const Json& events) {
-  if (events.empty()) return print("\nno events so far\n");
+void print_events(const Json& events, const Output& out) {
+  if (events.empty()) return out.print("\nno events so far\n");
   TextTable table({"TIME", "UNTIL", "TIMES", "PSN", "EVENT"});
   for (const Json& event : events)
     table.add({clock_text(event.value("time", 0.0)),
-               event.contains("last") ? clock_text(event.value("last", 0.0)) : "-",
+               event.contains("last") ? until_text(event, out.is_wide()) : "-",
                cell(event, "count"), cell(event, "psn"), cell(event, "text")});
-  print("\n" + table.text());
+  out.section(table);
 }
 
 }  // namespace
 
-void show_queue_pair(AdminClient& daemon, std::uint32_t qpn, bool json) {
+void show_queue_pair(AdminClient& daemon, std::uint32_t qpn, Output& out) {
   const Json qp = daemon.call("qp.show", {{"qpn", qpn}});
-  if (json) return print_json(qp);
-  qp.value("gone", false) ? print_gone(qp) : print_one(qp);
-  print_events(qp.at("events"));
+  if (out.document(qp)) return;
+  qp.value("gone", false) ? print_gone(qp, out) : print_one(qp, out);
+  print_events(qp.at("events"), out);
 }
 
 }  // namespace softhca::cli

@@ -2,7 +2,7 @@
 
 // revisions, diff, rollback and saved drop.
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -17,12 +17,12 @@ std::string who(const Json& revision) {
   return text + (revision.contains("tenant") ? ")" : "");
 }
 
-void print_revision(const Json& revision) {
+void print_revision(const Json& revision, const Output& out) {
   const std::string by = who(revision);
-  print(cell(revision, "number") + "  " + clock_text(revision.value("time", 0.0)) + "  " +
-        cell(revision, "cause") + (by.empty() ? "" : " by " + by) + "\n");
-  for (const Json& change : revision.at("changes")) print("    " + cell(change, "text") + "\n");
-  if (revision.contains("more")) print("    and " + cell(revision, "more") + " more\n");
+  out.print(cell(revision, "number") + "  " + clock_text(revision.value("time", 0.0)) + "  " +
+            cell(revision, "cause") + (by.empty() ? "" : " by " + by) + "\n");
+  for (const Json& change : revision.at("changes")) out.print("    " + cell(change, "text") + "\n");
+  if (revision.contains("more")) out.print("    and " + cell(revision, "more") + " more\n");
 }
 
 /// Returns "sea/high.tvl0 weight=3".
@@ -35,54 +35,55 @@ std::string request_text(const Json& change) {
          (amount.is_string() ? amount.get<std::string>() : amount.dump());
 }
 
-void print_saved(const Json& result) {
+void print_saved(const Json& result, const Output& out) {
   for (const Json& request : result.at("saved")) {
     std::string line = "saved request " + cell(request, "number") + ":";
     for (const Json& change : request.at("changes")) line += " " + request_text(change);
-    print(line + "\n");
+    out.print(line + "\n");
     if (request.contains("left_out"))
-      print("    not in force: " + cell(request, "left_out") + "\n");
+      out.print("    not in force: " + cell(request, "left_out") + "\n");
   }
   for (const Json& tenant : result.value("tenants_on_demand", Json::array())) {
-    print("tenant " + cell(tenant, "name") + " was made on demand from template " +
-          cell(tenant, "template") + (tenant.value("saved", false) ? ", saved" : "") + "\n");
-    if (tenant.contains("left_out")) print("    not in force: " + cell(tenant, "left_out") + "\n");
+    out.print("tenant " + cell(tenant, "name") + " was made on demand from template " +
+              cell(tenant, "template") + (tenant.value("saved", false) ? ", saved" : "") + "\n");
+    if (tenant.contains("left_out"))
+      out.print("    not in force: " + cell(tenant, "left_out") + "\n");
   }
   if (result.contains("saved_problem"))
-    print("no saved request is in force: " + cell(result, "saved_problem") + "\n");
+    out.print("no saved request is in force: " + cell(result, "saved_problem") + "\n");
 }
 
 }  // namespace
 
-void show_revisions(AdminClient& daemon, bool json) {
+void show_revisions(AdminClient& daemon, Output& out) {
   const Json result = daemon.whole_list("revisions", "");
-  if (json) return print_json(result);
-  for (const Json& revision : result.at("revisions")) print_revision(revision);
+  if (out.document(result)) return;
+  for (const Json& revision : result.at("revisions")) print_revision(revision, out);
 }
 
-void show_difference(AdminClient& daemon, bool json) {
+void show_difference(AdminClient& daemon, Output& out) {
   const Json result = daemon.call("diff");
-  if (json) return print_json(result);
-  if (result.at("changes").empty()) print("the configuration in force is that of the file\n");
-  for (const Json& change : result.at("changes")) print(cell(change, "text") + "\n");
-  print_saved(result);
+  if (out.document(result)) return;
+  if (result.at("changes").empty()) out.print("the configuration in force is that of the file\n");
+  for (const Json& change : result.at("changes")) out.print(cell(change, "text") + "\n");
+  print_saved(result, out);
 }
 
-void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool json) {
+void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, Output& out) {
   Json params = Json::object();
   if (numbers.empty())
     params["all"] = true;
   else
     params["numbers"] = numbers;
   const Json result = daemon.call("saved.drop", params);
-  if (json) return print_json(result);
-  print_saved(result);
+  if (out.document(result)) return;
+  print_saved(result, out);
 }
 
-void roll_back(AdminClient& daemon, std::uint64_t revision, bool json) {
+void roll_back(AdminClient& daemon, std::uint64_t revision, Output& out) {
   const Json result = daemon.call("rollback", {{"revision", revision}});
-  if (json) return print_json(result);
-  print_changes(result);
+  if (out.document(result)) return;
+  print_changes(result, out);
 }
 
 }  // namespace softhca::cli

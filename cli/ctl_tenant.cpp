@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 
@@ -21,7 +21,7 @@ std::uint32_t mode_of(const std::string& text) {
 }
 
 void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,
-                   bool json) {
+                   Output& out) {
   Json params = {{"name", name}, {"template", options.template_name}};
   if (!options.addresses.empty()) params["addresses"] = options.addresses;
   if (!options.owner.empty()) params["owner"] = options.owner;
@@ -31,12 +31,12 @@ void create_tenant(AdminClient& daemon, const std::string& name, const TenantOpt
   if (!options.workload.empty()) params["class"] = options.workload;
   if (options.save) params["save"] = true;
   const Json result = daemon.call("tenant.create", params);
-  if (json) return print_json(result);
+  if (out.document(result)) return;
   std::string addresses;
   for (const Json& address : result.at("addresses"))
     addresses += (addresses.empty() ? "" : ", ") + address.get<std::string>();
-  print("tenant " + name + ": socket " + cell(result, "socket") + ", addresses " + addresses +
-        "\n");
+  out.print("tenant " + name + ": socket " + cell(result, "socket") + ", addresses " + addresses +
+            "\n");
   print_kept(result);
 }
 
@@ -57,17 +57,17 @@ bool await_end(AdminClient& daemon, const std::string& name) {
 
 }  // namespace
 
-void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool json) {
+void remove_tenant(AdminClient& daemon, const std::string& name, bool end, Output& out) {
   Json params = {{"name", name}};
   if (end) params["end"] = true;
   Json result = daemon.call("tenant.remove", params);
   if (end && result.contains("draining") && await_end(daemon, name)) result.erase("draining");
-  if (json) return print_json(result);
+  if (out.document(result)) return;
   if (!result.contains("draining"))
-    print("tenant " + name + ": gone\n");
+    out.print("tenant " + name + ": gone\n");
   else
-    print("tenant " + name + ": draining, " + cell(result, "draining") +
-          " connections of its programs are left" + (end ? "\n" : "; --end closes them\n"));
+    out.print("tenant " + name + ": draining, " + cell(result, "draining") +
+              " connections of its programs are left" + (end ? "\n" : "; --end closes them\n"));
   print_kept(result);
 }
 

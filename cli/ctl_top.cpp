@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // top: shows the activity of each tenant per second, from the differences of the daemon's counters.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include "cli/ctl_commands.hpp"
-#include "cli/ctl_text.hpp"
+#include "cli/ctl_output.hpp"
 
 namespace softhca::cli {
 namespace {
-
-constexpr char kClear[] = "\x1b[H\x1b[J";
 
 /// Returns the entry of `list` with this name, or null.
 Json named(const Json& list, const std::string& name) {
@@ -102,55 +98,69 @@ std::string percent_of(double share) {
   return text;
 }
 
-std::string microseconds_of(double seconds) { return short_number(seconds * 1e6) + "us"; }
+std::string microseconds_of(double seconds) { return short_number(seconds * 1e6) + " us"; }
 
-std::string text_of(const Json& view) {
+void print_view(const Json& view, const Output& out) {
   char head[96];
-  std::snprintf(head, sizeof head, "engine busy %s, %s, over %.1f s\n\n",
+  std::snprintf(head, sizeof head, "engine busy %s, %s, over %.1f s\n",
                 percent_of(view.value("engine_busy_share", 0.0)).c_str(),
                 counted(std::to_string(view.at("tenants").size()), "tenant").c_str(),
                 view.value("seconds", 0.0));
-  TextTable table({"TENANT", "QPS", "CMD/s", "LOCAL-B/s", "TX-B/s", "RX-B/s", "PCBS", "EXEC",
-                   "COMPL", "KICK", "WAIT", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",
-                   "RETRY/s", "ERR/s"});
+  out.print(head);
+  constexpr unsigned kWide = Column::kWide, kAlarm = Column::kAlarm;
+  TextTable table({"TENANT",
+                   "COMMANDS",
+                   "LOCAL",
+                   "SENT",
+                   "RECEIVED",
+                   "WAIT",
+                   {"RESENT", kAlarm},
+                   {"ERRORS", kAlarm},
+                   {"THROTTLED", kWide},
+                   {"QPS", kWide},
+                   {"PCBS", kWide},
+                   {"EXEC", kWide},
+                   {"COMPL", kWide},
+                   {"KICK", kWide},
+                   {"EXEC-WAITS", kWide | kAlarm},
+                   {"COMPL-WAITS", kWide | kAlarm},
+                   {"SQ-MODE", kWide}});
   // Levels have no values in the columns of whole tenants.
-  const auto add = [&table](const std::string& name, const Json& row) {
+  const auto add = [&](const std::string& name, const Json& row) {
     const auto rate = [&](const char* key) {
-      return row.contains(key) ? short_number(row.value(key, 0.0)) : std::string();
+      return row.contains(key) ? out.rate(row.value(key, 0.0)) : std::string();
+    };
+    const auto byte_rate = [&](const char* key) {
+      return row.contains(key) ? out.byte_rate(row.value(key, 0.0)) : std::string();
     };
     const bool whole = row.contains("queue_pairs");
-    table.add({name, whole ? cell(row, "queue_pairs") : "", rate("commands_per_s"),
-               rate("local_bytes_per_s"), rate("tx_bytes_per_s"), rate("rx_bytes_per_s"),
-               use_of(row, "pcbs"), cell(row, "execution_credits"), cell(row, "completion_credits"),
-               cell(row, "kick_list"), microseconds_of(row.value("arbitration_wait_s", 0.0)),
-               rate("execution_waits_per_s"), rate("completion_waits_per_s"),
-               rate("send_queue_mode_per_s"),
-               whole ? percent_of(row.value("throttled_share", 0.0)) : "",
-               rate("retransmissions_per_s"), rate("errors_per_s")});
+    table.add({name, rate("commands_per_s"), byte_rate("local_bytes_per_s"),
+               byte_rate("tx_bytes_per_s"), byte_rate("rx_bytes_per_s"),
+               microseconds_of(row.value("arbitration_wait_s", 0.0)), rate("retransmissions_per_s"),
+               rate("errors_per_s"), whole ? percent_of(row.value("throttled_share", 0.0)) : "",
+               whole ? cell(row, "queue_pairs") : "", use_of(row, "pcbs"),
+               cell(row, "execution_credits"), cell(row, "completion_credits"),
+               cell(row, "kick_list"), rate("execution_waits_per_s"),
+               rate("completion_waits_per_s"), rate("send_queue_mode_per_s")});
   };
   for (const Json& tenant : view.at("tenants")) {
     add(cell(tenant, "name"), tenant);
     for (const Json& level : tenant.at("levels"))
       add(cell(tenant, "name") + "/" + cell(level, "name"), level);
   }
-  return head + table.text();
+  out.section(table);
 }
 
 }  // namespace
 
-void show_top(AdminClient& daemon, const TopOptions& options, bool json) {
-  const bool live = options.count == 0 && !json && ::isatty(STDOUT_FILENO) == 1;
+void show_top(AdminClient& daemon, const TopOptions& options, Output& out) {
   Json before = daemon.call("counters");
   for (std::uint64_t shown = 0; options.count == 0 || shown < options.count; ++shown) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
     Json now = daemon.call("counters");
     const Json view = view_of(before, now);
-    if (live) std::fputs(kClear, stdout);
-    if (!live && !json && shown != 0) std::puts("");
-    if (json)
-      print_json(view);
-    else
-      std::fputs(text_of(view).c_str(), stdout);
+    if (options.count != 1) out.begin_round();
+    if (!out.document(view)) print_view(view, out);
     std::fflush(stdout);
     before = std::move(now);
   }

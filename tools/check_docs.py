@@ -14,8 +14,7 @@
     and what tries it instead; paths in that comment are there.
   - docs/mechanisms.md has a heading for each clause, in order, and for no other. Under each are the requirement and,
     once or more, lines "Code:", "Tests:" and "Programs:", each with names.
-  - docs/admin-socket.md has a row for each method of the admin socket. cli/softhcactl.1 and the completion of the
-    shell, cli/softhcactl.bash, name each command of softhcactl.
+  - docs/admin-socket.md has a row for each method of the admin socket. cli/softhcactl.1 names each command of softhcactl.
 
 Usage: check_docs.py [ROOT]     exit code 1 and one line per error
        check_docs.py --self-test
@@ -45,7 +44,7 @@ ALERT = re.compile(r"^ *- alert: (\w+)$", re.MULTILINE)
 COMMANDS = re.compile(r"(?:^<!-- (run\b.*|not run: .+) -->\n)?^```sh$", re.MULTILINE)
 TRIED_BY = re.compile(r"\b(?:tests|deploy|tools)/[\w./-]+\w")
 METHOD = re.compile(r'\badd\(\s*"([a-z.]+)",\s*(?:&\w+::|\[)')
-COMMAND = re.compile(r'\badd_(?:subcommand|level)\(\s*"([a-z]+)"')
+COMMAND = re.compile(r'\badd(?:_family)?\(\s*\*?\w+,\s*"([a-z]+)"')
 CODE_FOLDERS = ("abi", "daemon", "libverbs-provider", "cli", "tests", "bench")
 
 
@@ -167,15 +166,14 @@ def command_errors(root, text):
                 yield number, f"there is no {path}"
 
 
-def interface_errors(methods, document, commands, manual, completion):
+def interface_errors(methods, document, commands, manual):
     """`methods`: the sources that add methods; `commands`: the source that adds commands."""
     cells = "\n".join(line.split("|")[1] for line in document.splitlines() if line.startswith("| `"))
     for name in sorted(set(METHOD.findall(methods)) - set(CODE.findall(cells))):
         yield f"docs/admin-socket.md: no row for the method {name}"
     shown = "\n".join(line for line in manual.splitlines() if "Cm " in line)
-    for file, text in (("cli/softhcactl.1", shown), ("cli/softhcactl.bash", completion)):
-        for name in sorted(set(COMMAND.findall(commands)) - set(re.findall(r"\w+", text))):
-            yield f"{file}: no command {name}"
+    for name in sorted(set(COMMAND.findall(commands)) - set(re.findall(r"\w+", shown))):
+        yield f"cli/softhcactl.1: no command {name}"
 
 
 def errors_of(root):
@@ -191,7 +189,7 @@ def errors_of(root):
     if "admin-socket.md" in texts:
         sources = sorted((root / "daemon" / "operate").rglob("*.cpp"))
         files = [(root / "cli" / name).read_text(encoding="utf-8")
-                 for name in ("softhcactl.cpp", "softhcactl.1", "softhcactl.bash")]
+                 for name in ("command_tree.cpp", "softhcactl.1")]
         yield from interface_errors("\n".join(path.read_text(encoding="utf-8") for path in sources),
                                     texts["admin-socket.md"], *files)
     for document in sorted([*root.glob("*.md"), *(root / "docs").glob("*.md")]):
@@ -254,11 +252,11 @@ def self_test():
         got = list(clause_errors(text, ["A1", "B2"]))
         assert len(got) == wanted, (text, got)
     sources = 'add("a.b", &View::b); methods.add(\n  "c", [] {}); add("no_method", 1);'
-    for commands, wanted in [('add_subcommand("show", "x")', 0), ('add_subcommand(\n "gone", "x")', 2),
-                             ('add_level("half", "x")', 1)]:
-        got = list(interface_errors(sources, "| `a.b`, `c` | x |\n", commands, ".It Cm show\n", "show half"))
+    for commands, wanted in [('add(app, "show", "x")', 0), ('add(\n *family, "gone", "x")', 1),
+                             ('add_family(app, "half", "x")', 1)]:
+        got = list(interface_errors(sources, "| `a.b`, `c` | x |\n", commands, ".It Cm show\n"))
         assert len(got) == wanted, (commands, got)
-    assert len(list(interface_errors(sources, "| `c` | `a.b` |\n`a.b`\n", "", "", ""))) == 1
+    assert len(list(interface_errors(sources, "| `c` | `a.b` |\n`a.b`\n", "", ""))) == 1
 
 
 def main():

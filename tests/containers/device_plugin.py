@@ -96,7 +96,7 @@ class Daemon:
         expect(code == 0 or number == signal.SIGKILL, f"the daemon ended with {code}: {self._log.read_text()}")
 
     def ask(self, *arguments):
-        out = subprocess.run([self._build / "cli/softhcactl", "--runtime-dir", self.run, "--json", *arguments],
+        out = subprocess.run([self._build / "cli/softhcactl", "--runtime-dir", self.run, "-o", "json", *arguments],
                              check=True, stdout=subprocess.PIPE, timeout=30).stdout
         return json.loads(out)
 

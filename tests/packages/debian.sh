@@ -62,7 +62,11 @@ contents() {
   numbers=$(sed -n "s/^private_interfaces = \[\(.*\)\]$/\1/p" "$root/libverbs-provider/meson.build" | tr -d "',")
   [[ -n $numbers ]]
   for number in $numbers; do grep "/libibverbs/libsofthca-rdmav$number\.so\$" "$dir/provider-files"; done
-  dpkg-deb -c "$debs"/softhca-tools_*.deb | grep '/bash-completion/completions/softhcactl$'
+  dpkg-deb -c "$debs"/softhca-tools_*.deb >"$dir/tools-files"
+  for file in bash-completion/completions/softhcactl zsh/vendor-completions/_softhcactl \
+    fish/vendor_completions.d/softhcactl.fish; do
+    grep "/share/$file\$" "$dir/tools-files"
+  done
 }
 
 # The root with all that the packages depend on, but without them.

@@ -1,4 +1,4 @@
-"""Runs softhcactl --json in every way that ends: against the sandbox's daemon, without one, and
+"""Runs softhcactl -o json in every way that ends: against the sandbox's daemon, without one, and
 against others that are none. usage: ctl_json.py SOFTHCACTL SANDBOX_DIR"""
 import json
 import os
@@ -15,7 +15,7 @@ failures = []
 
 def check(code, *arguments):
     """The document, of which there has to be one."""
-    ended = subprocess.run([ctl, "--json", *arguments], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([ctl, "-o", "json", *arguments], capture_output=True, text=True, timeout=60)
     what = f"{' '.join(arguments)}: exit code {ended.returncode}, {ended.stdout!r}, {ended.stderr!r}"
     try:
         document = json.loads(ended.stdout)
