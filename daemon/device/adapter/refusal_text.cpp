@@ -130,7 +130,7 @@ std::string rights_text(std::uint32_t access) {
 std::string access_text(const Refusal& r) {
   std::string text = name_of(r.operation);
   if (r.entries != 0)
-    text += ", entry " + decimal(r.entry) + " of 0.." + decimal(r.entries - 1u) + ":";
+    text += ", sg_list[" + decimal(r.entry) + "] of " + decimal(r.entries) + ":";
   else
     text += " of";
   if (r.operation == RefusedOperation::kInvalidate)
@@ -269,8 +269,8 @@ std::string absence_text(const Refusal& r, const RefusalPeer& peer) {
     case RefusalCause::kNoQueuePair:
       return its + ", which has no queue pair " + number;
     case RefusalCause::kQueuePairDestroyed:
-      return its + "; its process " + decimal(r.process) + " destroyed queue pair " + number + ' ' +
-             ago_text(r.ms);
+      return its + "; process " + decimal(r.process) + " destroyed its queue pair " + number +
+             ", " + ago_text(r.ms);
     case RefusalCause::kProcessEnded:
       return its + "; process " + decimal(r.process) + ", which had queue pair " + number +
              ", ended or closed the device " + ago_text(r.ms);

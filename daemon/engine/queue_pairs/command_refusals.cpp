@@ -55,7 +55,7 @@ Refusal CommandRefusals::explain(const QueuePair& qp, const collect::Pcb& comman
                                  Verdict verdict) const {
   Refusal out = find_cause(qp, command, verdict);
   const abi::CommandHeader& header = command.header;
-  out.operation = operation_of(header.opcode);
+  if (out.operation == RefusedOperation::kNone) out.operation = operation_of(header.opcode);
   if (out.key != 0 || out.length != 0) return out;
   out.length = declared_bytes(command);
   if (out.operation == RefusedOperation::kSend) return out;

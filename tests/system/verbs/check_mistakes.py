@@ -31,6 +31,10 @@ def normal(text):
     return re.sub(r"\b\d+ ms before", "N ms before", text)
 
 
+def quoted(text):
+    return f"`{normal(text)}`"
+
+
 def seen(status, code):
     if status == "-1":
         return ""
@@ -58,12 +62,12 @@ def said(qpn, completed, code):
     event = events.get(int(qpn))
     if event is None:
         try:
-            return normal("dropped: " + ask("qp", "show", qpn)["reason"])
+            return quoted("dropped: " + ask("qp", "show", qpn)["reason"])
         except (KeyError, subprocess.CalledProcessError):
             return ""
     if completed and event.get("vendor_err", 0) != int(code, 16):
         sys.exit(f"queue pair {qpn}: vendor_err {code} in its completion, but {event}")
-    return normal(event["text"])
+    return quoted(event["text"])
 
 
 rows, wrong = table(), 0
@@ -73,7 +77,7 @@ for line in open(made, encoding="utf-8"):
     expected = [row[0], row[1], seen(status, code), seen(peer_status, peer_code),
                 said(qpn, status not in ("-1", "0"), code),
                 said(peer, peer_status not in ("-1", "0"), peer_code)]
-    if row != expected:
+    if [" ".join(cell.split()) for cell in row] != expected:
         wrong += 1
         print("| " + " | ".join(expected) + " |")
 for name in rows:

@@ -81,7 +81,7 @@ TEST(RefusalText, EntryOfAList_IsNamedByItsIndex) {
                         .length = 8,
                         .ms = 3};
   EXPECT_EQ(text_of(refusal, kPeer),
-            "send, entry 1 of 0..1: 8 bytes at 0x10000 with key 0x1234: no region has this key; it "
+            "send, sg_list[1] of 2: 8 bytes at 0x10000 with key 0x1234: no region has this key; it "
             "was deregistered 3 ms before");
 }
 
