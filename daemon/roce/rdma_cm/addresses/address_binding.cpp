@@ -18,7 +18,7 @@ int AddressBinding::bind_ip(const ChannelCommand& command) {
 
 int AddressBinding::bind(Identifier& id, const ChannelOwner& owner, SocketAddress address) {
   if (id.state != IdentifierState::kIdle) return EINVAL;
-  const bool loopback = address.is_loopback();
+  const bool loopback = addresses_.is_loopback(address);
   std::optional<Gid> source;
   if (!address.is_any()) {
     const TenantGid* const own =

@@ -53,7 +53,7 @@ int AddressResolution::resolve_ip(const ChannelCommand& command) {
 /// address of the tenant. Returns 0 or ENETUNREACH.
 int AddressResolution::choose_source(Identifier& id) {
   SocketAddress& to = id.remote;
-  if (to.is_any() || to.is_loopback()) {
+  if (to.is_any() || addresses_.is_loopback(to)) {
     const TenantGid* own = addresses_.find_loopback(to);
     if (id.source && id.source->is_ipv4() == to.address.is_ipv4())
       own = addresses_.find(*id.source);

@@ -2,12 +2,22 @@
 
 #include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
 
+#include <netinet/in.h>
+
 namespace softhca::management::rdma_cm {
 
 const TenantGid* TenantGids::find(const Gid& gid) const {
   for (const TenantGid& own : environment_.addresses())
     if (own.gid == gid) return &own;
   return nullptr;
+}
+
+bool TenantGids::is_loopback(const SocketAddress& address) const {
+  if (!address.is_loopback() || !address.address.is_ipv4()) return address.is_loopback();
+  if (address.address.ipv4() == INADDR_LOOPBACK) return true;
+  for (const TenantGid& own : environment_.addresses())
+    if (own.gid.is_ipv4() && own.gid.ipv4() >> 24 == IN_LOOPBACKNET) return false;
+  return true;
 }
 
 const TenantGid* TenantGids::find_loopback(const SocketAddress& address) const {

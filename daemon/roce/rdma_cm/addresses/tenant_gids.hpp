@@ -16,6 +16,9 @@ class TenantGids {
   /// Returns null if the address is not the tenant's.
   const TenantGid* find(const Gid& gid) const;
   bool has(const Gid& gid) const { return find(gid) != nullptr; }
+  /// True if the address stands for the tenant itself. A tenant with an address of 127.0.0.0/8 has
+  /// peers there, too; to it, only 127.0.0.1 stands for itself.
+  bool is_loopback(const SocketAddress& address) const;
   /// Returns the address that replaces a loopback or "any" address: the first one of that family,
   /// preferably not link-local. Null: none.
   const TenantGid* find_loopback(const SocketAddress& address) const;

@@ -135,6 +135,25 @@ TEST_F(Addresses, LoopbackIsTheTenantsOwn) {
   EXPECT_EQ(only_ipv4.bind(only_ipv4.create(), address("::1", 7174)), EADDRNOTAVAIL);
 }
 
+TEST_F(Addresses, TenantOfTheLoopbackNetwork_OthersThere_AreNotItself) {
+  Host near(world, {"127.7.7.1"});
+  Host far(world, {"127.7.7.2"});
+  Program client(near);
+  const auto peer = client.create();
+  EXPECT_EQ(client.resolve_address(peer, address("127.7.7.2", 7174)), 0);
+  client.expect(EventType::kAddrResolved);
+  rdma_ucm_query_route_resp route{};
+  EXPECT_EQ(client.query_route(peer, route), 0);
+  EXPECT_EQ(from_sockaddr(route.src_addr)->address, gid("127.7.7.1"));
+  EXPECT_EQ(from_sockaddr(route.dst_addr), address("127.7.7.2", 7174));
+  const auto itself = client.create();
+  EXPECT_EQ(client.resolve_address(itself, address("127.0.0.1", 7174)), 0);
+  client.expect(EventType::kAddrResolved);
+  EXPECT_EQ(client.query_route(itself, route), 0);
+  EXPECT_EQ(from_sockaddr(route.dst_addr), address("127.7.7.1", 7174));
+  EXPECT_EQ(client.bind(client.create(), address("127.7.7.2", 7175)), EADDRNOTAVAIL);
+}
+
 TEST_F(Addresses, DestroyFreesThePort) {
   const auto id = program.create();
   EXPECT_EQ(program.bind(id, address("10.0.0.1", 7174)), 0);
