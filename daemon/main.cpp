@@ -14,6 +14,7 @@
 #include <string>
 
 #include "daemon/configuration/config.hpp"
+#include "daemon/configuration/config_loader.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/device/adapter/event_report.hpp"
@@ -195,7 +196,8 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
 }
 
 /// Runs the daemon. `layers`: the sources of `config`.
-int serve(const configuration::Config& config, const std::string& file, control::Layers layers) {
+int serve(const configuration::Config& config, configuration::ConfigLoader loader,
+          control::Layers layers) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
@@ -234,7 +236,7 @@ int serve(const configuration::Config& config, const std::string& file, control:
   std::unique_ptr<metrics::Exporter> exporter;
 
   control::Server server(adapter, **general_services, **shared_datagrams);
-  control::Reloader reloader(adapter, server, std::move(*guards), file,
+  control::Reloader reloader(adapter, server, std::move(*guards), std::move(loader),
                              move_metrics(exporter, metrics_socket, source), std::move(layers));
   control::Adjuster adjuster(adapter);
   Heartbeat heartbeat(worker);
@@ -256,22 +258,20 @@ int serve(const configuration::Config& config, const std::string& file, control:
 int run(int argc, char** argv) {
   const Options options = read_options(argc, argv);
   if (options.exit_code) return *options.exit_code;
-  const std::string& config_file = options.config_file;
 
   control::open_log(control::stderr_is_journal(), STDOUT_FILENO);
-  auto config = config_file.empty()
-                    ? Expected<configuration::Config>(configuration::default_config())
-                    : configuration::load_config(config_file);
+  const configuration::ConfigLoader loader(options.config_file, options.settings);
+  auto config = loader.load();
   if (!config) return fail(config.error(), kExitConfig);
   if (options.check_config) {
-    std::printf("%s: good\n", config_file.empty() ? "built-in configuration" : config_file.c_str());
+    std::printf("%s: good\n", loader.name().c_str());
     return 0;
   }
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
   block_signals();
   control::Layers layers(*config, config->daemon.state_dir);
   const configuration::Config in_force = layers.over(*config).in_force;
-  return serve(in_force, config_file, std::move(layers));
+  return serve(in_force, loader, std::move(layers));
 }
 
 }  // namespace

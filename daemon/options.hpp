@@ -6,10 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "daemon/configuration/config_loader.hpp"
+
 namespace softhca {
 
 struct Options {
   std::string config_file;  ///< empty: the built-in configuration
+  configuration::CommandLineSettings settings;
   bool check_config = false;
   std::optional<int> exit_code;  ///< of a program that ends now: after --help, or bad usage
 };

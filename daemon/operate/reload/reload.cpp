@@ -62,12 +62,13 @@ ReloadRefusal refusal(Cause cause, std::vector<std::string> lines) {
 
 }  // namespace
 
-Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
-                   MoveMetrics move_metrics, std::optional<Layers> layers)
+Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards,
+                   configuration::ConfigLoader loader, MoveMetrics move_metrics,
+                   std::optional<Layers> layers)
     : adapter_(adapter),
       server_(server),
       guards_(std::move(guards)),
-      file_(std::move(file)),
+      loader_(std::move(loader)),
       move_metrics_(std::move(move_metrics)),
       departures_(adapter, server, former_),
       given_(adapter.config),
@@ -84,8 +85,7 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
 
 ReloadResult Reloader::plan() const {
   ReloadResult result;
-  const auto wanted = file_.empty() ? Expected<Config>(configuration::default_config())
-                                    : configuration::load_config(file_);
+  const auto wanted = loader_.load();
   if (!wanted) {
     result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
     return result;
@@ -134,8 +134,7 @@ void Reloader::report_undivided(const configuration::Overlaid& laid) {
 
 ReloadResult Reloader::differences() const {
   ReloadResult result;
-  const auto file = file_.empty() ? Expected<Config>(configuration::default_config())
-                                  : configuration::load_config(file_);
+  const auto file = loader_.load();
   if (file)
     result.plan = plan_reload(*file, adapter_.config);
   else
@@ -145,8 +144,7 @@ ReloadResult Reloader::differences() const {
 
 ReloadResult Reloader::reload(const Actor& by) {
   notify_reloading();
-  const auto wanted = file_.empty() ? Expected<Config>(configuration::default_config())
-                                    : configuration::load_config(file_);
+  const auto wanted = loader_.load();
   ReloadResult result;
   if (wanted)
     result = put_over(*wanted);

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/configuration/config_loader.hpp"
 #include "daemon/configuration/resource_manager/expected_shares.hpp"
 #include "daemon/configuration/resource_manager/reload_plan.hpp"
 #include "daemon/configuration/resource_manager/resource_manager.hpp"
@@ -72,11 +73,12 @@ struct PlannedRequest {
 
 class Reloader {
  public:
-  /// `file`: path of the configuration; empty: the built-in one. `layers`: the layers over it.
-  /// Without them, nothing lies over the file, and nothing can be saved. REQUIRES: the adapter has
-  /// its tenants and allocations, and the worker has not started.
-  Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
-           MoveMetrics move_metrics, std::optional<Layers> layers = std::nullopt);
+  /// `loader`: loads the file. `layers`: the layers over it. Without them, nothing lies over the
+  /// file, and nothing can be saved. REQUIRES: the adapter has its tenants and allocations, and the
+  /// worker has not started.
+  Reloader(Adapter& adapter, Server& server, KernelGuards guards,
+           configuration::ConfigLoader loader, MoveMetrics move_metrics,
+           std::optional<Layers> layers = std::nullopt);
 
   /// Returns what reload() would do now.
   ReloadResult plan() const;
@@ -169,7 +171,7 @@ class Reloader {
   Adapter& adapter_;
   Server& server_;
   KernelGuards guards_;
-  std::string file_;
+  configuration::ConfigLoader loader_;
   MoveMetrics move_metrics_;
   FormerAddresses former_;
   Departures departures_;
