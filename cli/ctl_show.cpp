@@ -198,14 +198,6 @@ void print_use(const Json& srq, const Output& out) {
   for (const Json& sentence : srq.at("advice")) out.print(sentence.get<std::string>() + "\n");
 }
 
-void print_event(const Json& event, const Output& out) {
-  std::string line = clock_text(event.value("time", 0.0)) + "  " + cell(event, "kind");
-  if (event.contains("tenant")) line += "  tenant " + cell(event, "tenant");
-  if (event.contains("qpn")) line += "  queue pair " + cell(event, "qpn");
-  if (event.contains("pid") && event.contains("qpn")) line += " of process " + cell(event, "pid");
-  out.print(line + ": " + cell(event, "text") + "\n");
-}
-
 }  // namespace
 
 void show_status(AdminClient& daemon, Output& out) {
@@ -382,7 +374,7 @@ void show_events(AdminClient& daemon, const EventOptions& options, Output& out) 
       if (!options.tenant.empty() && event.value("tenant", "") != options.tenant) continue;
       if (options.pid && event.value("pid", std::uint32_t{0}) != *options.pid) continue;
       if (!out.is_document())
-        print_event(event, out);
+        out.print(event_text(event) + "\n");
       else if (options.follow)
         out.document(event);
       else

@@ -256,4 +256,12 @@ std::string clock_text(double seconds) {
   return text;
 }
 
+std::string event_text(const Json& event) {
+  std::string line = clock_text(event.value("time", 0.0)) + "  " + cell(event, "kind");
+  if (event.contains("tenant")) line += "  tenant " + cell(event, "tenant");
+  if (event.contains("qpn")) line += "  queue pair " + cell(event, "qpn");
+  if (event.contains("pid") && event.contains("qpn")) line += " of process " + cell(event, "pid");
+  return line + ": " + cell(event, "text");
+}
+
 }  // namespace softhca::cli

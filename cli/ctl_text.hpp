@@ -69,5 +69,7 @@ std::string counted(const std::string& count, const char* thing);
 std::string duration_text(double seconds);
 /// Returns "2026-11-24 02:30:11.000" in local time; `seconds` since 1970.
 std::string clock_text(double seconds);
+/// Returns the line of an event of the daemon.
+std::string event_text(const Json& event);
 
 }  // namespace softhca::cli

@@ -178,14 +178,24 @@ Found<std::string> find_tenant(const fs::path& runtime_directory, const std::str
                    (names.empty() ? "; check that softhcad is running"
                                   : "; you may use " + list_of(names) + " there")};
   }
-  if (names.size() == 1) return names.front();
-  if (!names.empty())
-    return Failure{"you may use several tenants in " + runtime_directory.string() + ": " +
-                   list_of(names) + "; choose one with --tenant"};
+  if (!names.empty()) return names.front();
   const std::string reasons = why_all_closed(runtime_directory);
   return Failure{reasons.empty() ? "no tenant in " + runtime_directory.string() +
                                        "; check that softhcad is running"
                                  : reasons};
+}
+
+Found<fs::path> find_daemon() {
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::string tried;
+  for (const fs::path& folder : {here / ".." / "daemon", here / ".." / SOFTHCA_SBINDIR,
+                                 fs::path(SOFTHCA_PREFIX) / SOFTHCA_SBINDIR}) {
+    const fs::path program = (folder / "softhcad").lexically_normal();
+    if (::access(program.c_str(), X_OK) == 0) return program;
+    tried += "\n  " + program.string();
+  }
+  return Failure{"softhcad is not installed; install package softhca; looked for" + tried};
 }
 
 Found<Libraries> find_libraries() {

@@ -25,10 +25,13 @@ Found<std::filesystem::path> find_runtime_directory(const std::string& option);
 /// Returns the tenants with a device tree and an open socket, sorted by name.
 std::vector<std::string> tenants_of(const std::filesystem::path& runtime_directory);
 
-/// Finds the tenant: `option`, else $SOFTHCA_TENANT, else the only open one. A failure gives the
-/// reason: permissions and owner of the socket, or that no daemon listens on it.
+/// Finds the tenant: `option`, else $SOFTHCA_TENANT, else the first open one by name. A failure
+/// gives the reason: permissions and owner of the socket, or that no daemon listens on it.
 Found<std::string> find_tenant(const std::filesystem::path& runtime_directory,
                                const std::string& option);
+
+/// Finds the daemon's program: beside this program in a build tree, else where it is installed.
+Found<std::filesystem::path> find_daemon();
 
 struct Libraries {
   std::filesystem::path provider;  ///< without "-rdmavNN.so", as libibverbs expects

@@ -214,9 +214,7 @@ TEST_F(Run, ChoosesTheTenant) {
   add_tenant("red");
   add_tenant("blue");
   write(root_ / "not-a-tenant/file", "");
-  const Outcome which = run("true");
-  EXPECT_EQ(which.code, 125);
-  EXPECT_TRUE(contains(which.output, "blue, red")) << which.output;
+  EXPECT_TRUE(contains(run("env").output, "SOFTHCA_TENANT=blue\n")) << "the first by name";
   EXPECT_TRUE(contains(run("-t blue env").output, "SOFTHCA_TENANT=blue\n"));
   ::setenv("SOFTHCA_TENANT", "red", 1);
   EXPECT_TRUE(contains(run("env").output, "SOFTHCA_TENANT=red\n"));
@@ -246,6 +244,46 @@ TEST_F(Run, ExplainsItself) {
   EXPECT_TRUE(contains(help.output, "--tenant"));
   EXPECT_EQ(shell(SOFTHCA_RUN).code, 125);
   EXPECT_EQ(shell(std::string(SOFTHCA_RUN) + " --bogus").code, 125);
+}
+
+TEST_F(Run, WrongOptions_AreNamed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"--hosts 2 true", "--hosts needs --daemon"},
+      {"--loss 1% true", "--loss needs --daemon"},
+      {"--daemon --loss 1% true", "--loss needs --hosts 2"},
+      {"--daemon --hosts 2 --loss 3 true", "--loss 3: expected a probability"},
+      {"--daemon --hosts 3 true", "--hosts 3: expected a number from 1 to 2"},
+      {"--daemon --tenants 27 true", "--tenants 27: expected a number from 1 to 26"},
+      {"--daemon --tenants a true", "--tenants a: expected a number from 1 to 26"},
+      {"--daemon --tenants 2 --hosts 2 true", "leave --tenants out"},
+      {"--daemon --config x --hosts 2 true", "leave --tenants and --hosts out"},
+      {"--daemon --runtime-dir /tmp true", "leave it or --daemon out"},
+      {"--daemon", "no program given"}};
+  for (const auto& [arguments, message] : wrong) {
+    const Outcome outcome = shell(std::string(SOFTHCA_RUN) + " " + arguments);
+    EXPECT_EQ(outcome.code, 125) << arguments;
+    EXPECT_TRUE(contains(outcome.output, message)) << arguments << ": " << outcome.output;
+  }
+}
+
+TEST_F(Run, LinkOfAPrivateDaemon_RunsAProgramAsItsTenant) {
+  const fs::path folder = root_;
+  root_ /= "run";
+  add_tenant("red");
+  add_tenant("blue");
+  fs::create_directories(folder / "as");
+  fs::create_symlink(SOFTHCA_RUN, folder / "as/red");
+  const Outcome outcome = shell((folder / "as/red").string() + " env -u HOME");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(contains(outcome.output, "SOFTHCA_TENANT=red\n")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "SOFTHCA_RUNTIME_DIR=" + root_.string() + "\n"));
+  // A program of the one tenant may start one of the other.
+  ::setenv("SOFTHCA_TENANT", "blue", 1);
+  const Outcome again = shell((folder / "as/red").string() + " " + (folder / "as/red").string() +
+                              " sh -c 'echo $IBV_DRIVERS'");
+  EXPECT_FALSE(contains(again.output, ":")) << again.output;
+  EXPECT_EQ(shell((folder / "as/red").string()).code, 125) << "without a program";
+  root_ = folder;
 }
 
 TEST_F(Run, TheDistributionsLibraryListsTheDevice) {
