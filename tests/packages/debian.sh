@@ -125,9 +125,11 @@ sys.exit(bool(lost))
 END
 }
 
-verify_unit() {
+verify_units() {
   # shellcheck disable=SC2016  # for the shell inside
-  within "$tree" sh -c 'systemd-analyze verify "$(dpkg -L softhca | grep "/softhcad\.service$")"' 2>&1 | tee "$dir/verify"
+  within "$tree" sh -c '
+    systemd-analyze verify $(dpkg -L softhca | grep "/system/softhcad.*\.service$")
+    systemd-analyze verify --user "$(dpkg -L softhca | grep "/user/softhcad\.service$")"' 2>&1 | tee "$dir/verify"
   # What else the root has is not complained about here.
   ! grep softhca "$dir/verify"
 }
@@ -209,7 +211,7 @@ debian_cases() {
     { skip "Debian: install, upgrade, remove, purge" "no root can be made: $(tail -n 1 "$dir/said")"; return; }
   check "Debian: install" install
   check "Debian: links of the documents lead somewhere" document_links
-  check "Debian: the unit is valid" verify_unit
+  check "Debian: the units are valid" verify_units
   check "Debian: programs are hardened" hardening
   check "Debian: daemon with the installed configuration" serving softhcactl status
   check "Debian: ibv_devinfo, without a warning" serving /mnt/tests/traffic devices
