@@ -25,6 +25,7 @@ import yaml
 HOME = "/home/runner"
 WORKSPACE = f"{HOME}/work/project/project"
 TEMP = f"{HOME}/work/_temp"
+CONTEXT = {"runner.temp": TEMP, "github.server_url": "https://github.invalid", "github.action_repository": "OWNER/softhca"}
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ACTION = re.compile(r"^[\w-]+/softhca/([\w/-]+)@[\w.-]+$")
@@ -74,8 +75,8 @@ class Runner:
     def expand(self, text, inputs, outputs, where):
         def value(match):
             parts = match.group(1).split(".")
-            if match.group(1) == "runner.temp":
-                return TEMP
+            if match.group(1) in CONTEXT:
+                return CONTEXT[match.group(1)]
             if parts[0] == "inputs" and len(parts) == 2 and parts[1] in inputs:
                 return inputs[parts[1]]
             if parts[0] == "steps" and len(parts) == 4 and parts[2] == "outputs":
