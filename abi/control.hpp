@@ -5,6 +5,10 @@
 // reply is a ReplyHeader and the body, or the header alone if `error` is not 0. File descriptors
 // travel as SCM_RIGHTS with the record; each operation states their exact number.
 //
+// The first request states which versions of the protocol the process speaks, and its reply says
+// which one the daemon has chosen (abi/version.hpp). EPROTO: the daemon speaks none of them; the
+// body of this reply is the VersionRange of the daemon. The process may send another first request.
+//
 // The process must map memory of the session and of its rings before the request after the reply
 // that brings it. That request seals the memory: from then on it cannot be mapped for writing, nor
 // can pages of it be given back. Until that request, the daemon does not read the session's memory.
@@ -19,6 +23,7 @@
 #include <cstdint>
 
 #include "abi/rings.hpp"
+#include "abi/version.hpp"
 
 namespace softhca::abi {
 
@@ -96,9 +101,8 @@ struct HandleBody {
 // --- session ---------------------------------------------------------------------------------
 
 struct HelloRequest {
-  std::uint64_t magic;  ///< kSessionMagic
-  std::uint32_t version;
-  std::uint32_t reserved;
+  std::uint64_t magic;    ///< kSessionMagic
+  VersionRange versions;  ///< as for stated_range()
 };
 
 /// Sent instead by a process that asks for a level of its tenant. EINVAL: the tenant has no such
@@ -115,7 +119,7 @@ struct HelloReply {
   std::uint32_t vcbs;
   std::uint32_t session;
   std::uint32_t daemon_pid;
-  std::uint32_t reserved;
+  std::uint32_t version;  ///< as for answered_version()
 };
 
 /// Limits and identity of the device as this tenant sees it.
@@ -519,9 +523,13 @@ struct CreateAhRequest {
 
 // If the first request on a connection to the tenant socket is kOpenEventChannel, with the body of
 // a HELLO (HelloRequest or HelloWithLevel), the connection is an event channel of the connection
-// manager, not a session. The reply is a HandleBody with the number of the channel, and 1
-// descriptor: one end of a stream socket, readable while events are queued. Closing the connection
-// closes the channel and all connections and listeners of its identifiers.
+// manager, not a session. The reply is an EventChannelReply and 1 descriptor: one end of a stream
+// socket, readable while events are queued. Closing the connection closes the channel and all
+// connections and listeners of its identifiers.
+struct EventChannelReply {
+  std::uint32_t channel;  ///< its number
+  std::uint32_t version;  ///< as for answered_version()
+};
 
 inline constexpr std::uint32_t kMaxConnectionCommand = 320;  ///< bytes of body
 inline constexpr std::uint32_t kMaxConnectionReply = 336;    ///< bytes
@@ -562,13 +570,13 @@ inline constexpr std::uint32_t kDatagramBytes = 256;  ///< most payload
 /// not so many; EMFILE: the tenant has too many descriptors; EBUSY: the tenant asks too often;
 /// ENODEV: the tenant is leaving.
 struct OpenDatagramClientRequest {
-  std::uint64_t magic;  ///< kSessionMagic
-  std::uint32_t version;
+  std::uint64_t magic;     ///< kSessionMagic
+  std::uint32_t oldest;    ///< version, as in HelloRequest
   std::uint32_t qpn;       ///< kManagementQpn or kProgramQpn
   std::uint32_t selector;  ///< management class, or number of the client
   std::uint32_t flags;     ///< kDatagramResponses
   std::uint32_t buffers;   ///< 0: the operator's default
-  std::uint32_t reserved;
+  std::uint32_t newest;    ///< version, as in HelloRequest
 };
 /// The client of a management class receives responses of the class, instead of requests and
 /// unsolicited messages.
@@ -578,7 +586,8 @@ inline constexpr std::uint32_t kDatagramResponses = 1 << 0;
 /// default). Errors: ENOBUFS, ENOMEM and EBUSY as above. The reply is a DatagramQuotaBody.
 struct DatagramQuotaBody {
   std::uint32_t quota;  ///< buffers posted for the client
-  std::uint32_t reserved;
+  /// Reply to kOpenDatagramClient: as for answered_version(). Else 0.
+  std::uint32_t version;
 };
 
 /// Source or destination of a datagram.

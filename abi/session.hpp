@@ -9,11 +9,11 @@
 #include <cstdint>
 
 #include "abi/command.hpp"
+#include "abi/version.hpp"
 
 namespace softhca::abi {
 
 inline constexpr std::uint64_t kSessionMagic = 0x31616368'74666f73;  ///< "softhca1"
-inline constexpr std::uint32_t kAbiVersion = 4;
 inline constexpr std::uint32_t kMaxVcbsPerSession = 64;
 inline constexpr std::uint32_t kDoorbellEntries = 256;
 inline constexpr std::size_t kPageBytes = 4096;
@@ -68,8 +68,8 @@ struct SessionHeader {
 
   // Line 2: the daemon sets it before it hands the memory over. Only `granted` changes later.
   alignas(64) std::uint64_t magic;
-  std::uint32_t version;
-  std::uint32_t vcbs;  ///< VCB pages, granted or not; informative, the HELLO reply decides
+  std::uint32_t version;  ///< of the protocol, as in the HELLO reply
+  std::uint32_t vcbs;     ///< VCB pages, granted or not; informative, the HELLO reply decides
   /// Bit i: the tenant may use VCB i. The VCBs granted are the lowest ones, at most `vcbs`. The
   /// engine changes the number while the process runs, but takes no VCB away that it finds handed
   /// over. So the process reads `granted` again after it has inverted a bit of `active` (both

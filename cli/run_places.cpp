@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 namespace softhca::cli {
 namespace {
@@ -196,6 +197,21 @@ Found<fs::path> find_daemon() {
     tried += "\n  " + program.string();
   }
   return Failure{"softhcad is not installed; install package softhca; looked for" + tried};
+}
+
+std::string why_not_served(const fs::path& tenant_folder, abi::VersionRange provider) {
+  std::error_code error;
+  for (fs::directory_iterator entry(tenant_folder / "sysfs/class/infiniband", error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::ifstream file(entry->path() / "softhca_protocol");
+    abi::VersionRange daemon{};
+    if (!(file >> daemon.oldest >> daemon.newest)) continue;
+    if (abi::choose_version(daemon, provider) != 0) return "";
+    char why[abi::kMismatchBytes];
+    abi::explain_mismatch(daemon, provider, why);
+    return "tenant " + tenant_folder.filename().string() + ": " + why;
+  }
+  return "";
 }
 
 Found<Libraries> find_libraries() {

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "abi/version.hpp"
+
 namespace softhca::cli {
 
 struct Failure {
@@ -32,6 +34,12 @@ Found<std::string> find_tenant(const std::filesystem::path& runtime_directory,
 
 /// Finds the daemon's program: beside this program in a build tree, else where it is installed.
 Found<std::filesystem::path> find_daemon();
+
+/// Returns the reason why the daemon does not serve a provider that speaks `provider`: its device
+/// tree in the tenant's folder states which versions of the protocol the daemon speaks. Empty: it
+/// does, or the tree does not state it.
+std::string why_not_served(const std::filesystem::path& tenant_folder,
+                           abi::VersionRange provider = abi::kSpokenVersions);
 
 struct Libraries {
   std::filesystem::path provider;  ///< without "-rdmavNN.so", as libibverbs expects

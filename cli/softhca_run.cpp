@@ -61,6 +61,8 @@ int main(int argc, char** argv) {
   }
   const auto runtime_directory = or_fail(find_runtime_directory(options.runtime_directory));
   const auto tenant = or_fail(find_tenant(runtime_directory, options.tenant));
+  const std::string refusal = why_not_served(runtime_directory / tenant);
+  if (!refusal.empty()) fail(refusal);
   const std::string problem = set_device_variables(runtime_directory, tenant, libraries);
   if (!problem.empty()) fail(problem);
   return become(options.command);

@@ -52,7 +52,7 @@ int ClientSession::choose_kick_mode() {
   return EINVAL;
 }
 
-int ClientSession::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
+int ClientSession::open(int memory_fd, int wake_fd, const abi::HelloReply& hello) {
   if (::fcntl(wake_fd, F_SETSIG, kWakeMark) != 0) {
     const int error = errno;
     ::close(memory_fd);
@@ -60,8 +60,8 @@ int ClientSession::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
     return error;
   }
   wake_fd_ = wake_fd;
-  const bool fits = vcbs <= abi::kMaxVcbsPerSession;
-  bytes_ = abi::session_bytes(vcbs);
+  const bool fits = hello.vcbs <= abi::kMaxVcbsPerSession;
+  bytes_ = abi::session_bytes(hello.vcbs);
   void* memory = MAP_FAILED;
   if (fits) memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
   const int error = fits ? errno : EPROTO;
@@ -73,7 +73,7 @@ int ClientSession::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
   header_ = reinterpret_cast<abi::SessionHeader*>(base_);
   doorbells_ = reinterpret_cast<abi::Doorbell*>(base_ + abi::kDoorbellOffset);
   pages_ = reinterpret_cast<abi::VcbPage*>(base_ + abi::kVcbOffset);
-  if (header_->magic != abi::kSessionMagic || header_->version != abi::kAbiVersion) return EPROTO;
+  if (header_->magic != abi::kSessionMagic || header_->version != hello.version) return EPROTO;
   return choose_kick_mode();
 }
 

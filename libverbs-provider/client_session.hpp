@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/control.hpp"
 #include "abi/session.hpp"
 #include "libverbs-provider/lock.hpp"
 
@@ -42,8 +43,8 @@ class ClientSession {
   ClientSession& operator=(const ClientSession&) = delete;
 
   /// Maps the session memfd, and takes over both descriptors. Returns 0 or an errno value (EINVAL:
-  /// $SOFTHCA_KICK).
-  int open(int memory_fd, int wake_fd, std::uint32_t vcbs);
+  /// $SOFTHCA_KICK; EPROTO: memory of another version than that of `hello`).
+  int open(int memory_fd, int wake_fd, const abi::HelloReply& hello);
 
   /// Claims `count` free VCBs, or none if fewer are free.
   ClaimedVcbs claim_vcbs(unsigned count);

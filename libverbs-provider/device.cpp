@@ -110,15 +110,6 @@ int join_shared(void* context, const abi::SharedToken& token, std::uint32_t* han
   return error;
 }
 
-/// Sends the HELLO, with the level of the tenant if the environment names one.
-int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
-  Hello hello;
-  if (const int error = make_hello(hello)) return error;
-  const iovec body{&hello.body, hello.bytes};
-  return control.call(abi::Operation::kHello, {&body, 1},
-                      std::as_writable_bytes(std::span{&reply, 1}), fds);
-}
-
 /// Connects to the daemon and maps the session. Returns 0 or an errno value.
 int open_session(Context& context, const char* default_socket) {
   context.memory.reset(make<MemoryRegistry>(
@@ -139,7 +130,7 @@ int open_session(Context& context, const char* default_socket) {
   context.ibv()->async_fd = async;
   // Users of the library expect a blocking file until they change it.
   ::fcntl(async, F_SETFL, ::fcntl(async, F_GETFL) & ~O_NONBLOCK);
-  if (const int error = context.session.open(memory, wake, reply.vcbs)) return error;
+  if (const int error = context.session.open(memory, wake, reply)) return error;
 
   ProcFile::keep_all();
   return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);

@@ -42,7 +42,7 @@ int DatagramClient::start(DatagramClients& clients, const ChannelRequest& reques
       registration_);
   if (error != 0) return error;
   quota_ = registration_->asked();
-  reply.write(abi::DatagramQuotaBody{quota_, 0});
+  reply.write(abi::DatagramQuotaBody{quota_, request.protocol_version});
   return 0;
 }
 

@@ -26,17 +26,17 @@ int EventChannel::open(Connections& connections, engine::Tenant& tenant,
                                                 .may_bind_low_ports = peer.may_bind_low_ports(),
                                                 .level = request.level};
   std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant));
-  if (const int error = channel->start(owner, peer, reply)) return error;
+  if (const int error = channel->start(owner, request.protocol_version, peer, reply)) return error;
   out = std::move(channel);
   return 0;
 }
 
-int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, const Peer& peer,
-                        Reply& reply) {
+int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, std::uint32_t version,
+                        const Peer& peer, Reply& reply) {
   if (const int error = peer.make_signal(signal_, reply)) return error;
   channel_ = connections_.open_channel(tenant_, owner, [this] { signal_->raise(); });
   if (!channel_) return ENODEV;
-  reply.write(abi::HandleBody{channel_->value, 0});
+  reply.write(abi::EventChannelReply{channel_->value, version});
   return 0;
 }
 

@@ -25,7 +25,8 @@ class EventChannel final : public TenantChannel {
  private:
   EventChannel(Connections& connections, engine::Tenant& tenant)
       : TenantChannel(tenant), connections_(connections) {}
-  int start(const management::rdma_cm::ChannelOwner& owner, const Peer& peer, Reply& reply);
+  int start(const management::rdma_cm::ChannelOwner& owner, std::uint32_t version, const Peer& peer,
+            Reply& reply);
   std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                          Reply& reply) override;
   int command(std::span<const std::byte> body, Reply& reply);

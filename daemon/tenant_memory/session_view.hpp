@@ -17,10 +17,11 @@ class SessionView {
  public:
   /// Initialises zeroed memory of abi::session_bytes(vcbs) bytes before a tenant maps it. Grants
   /// all VCBs.
-  static void format(std::byte* base, std::uint32_t vcbs) {
+  static void format(std::byte* base, std::uint32_t vcbs,
+                     std::uint32_t version = abi::kAbiVersion) {
     auto* header = reinterpret_cast<abi::SessionHeader*>(base);
     header->magic = abi::kSessionMagic;
-    header->version = abi::kAbiVersion;
+    header->version = version;
     header->vcbs = vcbs;
     header->granted = below(vcbs);
   }

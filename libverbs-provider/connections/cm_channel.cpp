@@ -57,16 +57,21 @@ int CmChannel::greet(int& signal_fd) {
   if (const int error = send_record(fd_.get(), request)) return error;
 
   abi::ReplyHeader answer{};
-  abi::HandleBody channel{};
+  union {
+    abi::EventChannelReply reply;
+    abi::VersionRange refusal;
+  } channel{};
   ReceivedFds fds;
   iovec reply[] = {{&answer, sizeof answer}, {&channel, sizeof channel}};
   const Received got = receive_record(fd_.get(), reply, fds);
   if (got.bytes == 0) return EIO;
   if (got.bytes < sizeof answer || answer.tag != header.tag) return EPROTO;
+  if (answer.error == EPROTO) explain_refusal(channel.refusal);
   if (answer.error != 0) return answer.error > 0 ? answer.error : EPROTO;
-  if (got.bytes != sizeof answer + sizeof channel) return EPROTO;
+  if (got.bytes < sizeof answer + sizeof channel.reply) return EPROTO;
+  if (abi::answered_version(abi::kSpokenVersions, channel.reply.version) == 0) return EPROTO;
   if (const int error = fds.check(1)) return error;
-  number_ = channel.handle;
+  number_ = channel.reply.channel;
   signal_fd = fds.take(0);
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -34,8 +35,8 @@ void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]) {
   std::memcpy(path, tenants, std::strlen(tenants) + 1);
 }
 
-int make_hello(Hello& hello) {
-  hello.body = {{abi::kSessionMagic, abi::kAbiVersion, 0}, {}};
+int make_hello(Hello& hello, abi::VersionRange versions) {
+  hello.body = {{abi::kSessionMagic, versions}, {}};
   hello.bytes = sizeof hello.body.hello;
   const char* level = wanted_level();
   if (level == nullptr) return 0;
@@ -43,6 +44,32 @@ int make_hello(Hello& hello) {
   std::memcpy(hello.body.level, level, std::strlen(level));
   hello.bytes = sizeof hello.body;
   return 0;
+}
+
+void explain_refusal(abi::VersionRange answer, abi::VersionRange versions) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true, std::memory_order_relaxed)) return;
+  char why[abi::kMismatchBytes];
+  abi::explain_mismatch(abi::refused_range(answer), versions, why);
+  ::dprintf(STDERR_FILENO, "softhca: the device cannot be opened: %s\n", why);
+}
+
+int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds,
+          abi::VersionRange versions) {
+  Hello hello;
+  if (const int error = make_hello(hello, versions)) return error;
+  union {
+    abi::HelloReply reply;
+    abi::VersionRange refusal;
+  } answer{};
+  const iovec body{&hello.body, hello.bytes};
+  const int error = control.call(abi::Operation::kHello, {&body, 1},
+                                 std::as_writable_bytes(std::span{&answer.reply, 1}), fds);
+  if (error == EPROTO && !control.lost()) explain_refusal(answer.refusal, versions);
+  if (error != 0) return error;
+  reply = answer.reply;
+  reply.version = abi::answered_version(versions, reply.version);
+  return reply.version != 0 ? 0 : EPROTO;
 }
 
 }  // namespace softhca::provider

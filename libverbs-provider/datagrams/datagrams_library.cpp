@@ -61,8 +61,8 @@ int ask(softhca_client& client, abi::Operation operation, Part first, Part secon
   return reply.error > 0 ? -reply.error : reply.error == 0 ? 0 : -EIO;
 }
 
-int ask_for_quota(softhca_client& client, abi::Operation operation, Part body, ReceivedFds& fds) {
-  abi::DatagramQuotaBody quota{};
+int ask_for_quota(softhca_client& client, abi::Operation operation, Part body,
+                  abi::DatagramQuotaBody& quota, ReceivedFds& fds) {
   Answer answer{.parts = {{&quota, sizeof quota}}};
   if (const int error = ask(client, operation, body, {}, answer, fds)) return error;
   if (answer.bytes != sizeof quota) return -EIO;
@@ -88,11 +88,14 @@ int start(softhca_client& client, const char* socket, abi::OpenDatagramClientReq
   if (const int error = find_socket(socket, path)) return error;
   if (const int error = softhca::provider::connect_socket(path, client.socket)) return -error;
   request.magic = abi::kSessionMagic;
-  request.version = abi::kAbiVersion;
+  request.oldest = abi::kSpokenVersions.oldest;
+  request.newest = abi::kSpokenVersions.newest;
+  abi::DatagramQuotaBody answer{};
   ReceivedFds fds;
   if (const int error = ask_for_quota(client, abi::Operation::kOpenDatagramClient,
-                                      {&request, sizeof request}, fds))
+                                      {&request, sizeof request}, answer, fds))
     return error;
+  if (abi::answered_version(abi::kSpokenVersions, answer.version) == 0) return -EPROTO;
   if (const int error = fds.check(1)) return error == EMFILE ? -EMFILE : -EIO;
   client.signal = fds.take(0);
   return 0;
@@ -168,8 +171,10 @@ uint32_t softhca_client_quota(const softhca_client* client) { return client->quo
 
 int softhca_client_set_buffers(softhca_client* client, uint32_t buffers) {
   abi::HandleBody body{buffers, 0};
+  abi::DatagramQuotaBody answer{};
   ReceivedFds fds;
-  return ask_for_quota(*client, abi::Operation::kSetDatagramBuffers, {&body, sizeof body}, fds);
+  return ask_for_quota(*client, abi::Operation::kSetDatagramBuffers, {&body, sizeof body}, answer,
+                       fds);
 }
 
 int softhca_client_send(softhca_client* client, const softhca_datagram* datagram) {
@@ -247,6 +252,9 @@ const char* softhca_client_error(int error) {
       return "no tenant is named, or it is being removed";
     case EIO:
       return "the daemon is gone";
+    case EPROTO:
+      return "the daemon speaks another version of the protocol; upgrade the older one of softhca "
+             "and softhca-provider";
     default:
       return std::strerror(std::abs(error));
   }

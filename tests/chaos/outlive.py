@@ -13,7 +13,7 @@ import sys
 import time
 
 ABI = pathlib.Path(__file__).resolve().parents[2] / "abi"
-VERSION = int(re.search(r"kAbiVersion = (\d+)", (ABI / "session.hpp").read_text())[1])
+VERSION = int(re.search(r"kAbiVersion = (\d+)", (ABI / "version.hpp").read_text())[1])
 MAGIC = int.from_bytes(b"softhca1", "little")
 HELLO = 1
 REQUESTS = [(operation, body) for operation in range(2, 51) for body in (b"", bytes(8))]

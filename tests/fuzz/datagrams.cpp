@@ -91,12 +91,12 @@ class Run {
     One made;
     made.tenant = input_.below(kTenants);
     made.request = {.magic = 0,
-                    .version = 0,
+                    .oldest = 0,
                     .qpn = number(1 + input_.below(2)),
                     .selector = number(0x30 + input_.below(3)),
                     .flags = number(0),
                     .buffers = number(input_.below(12)),
-                    .reserved = 0};
+                    .newest = 0};
     made.program.emplace(world().daemon, world().clients, made.tenant, made.request);
     require(made.program->opened >= 0, "a request for a channel is answered");
     if (made.program->opened == 0) one.emplace(std::move(made));

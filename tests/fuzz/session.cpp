@@ -147,8 +147,9 @@ class Run {
   bool odd_greeting() {
     std::vector<std::byte> body = words(sizeof(abi::HelloWithLevel), nullptr);
     body.resize(input_.flag() ? sizeof(abi::HelloWithLevel) : sizeof(abi::HelloRequest));
-    const abi::HelloRequest hello{abi::kSessionMagic, abi::kAbiVersion, 0};
-    if (input_.flag()) std::memcpy(body.data(), &hello, sizeof hello);
+    const abi::HelloRequest hello{abi::kSessionMagic, {abi::kAbiVersion, 0}};
+    const std::size_t valid = input_.flag() ? sizeof hello : input_.flag() ? sizeof hello.magic : 0;
+    std::memcpy(body.data(), &hello, valid);
     return send(static_cast<std::uint32_t>(Operation::kHello), body, nullptr);
   }
 

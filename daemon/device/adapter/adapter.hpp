@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "abi/version.hpp"
 #include "daemon/configuration/config.hpp"
 #include "daemon/configuration/resource_manager/reload_counters.hpp"
 #include "daemon/control_thread/blocking_calls.hpp"
@@ -52,7 +53,8 @@ struct Adapter {
 
   Journal journal{};  ///< recent events
   configuration::ReloadCounters reloads{};
-  const char* version = "";  ///< the daemon's version
+  const char* version = "";                           ///< the daemon's version
+  abi::VersionRange protocol = abi::kSpokenVersions;  ///< versions that the daemon speaks
 
   /// Distinguishes this daemon from others; fixed at start. The device GUIDs are derived from it.
   std::uint64_t identity = 0;

@@ -18,6 +18,7 @@ struct ChannelRequest {
 
   abi::Operation operation{};  ///< kOpenEventChannel or kOpenDatagramClient
   std::uint32_t tag = 0;
+  std::uint32_t protocol_version = 0;
   abi::OpenDatagramClientRequest datagrams{};  ///< for kOpenDatagramClient
   int refusal = 0;    ///< errno value: the tenant is leaving, or no level fits
   std::string level;  ///< level of the program; empty: none

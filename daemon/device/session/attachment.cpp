@@ -29,7 +29,7 @@ int Attachment::charge() {
   return mapping_ ? 0 : ENOMEM;
 }
 
-int Attachment::open(engine::Level* level, Reply& reply) {
+int Attachment::open(engine::Level* level, std::uint32_t version, Reply& reply) {
   vcbs_.close();  // releases those of an earlier attempt that failed later
   vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
   auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
@@ -37,11 +37,11 @@ int Attachment::open(engine::Level* level, Reply& reply) {
   if (!memory) return memory.error().code;
   memory_ = std::move(*memory);
   if (const int error = make_ways(reply)) return error;
-  install(level);
+  install(level, version);
   reply.write(abi::HelloReply{.vcbs = vcbs_.places(),
                               .session = session_->id.value,
                               .daemon_pid = static_cast<std::uint32_t>(::getpid()),
-                              .reserved = 0});
+                              .version = version});
   return 0;
 }
 
@@ -52,8 +52,8 @@ int Attachment::make_ways(Reply& reply) {
   return context_.peer().make_events(async_, reply);
 }
 
-void Attachment::install(engine::Level* level) {
-  shm::SessionView::format(memory_.base(), vcbs_.places());
+void Attachment::install(engine::Level* level, std::uint32_t version) {
+  shm::SessionView::format(memory_.base(), vcbs_.places(), version);
   session_ = std::make_unique<engine::Session>(
       SessionId(adapter_.next_session++), context_.tenant(),
       shm::SessionView(memory_.base(), vcbs_.places()), vcbs_.first());

@@ -25,8 +25,8 @@ class Attachment {
   int charge();
   /// Installs the session in the engine, which does not read its memory yet. Returns 0 with a
   /// complete `reply`, or an errno value. After an error it may be tried again. REQUIRES: it is
-  /// charged, and not open.
-  int open(engine::Level* level, Reply& reply);
+  /// charged, and not open. `version`: of the protocol.
+  int open(engine::Level* level, std::uint32_t version, Reply& reply);
   /// Returns the descriptor of the memory that open() announced to the process, which has mapped
   /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.
   UniqueFd to_seal() { return is_open() ? memory_.take_fd() : UniqueFd(); }
@@ -50,7 +50,7 @@ class Attachment {
 
  private:
   int make_ways(Reply& reply);
-  void install(engine::Level* level);
+  void install(engine::Level* level, std::uint32_t version);
 
   Adapter& adapter_;
   SessionContext& context_;

@@ -175,8 +175,12 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
 
 bool DeviceSession::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) {
   abi::HelloWithLevel named;
-  if (greeted() || read_hello(body, named) != 0) return false;
-  channel_ = {.operation = abi::Operation::kOpenEventChannel, .tag = tag};
+  Reply refusal;
+  if (greeted()) return false;
+  if (const int error = read_hello(body, named, refusal))
+    return error == EPROTO && context_.peer().answer(tag, error, refusal);
+  channel_ = {
+      .operation = abi::Operation::kOpenEventChannel, .tag = tag, .protocol_version = version_};
   channel_->refusal = tenant().control.leaving ? ENODEV : 0;
   if (tenant().control.leaving) return true;
   const auto level = find_level(named);
@@ -189,9 +193,16 @@ bool DeviceSession::ask_for_event_channel(std::uint32_t tag, const RequestBody& 
 
 bool DeviceSession::ask_for_datagrams(std::uint32_t tag, const RequestBody& body) {
   abi::OpenDatagramClientRequest request;
-  if (!body.read(request) || greeted() || !speaks_version(request.magic, request.version))
-    return false;
-  channel_ = {.operation = abi::Operation::kOpenDatagramClient, .tag = tag, .datagrams = request};
+  Reply refusal;
+  if (!body.read(request, true) || greeted()) return false;
+  const abi::VersionRange library = abi::stated_range({request.oldest, request.newest});
+  if (const int error = agree_on_version(request.magic, library, refusal))
+    return context_.peer().answer(tag, error, refusal);
+  if (!body.read(request)) return false;
+  channel_ = {.operation = abi::Operation::kOpenDatagramClient,
+              .tag = tag,
+              .protocol_version = version_,
+              .datagrams = request};
   channel_->refusal = tenant().control.leaving ? ENODEV : 0;
   return true;
 }

@@ -152,8 +152,8 @@ class DeviceSession final : private configuration::IdleHolder {
   /// The result refers to text in `hello`.
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
   Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello);
-  bool speaks_version(std::uint64_t magic, std::uint32_t version);
-  int read_hello(const RequestBody& body, abi::HelloWithLevel& hello);
+  int agree_on_version(std::uint64_t magic, abi::VersionRange provider, Reply& reply);
+  int read_hello(const RequestBody& body, abi::HelloWithLevel& hello, Reply& reply);
   int hello(const RequestBody& body, Reply& reply);
   bool is_trusted() const;
   int offer_memory(const RequestBody& body, Reply& reply);
@@ -163,6 +163,7 @@ class DeviceSession final : private configuration::IdleHolder {
   Adapter& adapter_;
   engine::Level* socket_level_ = nullptr;  ///< level of the socket that the process connected to
   bool may_offer_memory_ = false;          ///< by the tenant's settings when the process greeted
+  std::uint32_t version_ = 0;              ///< of the protocol; 0: not agreed on yet
   std::optional<ChannelRequest> channel_;  ///< the channel that it becomes
   /// Lasts until descriptors being sealed are closed.
   std::shared_ptr<configuration::Charge> descriptors_;

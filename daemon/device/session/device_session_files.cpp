@@ -44,27 +44,31 @@ Expected<engine::Level*> DeviceSession::find_level(const abi::HelloWithLevel& he
   return level;
 }
 
-/// True if the process greets as softhca's provider does, in the daemon's version.
-bool DeviceSession::speaks_version(std::uint64_t magic, std::uint32_t version) {
-  if (magic != abi::kSessionMagic) return false;
-  if (version == abi::kAbiVersion) return true;
-  refusal_ = "its provider has ABI " + std::to_string(version) + ", the daemon " +
-             std::to_string(abi::kAbiVersion) +
-             "; install matching versions and restart the program";
-  return false;
+/// Chooses the version of the protocol. Returns 0, or EPROTO with the body of the refusal: the
+/// process greets unlike softhca's provider, or in versions that the daemon does not speak.
+int DeviceSession::agree_on_version(std::uint64_t magic, abi::VersionRange provider, Reply& reply) {
+  version_ = magic == abi::kSessionMagic ? abi::choose_version(adapter_.protocol, provider) : 0;
+  if (version_ != 0) return 0;
+  reply.write(adapter_.protocol);
+  if (magic != abi::kSessionMagic) return EPROTO;
+  char why[abi::kMismatchBytes];
+  abi::explain_mismatch(adapter_.protocol, provider, why);
+  refusal_ = why;
+  return EPROTO;
 }
 
 /// Reads a HELLO. Returns 0, EPROTO (another version; its HELLO may have another length) or EINVAL.
-int DeviceSession::read_hello(const RequestBody& body, abi::HelloWithLevel& hello) {
+int DeviceSession::read_hello(const RequestBody& body, abi::HelloWithLevel& hello, Reply& reply) {
   hello = {};
   if (!body.read(hello.hello, true)) return EINVAL;
-  if (!speaks_version(hello.hello.magic, hello.hello.version)) return EPROTO;
+  const abi::VersionRange provider = abi::stated_range(hello.hello.versions);
+  if (const int error = agree_on_version(hello.hello.magic, provider, reply)) return error;
   return body.read(hello) || body.read(hello.hello) ? 0 : EINVAL;
 }
 
 int DeviceSession::hello(const RequestBody& body, Reply& reply) {
   abi::HelloWithLevel named;
-  if (const int error = read_hello(body, named)) return error;
+  if (const int error = read_hello(body, named, reply)) return error;
   if (tenant().control.leaving) return ENODEV;
   if (!*descriptors_) return EMFILE;
 
@@ -73,7 +77,7 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
 
   if (const int error = attachment_.charge()) return error;
   may_offer_memory_ = adapter_.settings(tenant()).programs.process_memory;
-  if (const int error = attachment_.open(*level, reply)) return error;
+  if (const int error = attachment_.open(*level, version_, reply)) return error;
   return 0;
 }
 

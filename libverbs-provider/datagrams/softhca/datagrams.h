@@ -13,7 +13,8 @@
  * daemon raises the quota of a client that regularly needs more, lowers it again, and reports both.
  *
  * A function returns 0 or a negative errno value, unless its comment says otherwise. -EIO: the
- * daemon has ended. One thread at a time may use a client; a client ends with its process. The
+ * daemon has ended; -EPROTO, at an opening: library and daemon speak no common version of the
+ * protocol. One thread at a time may use a client; a client ends with its process. The
  * library makes no threads, uses no signals, and allocates memory only when it opens a client.
  */
 #ifndef SOFTHCA_DATAGRAMS_H

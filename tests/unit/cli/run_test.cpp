@@ -130,6 +130,22 @@ TEST_F(Run, SaysThatThereIsNoProviderForTheInstalledLibrary) {
   EXPECT_EQ(run("-t red echo ran").output, "ran\n");
 }
 
+TEST_F(Run, DaemonSpeaksOtherVersions_SaysSoAndDoesNotStartTheProgram) {
+  add_tenant("red");
+  const fs::path protocol = root_ / "red/sysfs/class/infiniband/softhca0/softhca_protocol";
+  write(protocol, "1000 1002");
+  const Outcome outcome = run("-t red echo ran");
+  EXPECT_EQ(outcome.code, 125);
+  EXPECT_TRUE(contains(outcome.output, "softhca-run: tenant red: the provider speaks protocol"))
+      << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "the daemon 1000 to 1002; upgrade the provider"));
+  EXPECT_FALSE(contains(outcome.output, "ran\n"));
+  write(protocol, "1 1002");
+  EXPECT_EQ(run("-t red echo ran").output, "ran\n");
+  write(protocol, "nonsense");
+  EXPECT_EQ(run("-t red echo ran").output, "ran\n") << "the provider asks the daemon itself";
+}
+
 constexpr char kPreloaded[] = "grep -o -m 1 libsofthca-preload.so /proc/self/maps";
 
 TEST_F(Run, ProgramWithAnLdPreloadOfItsOwn_KeepsTheLibrary) {

@@ -106,6 +106,37 @@ TEST_F(Device, RefusedHelloIsTheErrorOfOpening) {
   EXPECT_EQ(errno, EPERM);
 }
 
+TEST_F(Device, DaemonSpeaksOtherVersions_OpeningFailsAndSaysWhy) {
+  daemon().spoil_next(
+      abi::Operation::kHello,
+      [](abi::ReplyHeader& reply, std::vector<std::byte>& body, std::vector<int>& fds) {
+        reply.error = EPROTO;
+        constexpr abi::VersionRange kNewer{abi::kAbiVersion + 1, abi::kAbiVersion + 3};
+        body.assign(sizeof kNewer, {});
+        std::memcpy(body.data(), &kNewer, sizeof kNewer);
+        fds.clear();
+      });
+  testing::internal::CaptureStderr();
+  errno = 0;
+  EXPECT_EQ(world_->open(), nullptr);
+  EXPECT_EQ(errno, EPROTO);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string daemons = ", the daemon " + std::to_string(abi::kAbiVersion + 1) + " to " +
+                              std::to_string(abi::kAbiVersion + 3) + "; upgrade the provider";
+  EXPECT_NE(said.find(daemons), std::string::npos) << said;
+}
+
+TEST_F(Device, DaemonAnswersWithAVersionThatWasNotOffered_OpeningFails) {
+  daemon().spoil_next(abi::Operation::kHello, [](abi::ReplyHeader&, std::vector<std::byte>& body,
+                                                 std::vector<int>&) {
+    const std::uint32_t newer = abi::kAbiVersion + 1;
+    std::memcpy(body.data() + offsetof(abi::HelloReply, version), &newer, sizeof newer);
+  });
+  errno = 0;
+  EXPECT_EQ(world_->open(), nullptr);
+  EXPECT_EQ(errno, EPROTO);
+}
+
 TEST_F(Device, TooManyVcbsAreRefused) {
   daemon().set_vcbs(abi::kMaxVcbsPerSession + 1);
   EXPECT_EQ(world_->open(), nullptr);

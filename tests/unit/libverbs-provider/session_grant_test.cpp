@@ -34,7 +34,9 @@ class SessionGrant : public ::testing::Test {
     EXPECT_TRUE(memory);
     memory_ = std::move(*memory);
     shm::SessionView::format(memory_.base(), kVcbs);
-    EXPECT_EQ(session_.open(::dup(memory_.fd()), ::eventfd(0, EFD_NONBLOCK), kVcbs), 0);
+    EXPECT_EQ(session_.open(::dup(memory_.fd()), ::eventfd(0, EFD_NONBLOCK),
+                            {.vcbs = kVcbs, .version = abi::kAbiVersion}),
+              0);
   }
   abi::CommandHeader command(std::uint32_t id) {
     abi::CommandHeader header{};

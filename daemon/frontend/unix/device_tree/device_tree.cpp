@@ -311,6 +311,8 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(base / "hw_rev", std::to_string(device.hardware_version));
   tree.file(base / "board_id", device.board);
   tree.file(base / "softhca_socket", device.socket_path);
+  tree.file(base / "softhca_protocol",
+            std::to_string(device.protocol.oldest) + " " + std::to_string(device.protocol.newest));
   for (const fs::path& folder : {verbs, base}) {
     tree.link(folder / "device", "../..");
     tree.link("class" / folder.lexically_relative(parent), "../.." / folder);

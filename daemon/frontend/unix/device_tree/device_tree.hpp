@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/version.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/net.hpp"
 
@@ -21,6 +22,7 @@ struct DeviceDescription {
   std::uint32_t hardware_version = 0;
   std::uint64_t node_guid = 0;  ///< host byte order
   std::string socket_path;
+  abi::VersionRange protocol = abi::kSpokenVersions;  ///< versions that the daemon speaks
   bool active = true;
   struct Entry {
     Gid gid;

@@ -34,6 +34,7 @@ DeviceDescription DeviceTrees::describe(
   device.hardware_version = configuration::DeviceConfig::kHardwareVersion;
   device.node_guid = adapter_.node_guid(tenant);
   device.socket_path = folder_of(adapter_.config, tenant) + "/socket";
+  device.protocol = adapter_.protocol;
   device.active = adapter_.link_up(tenant);
   for (std::size_t index = 0; index < gid_entries(addresses); ++index) {
     const engine::Tenant::Address& address = gid_entry(addresses, index);

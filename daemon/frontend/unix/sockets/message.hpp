@@ -46,19 +46,19 @@ inline int make_one_way(int type, const PeerSocket& socket, PeerSocket& ours, Re
   return 0;
 }
 
-/// Answers a request: with the body and descriptors of `reply`, or with the error alone. Returns
-/// false if the process is gone or does not read.
+/// Answers a request: with the body and descriptors of `reply`, or with the error and the body
+/// alone. Returns false if the process is gone or does not read.
 inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& reply) {
   std::array<std::byte, sizeof(abi::ReplyHeader) + Reply::kRoom> record;
   const abi::ReplyHeader header{tag, error};
   std::memcpy(record.data(), &header, sizeof header);
-  if (error != 0) return send_record(socket, {record.data(), sizeof header}, {});
   std::memcpy(record.data() + sizeof header, reply.bytes().data(), reply.bytes().size());
+  const std::span<const std::byte> bytes(record.data(), sizeof header + reply.bytes().size());
+  if (error != 0) return send_record(socket, bytes, {});
   std::array<int, abi::kMaxFds> fds{};
   assert(reply.handles().size() <= fds.size());
   std::ranges::transform(reply.handles(), fds.begin(), &PassedHandle::number);
-  return send_record(socket, {record.data(), sizeof header + reply.bytes().size()},
-                     std::span(fds).first(reply.handles().size()));
+  return send_record(socket, bytes, std::span(fds).first(reply.handles().size()));
 }
 
 /// What to do after a record.

@@ -33,7 +33,7 @@ Channel::Channel(const std::string& socket_path)
 
 abi::HelloReply Channel::greet() {
   abi::HelloReply hello{};
-  if (ask(abi::Operation::kHello, abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0},
+  if (ask(abi::Operation::kHello, abi::HelloRequest{abi::kSessionMagic, {abi::kAbiVersion, 0}},
           hello) != 0)
     die("hello");
   return hello;

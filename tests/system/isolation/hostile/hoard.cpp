@@ -82,7 +82,7 @@ struct Hoarder {
   int make_id(bool listens) {
     if (events == nullptr) {
       events = std::make_unique<Channel>(socket);
-      const abi::HelloWithLevel hello{{abi::kSessionMagic, abi::kAbiVersion, 0}, {}};
+      const abi::HelloWithLevel hello{{abi::kSessionMagic, {abi::kAbiVersion, 0}}, {}};
       if (events->tell(Operation::kOpenEventChannel, hello) != 0) die("event channel");
     }
     struct {

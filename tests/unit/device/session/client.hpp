@@ -198,8 +198,8 @@ class Client : public ProcessEnd {
   }
   int greet() {
     abi::HelloReply reply{};
-    const int error =
-        ask(Operation::kHello, abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, &reply);
+    const int error = ask(Operation::kHello,
+                          abi::HelloRequest{abi::kSessionMagic, {abi::kAbiVersion, 0}}, &reply);
     vcbs = reply.vcbs;
     return error;
   }

@@ -295,24 +295,24 @@ TEST_F(SessionTest, RegionsChangeInPlace) {
 }
 
 TEST_F(SessionTest, HelloComesFirstAndOnce) {
-  EXPECT_EQ(client.ask(Operation::kHello, abi::HelloRequest{1, abi::kAbiVersion, 0}), EPROTO);
+  EXPECT_EQ(client.ask(Operation::kHello, abi::HelloRequest{1, {abi::kAbiVersion, 0}}), EPROTO);
   EXPECT_EQ(client.greet(), 0);
   EXPECT_EQ(client.descriptors(), 3u);
   EXPECT_EQ(client.vcbs, abi::kMaxVcbsPerSession);
-  const abi::HelloRequest again{abi::kSessionMagic, abi::kAbiVersion, 0};
+  const abi::HelloRequest again{abi::kSessionMagic, {abi::kAbiVersion, 0}};
   EXPECT_FALSE(client.send(Operation::kHello, std::as_bytes(std::span(&again, 1))));
   Client rude(daemon);
   EXPECT_FALSE(rude.send(Operation::kAllocPd, {}));
 }
 
 TEST_F(SessionTest, TheOperatorIsToldWhyAProcessIsRefused) {
-  EXPECT_EQ(client.ask(Operation::kHello, abi::HelloRequest{1, abi::kAbiVersion, 0}), EPROTO);
+  EXPECT_EQ(client.ask(Operation::kHello, abi::HelloRequest{1, {abi::kAbiVersion, 0}}), EPROTO);
   EXPECT_EQ(client.take_refusal(), "") << "no provider of ours";
-  const abi::HelloRequest newer{abi::kSessionMagic, abi::kAbiVersion + 1, 0};
+  const abi::HelloRequest newer{abi::kSessionMagic, {abi::kAbiVersion + 1, 0}};
   EXPECT_EQ(client.ask(Operation::kHello, newer), EPROTO);
-  const std::string other_version = "its provider has ABI " + std::to_string(abi::kAbiVersion + 1) +
-                                    ", the daemon " + std::to_string(abi::kAbiVersion) +
-                                    "; install matching versions and restart the program";
+  const std::string other_version =
+      "the provider speaks protocol version " + std::to_string(abi::kAbiVersion + 1) +
+      ", the daemon " + std::to_string(abi::kAbiVersion) + "; upgrade the daemon (package softhca)";
   EXPECT_EQ(client.take_refusal(), other_version);
   EXPECT_EQ(client.take_refusal(), "") << "once";
   const struct {
@@ -321,7 +321,7 @@ TEST_F(SessionTest, TheOperatorIsToldWhyAProcessIsRefused) {
   } longer{newer, {}};
   EXPECT_EQ(client.ask(Operation::kHello, longer), EPROTO);
   EXPECT_EQ(client.take_refusal(), other_version) << "also where its HELLO has another length";
-  const abi::HelloWithLevel named{{abi::kSessionMagic, abi::kAbiVersion, 0}, "no\n\x1b"};
+  const abi::HelloWithLevel named{{abi::kSessionMagic, {abi::kAbiVersion, 0}}, "no\n\x1b"};
   EXPECT_EQ(client.ask(Operation::kHello, named), EINVAL);
   EXPECT_EQ(
       client.take_refusal(),
@@ -580,7 +580,7 @@ TEST(ProcessMemoryOfATenant, IsOfferedByItsProcess) {
   Client client(daemon);
   abi::HelloReply reply{};
   ASSERT_EQ(client.ask(Operation::kHello,
-                       abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, &reply),
+                       abi::HelloRequest{abi::kSessionMagic, {abi::kAbiVersion, 0}}, &reply),
             0);
   struct {
     abi::RegisterMrRequest head{};

@@ -23,6 +23,7 @@ class DeviceTree : public ::testing::Test {
     device.hardware_version = 1;
     device.node_guid = 0x0211223344556677;
     device.socket_path = "/run/softhca/a/socket";
+    device.protocol = {4, 6};
     Gid ipv6;
     ipv6.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 1};
     device.gids = {{Gid::from_ipv4(0xc6120001), ""}, {ipv6, "eth7"}};
@@ -39,6 +40,7 @@ TEST_F(DeviceTree, HoldsWhatTheLibrariesRead) {
   EXPECT_EQ(read("class/infiniband_verbs/abi_version"), "6");
   EXPECT_EQ(read("class/infiniband_verbs/softhca0/ibdev"), "softhca0");
   EXPECT_EQ(read("class/infiniband_verbs/softhca0/abi_version"), "1");
+  EXPECT_EQ(read("class/infiniband/softhca0/softhca_protocol"), "4 6");
   EXPECT_EQ(read("class/infiniband/softhca0/node_type"), "1: CA");
   EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0211:2233:4455:6677");
   EXPECT_EQ(read("class/infiniband/softhca0/fw_ver"), "1.2.3");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <rdma/rdma_user_cm.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "daemon/operate/reload/reload.hpp"
+#include "libverbs-provider/control/tenant_socket.hpp"
 #include "tests/folder.hpp"
 #include "tests/unit/device/session/client.hpp"
 
@@ -32,7 +34,8 @@ configuration::Config config_in(const std::string& folder) {
 
 class ServerTest : public ::testing::Test {
  protected:
-  ServerTest() {
+  explicit ServerTest(abi::VersionRange protocol = abi::kSpokenVersions) {
+    daemon.adapter.protocol = protocol;
     sigset_t set;
     sigemptyset(&set);
     for (const int signal : {SIGTERM, SIGHUP}) sigaddset(&set, signal);
@@ -83,7 +86,7 @@ class ServerTest : public ::testing::Test {
     const struct {
       abi::RequestHeader header;
       abi::HelloRequest body;
-    } request{{1, 9}, {abi::kSessionMagic, abi::kAbiVersion, 0}};
+    } request{{1, 9}, {abi::kSessionMagic, {abi::kAbiVersion, 0}}};
     if (::send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) return -1;
     struct {
       abi::ReplyHeader header;
@@ -95,13 +98,14 @@ class ServerTest : public ::testing::Test {
   }
 
   /// An event channel of the level with this name. The error of the reply, or -1.
-  static int open_channel(const UniqueFd& socket, const char* level = "") {
+  static int open_channel(const UniqueFd& socket, const char* level = "",
+                          abi::VersionRange versions = {abi::kAbiVersion, 0}) {
     struct {
       abi::RequestHeader header;
       abi::HelloWithLevel body;
     } request{};
     request.header = {static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel), 1};
-    request.body.hello = {abi::kSessionMagic, abi::kAbiVersion, 0};
+    request.body.hello = {abi::kSessionMagic, versions};
     std::strncpy(request.body.level, level, sizeof request.body.level - 1);
     if (::send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) return -1;
     struct {
@@ -112,18 +116,19 @@ class ServerTest : public ::testing::Test {
     return got < static_cast<ssize_t>(sizeof reply.header) ? -1 : reply.header.error;
   }
   /// A client of queue pair 2. The error of the reply, or -1.
-  static int open_datagrams(const UniqueFd& socket) {
+  static int open_datagrams(const UniqueFd& socket,
+                            abi::VersionRange versions = {abi::kAbiVersion, 0}) {
     const struct {
       abi::RequestHeader header;
       abi::OpenDatagramClientRequest body;
     } request{{static_cast<std::uint32_t>(abi::Operation::kOpenDatagramClient), 1},
               {.magic = abi::kSessionMagic,
-               .version = abi::kAbiVersion,
+               .oldest = versions.oldest,
                .qpn = abi::kProgramQpn,
                .selector = 5,
                .flags = 0,
                .buffers = 0,
-               .reserved = 0}};
+               .newest = versions.newest}};
     if (::send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) return -1;
     return answer(socket);
   }
@@ -344,6 +349,67 @@ TEST_F(ServerTest, AnEventChannelOfALevelThatIsNotThere) {
 }
 
 /// A runtime directory within a folder in which every user may create folders, such as /tmp.
+/// A daemon of three versions, and the provider's own code at the other end of its socket.
+class NegotiationTest : public ServerTest {
+ protected:
+  NegotiationTest() : ServerTest({4, 6}) {}
+
+  /// The version of the session; 0 with the error in `error`: refused.
+  std::uint32_t agree(abi::VersionRange versions) {
+    provider::ControlChannel channel;
+    EXPECT_EQ(channel.connect((folder.path() + "/a/socket").c_str()), 0);
+    abi::HelloReply reply{};
+    provider::ReceivedFds fds;
+    error = provider::greet(channel, reply, fds, versions);
+    if (error != 0) return 0;
+    EXPECT_EQ(fds.check(3), 0);
+    void* memory = ::mmap(nullptr, sizeof(abi::SessionHeader), PROT_READ, MAP_SHARED,
+                          UniqueFd(fds.take(0)).get(), 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    EXPECT_EQ(static_cast<const abi::SessionHeader*>(memory)->version, reply.version);
+    ::munmap(memory, sizeof(abi::SessionHeader));
+    return reply.version;
+  }
+  int error = 0;
+};
+
+TEST_F(NegotiationTest, ProviderSpeaksSeveral_SessionHasTheNewestCommonVersion) {
+  EXPECT_EQ(agree({3, 5}), 5u);
+  EXPECT_EQ(agree({4, 4}), 4u);
+  EXPECT_EQ(agree({4, 0}), 4u) << "of before the negotiation";
+  EXPECT_EQ(agree({5, 9}), 6u);
+}
+
+TEST_F(NegotiationTest, ProviderSpeaksNone_RefusalNamesBothRanges) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(agree({7, 8}), 0u);
+  EXPECT_EQ(error, EPROTO);
+  EXPECT_EQ(agree({8, 9}), 0u);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string why = "the provider speaks protocol version 7 to 8, the daemon 4 to 6";
+  EXPECT_NE(said.find("softhca: the device cannot be opened: " + why), std::string::npos) << said;
+  EXPECT_EQ(said.find("version 8 to 9, the daemon 4 to 6; upgrade the daemon (package softhca)\n"
+                      "softhca:"),
+            std::string::npos)
+      << "once: " << said;
+}
+
+TEST_F(NegotiationTest, RangeIsHostile_OnlyTheConnectionIsRefused) {
+  constexpr std::uint32_t kMost = ~0u;
+  for (const abi::VersionRange range :
+       {abi::VersionRange{6, 4}, {0, 0}, {0, kMost}, {kMost, kMost}}) {
+    EXPECT_EQ(agree(range), 0u) << range.oldest;
+    EXPECT_EQ(error, EPROTO);
+    EXPECT_EQ(open_channel(connected("a"), "", range), EPROTO);
+    EXPECT_EQ(open_datagrams(connected("a"), range), EPROTO);
+  }
+  const UniqueFd socket = connected("a");
+  EXPECT_EQ(open_channel(socket, "", {7, 8}), EPROTO);
+  EXPECT_EQ(open_channel(socket, "", {5, 8}), 0) << "it may state another range";
+  EXPECT_EQ(open_datagrams(connected("a"), {1, 4}), 0);
+  EXPECT_EQ(agree({1, kMost}), 6u);
+}
+
 class RuntimeDirectory : public ::testing::Test {
  protected:
   RuntimeDirectory() { ::chmod(folder.path().c_str(), 01777); }
