@@ -88,7 +88,7 @@ class Desk {
   Folder folder_;
   Daemon daemon_{config_in(folder_.path())};
   Server server_{daemon_.adapter, *daemon_.general_services, *daemon_.shared_datagrams};
-  Reloader reloader_{daemon_.adapter, server_, {}, "", {}};
+  Reloader reloader_{daemon_.adapter, server_, {}, {}, {}};
   Client client_{daemon_};
   AdminView view_{daemon_.adapter,
                   [this] { return std::vector<const DeviceSession*>{&client_.session()}; }};

@@ -80,7 +80,7 @@ TEST(Scrapes, GoOnDuringReloads) {
   control::Daemon daemon(config);
   control::Server server(daemon.adapter, *daemon.general_services, *daemon.shared_datagrams);
   ASSERT_TRUE(server.open());
-  control::Reloader reloader(daemon.adapter, server, {}, "", {});
+  control::Reloader reloader(daemon.adapter, server, {}, {}, {});
   const Collector collector({daemon.engine.view(),
                              daemon.worker,
                              daemon.adapter.tenants,

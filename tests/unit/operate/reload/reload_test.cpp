@@ -180,7 +180,7 @@ class ReloadTest : public ::testing::Test {
   Folder folder;
   Daemon daemon{config_in(folder.path())};
   Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
-  Reloader reloader{daemon.adapter, server, {}, "", {}};
+  Reloader reloader{daemon.adapter, server, {}, {}, {}};
 };
 
 TEST_F(ReloadTest, BeginsAsConfigured) { expect_in_force(); }

@@ -227,7 +227,7 @@ class ServerTest : public ::testing::Test {
   configuration::Config wanted = daemon.config;  ///< by the next reload
   std::mutex wanted_changing;
   Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
-  Reloader reloader{daemon.adapter, server, {}, "", {}};
+  Reloader reloader{daemon.adapter, server, {}, {}, {}};
   std::thread thread;
 };
 
