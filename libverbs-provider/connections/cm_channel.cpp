@@ -68,7 +68,7 @@ int CmChannel::greet(int& signal_fd) {
   if (got.bytes < sizeof answer || answer.tag != header.tag) return EPROTO;
   if (answer.error == EPROTO) explain_refusal(channel.refusal);
   if (answer.error != 0) return answer.error > 0 ? answer.error : EPROTO;
-  if (got.bytes < sizeof answer + sizeof channel.reply) return EPROTO;
+  if (got.bytes != sizeof answer + sizeof channel.reply) return EPROTO;
   if (abi::answered_version(abi::kSpokenVersions, channel.reply.version) == 0) return EPROTO;
   if (const int error = fds.check(1)) return error;
   number_ = channel.reply.channel;
