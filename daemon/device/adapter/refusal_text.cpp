@@ -279,7 +279,7 @@ std::string absence_text(const Refusal& r, const RefusalPeer& peer) {
              engine::name_of(static_cast<engine::QpState>(r.state));
     case RefusalCause::kPeerConnectedElsewhere:
       if (r.of_other_tenant)
-        return its + "; its queue pair " + number + " is not connected to this one";
+        return its + "; its queue pair " + number + " does not answer this one";
       return its + "; its queue pair " + number + " is connected to " +
              (r.qpn == Qpn() ? "another address" : "queue pair " + decimal(r.qpn.value));
     case RefusalCause::kPeerType:

@@ -3,6 +3,7 @@
 // The latest events of the daemon, for the operator (mechanism D4). Belongs to the engine's thread.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +66,7 @@ class EventLog {
 
   EventLog(const StepClock& clock, std::uint16_t tenants)
       : clock_(clock),
-        windows_(tenants),
+        windows_(tenants + 1u),
         places_(std::make_unique_for_overwrite<std::byte[]>(kKept * sizeof(Place))) {
     static_assert(std::is_trivially_copyable_v<Place>);
   }
@@ -101,14 +102,14 @@ class EventLog {
     return reinterpret_cast<Place*>(places_.get())[sequence % kKept];
   }
   bool admits(TenantId tenant) {
-    Window& window = windows_[tenant.value];
+    Window& window = windows_[std::min<std::size_t>(tenant.value, windows_.size() - 1)];
     if (clock_.now >= window.until)
       window = {.until = clock_.now + std::chrono::seconds(1), .events = 0};
     return ++window.events <= kPerSecond;
   }
 
   const StepClock& clock_;
-  std::vector<Window> windows_;  ///< by tenant
+  std::vector<Window> windows_;  ///< by tenant; the last one: of the daemon itself
   /// Not constructed: that would touch pages that events may never need.
   std::unique_ptr<std::byte[]> places_;
   std::uint64_t count_ = 0;

@@ -5,7 +5,7 @@ Prints each row that differs, as it must be. In the table, 0x… stands for any 
 the number of a process, queue pair or protection domain and for a time, 198.18.0.1 for the peer.
 
 usage: check_mistakes.py DOCUMENT FILE SOFTHCACTL [ARGUMENT...]
-       FILE: what the program printed; SOFTHCACTL: the command that asks the daemon, with --json
+       FILE: what the program printed; SOFTHCACTL: the command that asks the daemon, with -o json
 """
 
 import json

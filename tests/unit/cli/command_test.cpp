@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The tree of commands: words that are wrong, help, and what completion offers.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "cli/command_help.hpp"
 #include "cli/command_tree.hpp"
 #include "cli/command_words.hpp"
+#include "cli/ctl_commands.hpp"
+#include "daemon/configuration/live_settings.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -149,6 +152,13 @@ void check_help(CLI::App& app) {
 }
 
 TEST_F(CommandTree, HelpOfEachCommand_Fits80Columns) { check_help(app_); }
+
+TEST(Keys, EachKeyThatCanBeSet_IsCompleted) {
+  for (std::size_t i = 0; i < configuration::kLiveSettings; ++i)
+    EXPECT_THAT(
+        keys_of("SET-KEY"),
+        testing::Contains(configuration::name_of(static_cast<configuration::LiveSetting>(i))));
+}
 
 }  // namespace
 }  // namespace softhca::cli

@@ -212,12 +212,6 @@ TEST(Schema, FullSample_IsWhatItPrints) {
       << "run tools/generate-configuration";
 }
 
-TEST(Schema, TheShellCompletesEveryKeyThatCanBeSet) {
-  const std::string script = text_of("cli/softhcactl.bash");
-  for (std::size_t i = 0; i < kLiveSettings; ++i)
-    EXPECT_THAT(script, testing::HasSubstr(' ' + name_of(static_cast<LiveSetting>(i)) + '='));
-}
-
 /// Least and most of a key can be set, and nothing beyond them.
 TEST(Schema, WhatIsSetKeepsToTheRangeOfTheKey) {
   auto config = parse_config(std::string(kOneTenant) + "tvls = 2\nsrq = { limit = 1 }\n", "t.toml");

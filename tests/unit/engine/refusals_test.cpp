@@ -230,6 +230,8 @@ TEST(EventLogLimit, TenantWithManyEvents_LeavesRoomForOthers) {
   clock.now += std::chrono::seconds(1);
   log.add({.tenant = TenantId(0)});
   EXPECT_EQ(log.count(), 2u + EventLog::kPerSecond);
+  log.add({.tenant = TenantId(0xffff)});  // of the daemon, of no tenant
+  EXPECT_EQ(log.count(), 3u + EventLog::kPerSecond);
 }
 
 }  // namespace
