@@ -194,8 +194,7 @@ void Manager::report() {
       // The program saw the end of the daemon before this process did.
       step_until([&] { return !daemon->running(); }, 2s);
     }
-    if (!daemon->running())
-      say("the end of what " + daemon->title() + " printed:\n" + daemon->log());
+    if (!daemon->running()) say(daemon->end() + "; the end of what it printed:\n" + daemon->log());
   }
 }
 
