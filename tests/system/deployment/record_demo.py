@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import termios
+import textwrap
 
 from run_document import first_difference
 
@@ -74,9 +75,15 @@ def session():
 
 
 def drawing(lines):
-    width, height = round(COLUMNS * CHARACTER) + 2 * MARGIN, len(lines) * LINE + 2 * MARGIN
-    texts = "\n".join(f'  <text class="{kind}" x="{MARGIN}" y="{MARGIN + LINE * number - 5}">{html.escape(line, False)}</text>'
-                      for number, (kind, line) in enumerate(lines, 1))
+    """The picture: one text for each line, of one tspan for each row that the line takes."""
+    row, texts = 0, []
+    for kind, line in lines:
+        spans = []
+        for part in textwrap.wrap(line, COLUMNS, drop_whitespace=False, replace_whitespace=False) or [""]:
+            row += 1
+            spans.append(f'<tspan x="{MARGIN}" y="{MARGIN + LINE * row - 5}">{html.escape(part, False)}</tspan>')
+        texts.append(f'  <text class="{kind}">{"".join(spans)}</text>')
+    width, height, texts = round(COLUMNS * CHARACTER) + 2 * MARGIN, row * LINE + 2 * MARGIN, "\n".join(texts)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
             'font-family="monospace" font-size="13">\n'
             "  <title>The first minute: a program on one host, on two, and with a failure</title>\n"
@@ -88,7 +95,8 @@ def drawing(lines):
 
 
 def shown(picture):
-    return [html.unescape(line) for line in re.findall(r'<text class="\w+"[^>]*>(.*)</text>', picture)]
+    return [html.unescape(re.sub(r"</?tspan[^>]*>", "", line))
+            for line in re.findall(r'<text class="\w+">(.*)</text>', picture)]
 
 
 def main():
