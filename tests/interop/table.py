@@ -11,6 +11,7 @@ DOCUMENT: what is between the lines `<!-- seen -->` and `<!-- /seen -->` is repl
 """
 
 import collections
+import itertools
 import sys
 
 OPCODES = {
@@ -38,28 +39,38 @@ def read_results(path):
     return links
 
 
+def joined(rows):
+    """Successive rows with equal cells share a line: [(name, cells)] of (name, cells)."""
+    for cells, group in itertools.groupby(rows, key=lambda row: row[1]):
+        yield "; ".join(name for name, _ in group), cells
+
+
 def operations_table(rows):
     columns = sorted({column for cells in rows.values() for column in cells}, key=lambda c: (c[1], int(c[0])))
     yield "| | operation |" + "".join(f" {mtu} {ip} |" for mtu, ip in columns)
     yield "| --- | --- |" + " --- |" * len(columns)
-    for (transport, operation), cells in rows.items():
-        shown = (cells.get(column, {}) for column in columns)
-        yield f"| {transport} | {operation} |" + "".join(
-            f" {cell.get('softhca', '-')}/{cell.get('rxe', '-')} |" for cell in shown)
+    for transport, group in itertools.groupby(rows.items(), key=lambda row: row[0][0]):
+        for operations, cells in joined((operation, cells) for (_, operation), cells in group):
+            shown = (cells.get(column, {}) for column in columns)
+            yield f"| {transport} | {operations} |" + "".join(
+                f" {cell.get('softhca', '-')}/{cell.get('rxe', '-')} |" for cell in shown)
 
 
-def wire_table(path):
+def both_ways(counts):
+    """The counts of softhca / of rxe: [(name, (sent, received))], from the daemon's side."""
+    return ", ".join(f"{name} {sent}/{received}" for name, (sent, received) in counts)
+
+
+def wire_lines(path):
     counts = collections.defaultdict(lambda: [0, 0])
     with open(path, encoding="utf-8") as file:
         for line in file:
             opcode, sent, received = map(int, line.split())
             counts[opcode][0] += sent
             counts[opcode][1] += received
-    yield "| opcode | frames of softhca | frames of rxe |"
-    yield "| --- | --- | --- |"
-    for opcode, (sent, received) in sorted(counts.items()):
-        name = f"{SERVICES.get(opcode >> 5, '?')} {NAMES.get(opcode & 31, opcode)}"
-        yield f"| {name} | {sent} | {received} |"
+    for service, group in itertools.groupby(sorted(counts), key=lambda opcode: opcode >> 5):
+        yield f"- {SERVICES.get(service, '?')}: " + both_ways(
+            (NAMES.get(opcode & 31, opcode), counts[opcode]) for opcode in group)
 
 
 def connection_tables(path):
@@ -76,12 +87,12 @@ def connection_tables(path):
                 rows.setdefault(case, {}).setdefault(column, {})[server] = accepted
     yield "| | " + " | ".join(COLUMNS) + " |"
     yield "| --- |" + " --- |" * len(COLUMNS)
-    for case, cells in rows.items():
+    for cases, cells in joined(rows.items()):
         shown = (cells.get(column, {}) for column in COLUMNS)
-        yield f"| {case} |" + "".join(f" {cell.get('host', '-')}/{cell.get('guest', '-')} |" for cell in shown)
-    yield from ["", "All messages of these cases:", "", "| | of softhca | of rxe |", "| --- | --- | --- |"]
-    for attribute, (sent, received) in sorted(messages.items()):
-        yield f"| {ATTRIBUTES.get(attribute, hex(attribute))} | {sent} | {received} |"
+        yield f"| {cases} |" + "".join(f" {cell.get('host', '-')}/{cell.get('guest', '-')} |" for cell in shown)
+    yield from ["", "All messages of these cases, of softhca / of rxe:", ""]
+    yield both_ways((ATTRIBUTES.get(attribute, hex(attribute)), counts)
+                    for attribute, counts in sorted(messages.items()))
 
 
 def main():
@@ -92,7 +103,7 @@ def main():
         tables.setdefault(tuple(operations_table(rows)), []).append(link[0].upper() + link[1:])
     for table, links in tables.items():
         lines += [f"*{'; '.join(links)}*", "", *table, ""]
-    lines += ["All frames of these cases, by opcode:", "", *wire_table(wire), "",
+    lines += ["All frames of these cases, of softhca / of rxe:", "", *wire_lines(wire), "",
               "*Connections*: accepted where softhca serves / where rxe serves", "",
               *connection_tables(connections)]
     with open(document, encoding="utf-8") as file:
