@@ -48,7 +48,8 @@ inline constexpr VersionRange kSpokenVersions{
 /// Returns the range that a process states. A provider of before the negotiation states one
 /// version, and 0 as the newest.
 constexpr VersionRange stated_range(VersionRange sent) {
-  return {sent.oldest, sent.newest == 0 ? sent.oldest : sent.newest};
+  if (sent.newest == 0) sent.newest = sent.oldest;
+  return sent;
 }
 
 /// Returns the newest version that both speak, or 0: there is none. A range without versions
