@@ -194,21 +194,6 @@ std::string memory_text(const Refusal& r) {
   return text;
 }
 
-std::string type_text(std::uint8_t type) {
-  switch (static_cast<engine::QpType>(type)) {
-    case engine::QpType::kRc:
-      return "RC";
-    case engine::QpType::kUc:
-      return "UC";
-    case engine::QpType::kUd:
-      return "UD";
-    case engine::QpType::kXrcSend:
-    case engine::QpType::kXrcReceive:
-      break;
-  }
-  return "XRC";
-}
-
 /// Returns the check of a request or its length that failed.
 std::string request_text(const Refusal& r) {
   switch (r.cause) {
@@ -229,7 +214,7 @@ std::string request_text(const Refusal& r) {
              decimal(r.limit);
     case RefusalCause::kOpcode:
       return std::string(name_of(r.operation)) + ": no such operation on a queue pair of type " +
-             type_text(r.state);
+             engine::name_of(static_cast<engine::QpType>(r.state));
     case RefusalCause::kChecksum:
       return "the command changed while the engine fetched it (memory overwritten?)";
     case RefusalCause::kAddressHandle:
@@ -278,16 +263,15 @@ std::string absence_text(const Refusal& r, const RefusalPeer& peer) {
       return its + "; its queue pair " + number + " is in " +
              engine::name_of(static_cast<engine::QpState>(r.state));
     case RefusalCause::kPeerConnectedElsewhere:
-      if (r.of_other_tenant)
-        return its + "; its queue pair " + number + " does not answer this one";
       return its + "; its queue pair " + number + " is connected to " +
              (r.qpn == Qpn() ? "another address" : "queue pair " + decimal(r.qpn.value));
     case RefusalCause::kPeerType:
       return its + "; its queue pair " + number + " is of another type";
     case RefusalCause::kNoTenant:
       return "; no tenant has " + peer.address + " any more";
-    default:
-      return "";
+    default:  // kNoAnswer
+      return r.of_other_tenant ? its + "; its queue pair " + number + " does not answer this one"
+                               : "";
   }
 }
 

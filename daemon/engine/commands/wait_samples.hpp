@@ -57,7 +57,7 @@ class WaitSamples {
                     WaitCause cause) {
     followed_[qos_class.value].started = {sent, unsent, cause};
   }
-  /// Records what `commands` commands from `first` on wait for now.
+  /// Records what each of `commands` commands, from `first` on, waits for in this census.
   void seen(const QueuePair& qp, std::uint32_t first, std::uint64_t commands, WaitCause cause);
   /// Forgets the commands of the queue pair.
   void forget(const QueuePair& qp);

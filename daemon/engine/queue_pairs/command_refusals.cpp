@@ -146,7 +146,7 @@ void CommandRefusals::explain_absence(const QueuePair& qp, Refusal& out) const {
     out.process = former->process;
     out.ms = milliseconds_between(former->at, history_.now());
   } else if (out.of_other_tenant) {
-    out.cause = RefusalCause::kPeerConnectedElsewhere;
+    return;
   } else if (peer->type != peer_type(qp.type)) {
     out.cause = RefusalCause::kPeerType;
   } else if (!may_receive(peer->state) || peer->error.pending) {

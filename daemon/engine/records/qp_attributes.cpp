@@ -81,6 +81,22 @@ constexpr Transition kTransitions[] = {
 
 }  // namespace
 
+const char* name_of(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return "RC";
+    case QpType::kUc:
+      return "UC";
+    case QpType::kUd:
+      return "UD";
+    case QpType::kXrcSend:
+      return "XRC_SEND";
+    case QpType::kXrcReceive:
+      return "XRC_RECV";
+  }
+  return "?";
+}
+
 const char* name_of(QpState state) {
   constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
   return kNames[static_cast<std::size_t>(state)];

@@ -33,6 +33,8 @@ enum class QpState : std::uint8_t {
   kError = 6,
 };
 
+/// Returns "RC", "XRC_SEND".
+const char* name_of(QpType type);
 const char* name_of(QpState state);
 
 /// Bits of enum ibv_qp_attr_mask.

@@ -34,22 +34,6 @@ struct ShownSrq {
   std::uint32_t max_wr;
 };
 
-const char* name_of(engine::QpType type) {
-  switch (type) {
-    case engine::QpType::kRc:
-      return "RC";
-    case engine::QpType::kUc:
-      return "UC";
-    case engine::QpType::kUd:
-      return "UD";
-    case engine::QpType::kXrcSend:
-      return "XRC_SEND";
-    case engine::QpType::kXrcReceive:
-      return "XRC_RECV";
-  }
-  return "?";
-}
-
 Json to_json(const ShownQp& entry, const QpShot& shot) {
   const engine::QueuePair& qp = *entry.qp;
   Json out = {{"qpn", qp.qpn.value},

@@ -102,6 +102,11 @@ TEST(RefusalText, SilentPeer_SaysWhatTheDaemonKnows) {
                              "70 ms before"));
   refusal.cause = RefusalCause::kNoAnswer;
   EXPECT_EQ(text_of(refusal, kPeer), "no acknowledgement with retry_cnt 7, timeout 14 (67.1 ms)");
+  refusal.of_other_tenant = true;
+  EXPECT_EQ(
+      text_of(refusal, kPeer),
+      "no acknowledgement with retry_cnt 7, timeout 14 (67.1 ms); 198.18.0.1 is tenant a; its "
+      "queue pair 77 does not answer this one");
 }
 
 TEST(RefusalText, VendorError_HidesQueuePairsOfAnotherTenant) {
