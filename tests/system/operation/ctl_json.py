@@ -3,10 +3,11 @@ against others that are none. usage: ctl_json.py SOFTHCACTL SANDBOX_DIR"""
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import threading
+
+import fake_daemon
+from fake_daemon import reply
 
 ctl, sandbox = sys.argv[1:]
 run = sandbox + "/ab"
@@ -83,28 +84,7 @@ real(3, "--as", "nobody", "tenant", "show", "nobody")
 
 
 def serve(answers):
-    """A socket whose connections get these answers to their requests, and are closed then."""
-    path = f"{sandbox}/not-a-daemon"
-    if os.path.exists(path):
-        os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
-
-    def answer():
-        with listener, listener.accept()[0] as connection:
-            requests = connection.makefile()
-            for text in answers:
-                if requests.readline():
-                    connection.sendall(text.encode() + b"\n")
-            requests.readline()
-
-    threading.Thread(target=answer, daemon=True).start()
-    return path
-
-
-def reply(result, number=1):
-    return json.dumps({"jsonrpc": "2.0", "id": number, "result": result})
+    return fake_daemon.serve(f"{sandbox}/not-a-daemon", answers)
 
 
 for answers in ([], ["this is not JSON"], ["[]"], ["{}"], [reply({}, 7)], ['{"error": 3}'],

@@ -5,14 +5,14 @@ import json
 import os
 import pty
 import re
-import socket
 import struct
 import subprocess
 import sys
 import termios
-import threading
 
 import yaml
+
+from fake_daemon import reply, serve
 
 ctl, run, sandbox = sys.argv[1:]
 failures = []
@@ -59,23 +59,9 @@ def output(*arguments, code=0, directory=None):
 
 def replayed(command, document):
     """The YAML that the command prints when the daemon replies with this document."""
-    path = sandbox + "/replay"
-    if os.path.exists(path):
-        os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
-
-    def answer():
-        with listener, listener.accept()[0] as connection:
-            if connection.makefile().readline():
-                connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "result": document}).encode() + b"\n")
-
-    server = threading.Thread(target=answer)
-    server.start()
+    path = serve(sandbox + "/replay", [reply(document)])
     text = subprocess.run([ctl, "--socket", path, *command, "-o", "yaml"], capture_output=True, text=True,
                           timeout=60).stdout
-    server.join()
     return yaml.safe_load(text)
 
 
