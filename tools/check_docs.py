@@ -189,7 +189,7 @@ def errors_of(root):
     if "admin-socket.md" in texts:
         sources = sorted((root / "daemon" / "operate").rglob("*.cpp"))
         files = [(root / "cli" / name).read_text(encoding="utf-8")
-                 for name in ("command_tree.cpp", "softhcactl.1")]
+                 for name in ("ctl/command_tree.cpp", "softhcactl.1")]
         yield from interface_errors("\n".join(path.read_text(encoding="utf-8") for path in sources),
                                     texts["admin-socket.md"], *files)
     for document in sorted([*root.glob("*.md"), *(root / "docs").glob("*.md")]):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The ring of a capture: the engine's end and softhcactl's.
-#include "cli/capture_reader.hpp"
+#include "cli/ctl/capture_reader.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_help.hpp"
-#include "cli/command_tree.hpp"
-#include "cli/command_words.hpp"
-#include "cli/ctl_commands.hpp"
+#include "cli/ctl/command_help.hpp"
+#include "cli/ctl/command_tree.hpp"
+#include "cli/ctl/command_words.hpp"
+#include "cli/ctl/ctl_commands.hpp"
 #include "daemon/configuration/live_settings.hpp"
 
 namespace softhca::cli {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Tables that fit the terminal, sentences broken into lines, numbers with units, and YAML.
-#include "cli/ctl_output.hpp"
+#include "cli/ctl/ctl_output.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "cli/ctl_commands.hpp"
+#include "cli/ctl/ctl_commands.hpp"
 
 namespace softhca::cli {
 namespace {

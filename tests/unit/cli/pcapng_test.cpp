@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The pcapng writer, against the layout of the blocks as the draft has it.
-#include "cli/pcapng.hpp"
+#include "cli/ctl/pcapng.hpp"
 
 #include <gtest/gtest.h>
 

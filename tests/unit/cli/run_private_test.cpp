@@ -3,9 +3,9 @@
 // The parts of softhca-run --daemon that need no process.
 #include <gtest/gtest.h>
 
-#include "cli/run_daemon.hpp"
-#include "cli/run_manager.hpp"
-#include "cli/run_options.hpp"
+#include "cli/run/run_daemon.hpp"
+#include "cli/run/run_manager.hpp"
+#include "cli/run/run_options.hpp"
 #include "daemon/configuration/config.hpp"
 
 namespace softhca::cli {

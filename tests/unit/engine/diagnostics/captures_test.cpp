@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/capture_reader.hpp"
+#include "cli/ctl/capture_reader.hpp"
 #include "daemon/base/sealed_memory.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"
 
