@@ -18,6 +18,9 @@
 
 namespace softhca::configuration {
 
+constinit const std::string_view DeviceConfig::kFirmware = SOFTHCA_VERSION;
+static_assert(sizeof SOFTHCA_VERSION <= 32);
+
 ObjectLimits totals_of(const PoolsConfig& pools) {
   ObjectLimits totals;
   for_each_kind([&](Kind kind) {

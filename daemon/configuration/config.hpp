@@ -99,8 +99,8 @@ struct DeviceConfig {
   static constexpr std::uint32_t kVendorId = 0x02c5f0;  ///< 24 bits; locally administered
   static constexpr std::uint32_t kPartId = 0x5ca1;
   static constexpr std::uint32_t kHardwareVersion = 1;
-  static constexpr std::string_view kFirmware = "0.1.0";  ///< at most 31 bytes
-  static constexpr std::uint32_t kMaxQpWr = 16384;        ///< work requests of a queue
+  static const std::string_view kFirmware;          ///< version of softhca; at most 31 bytes
+  static constexpr std::uint32_t kMaxQpWr = 16384;  ///< work requests of a queue
   static constexpr std::uint32_t kMaxCqe = 1u << 20;
   static constexpr std::uint32_t kMaxSge = 16;
   static constexpr std::uint32_t kMaxInline = 256;  ///< bytes
