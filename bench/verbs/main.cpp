@@ -71,9 +71,9 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1u, 1024u));
   app.add_option("--measure", measure,
-                 "rate, latency, completion (from post to completion, one at a time), all, or "
-                 "memory (of softhcad, for objects of this tenant)")
-      ->check(CLI::IsMember({"rate", "latency", "completion", "all", "memory"}));
+                 "rate, latency, completion (from post to completion, one at a time), all, "
+                 "memory (of softhcad, for objects of this tenant) or daemon (its memory)")
+      ->check(CLI::IsMember({"rate", "latency", "completion", "all", "memory", "daemon"}));
   app.add_option("--seconds", plan.seconds, "of each rate")->capture_default_str();
   app.add_option("--depth", plan.depth, "messages in flight per queue pair")
       ->capture_default_str()
@@ -98,6 +98,7 @@ int run(int argc, char** argv) {
   plan.latency = measure == "latency" || measure == "all";
   plan.completion = measure == "completion";
 
+  if (measure == "daemon") return measure_daemon();
   if (measure == "memory") return measure_memory(options.device, options.gid_index);
   if (options.sockets.begin >= 0)
     plan.await_others = [begin = options.sockets.begin] { await_others(begin); };

@@ -127,10 +127,17 @@ void register_and_use(const Device& device, const Buffer& memory, ibv_qp* qp, ib
 
 }  // namespace
 
+int measure_daemon() {
+  const Daemon daemon;
+  const Json line = {{"measure", "daemon"},
+                     {"resident_bytes", daemon.resident_bytes()},
+                     {"own_bytes", daemon.own_bytes()}};
+  std::printf("%s\n", line.dump().c_str());
+  return 0;
+}
+
 int measure_memory(const std::string& name, int gid_index) {
   Daemon daemon;
-  const double resident = daemon.resident_bytes();
-  const double own = daemon.own_bytes();
   const Device device(name, gid_index);
   ibv_cq* const cq = create_cq(device, 16);
   ibv_qp* const first = create_loop(device, cq);
@@ -154,8 +161,6 @@ int measure_memory(const std::string& name, int gid_index) {
   const Growth registered =
       growth_of(daemon, gigabytes, [&] { register_and_use(device, memory, first, cq); });
   const Json line = {{"measure", "memory"},
-                     {"daemon_bytes", resident},
-                     {"daemon_own_bytes", own},
                      {"session_bytes", session.own + session_shared},
                      {"queue_pair_bytes", queue_pair.own},
                      {"queue_pair_queue_bytes", queue_pair.queues},

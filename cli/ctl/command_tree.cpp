@@ -444,6 +444,10 @@ void add_measure(CLI::App& app, Options& options) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{1} << 30, std::uint64_t{1} << 50))
       ->type_name("SIZE");
+  command
+      ->add_option("--from", of.from,
+                   "a file with the document of an earlier run: take its figures, and propose only")
+      ->type_name("FILE");
   command->callback([&options] {
     options.without_daemon = [&options] {
       Output out(

@@ -156,6 +156,7 @@ struct MeasureOptions {
   double seconds = 60;
   unsigned tenants = 0;      ///< with equal shares; 0: as many as cores, at least 4
   std::uint64_t memory = 0;  ///< bytes of the host to propose for; 0: this one's
+  std::string from;          ///< a document of an earlier run, the figures of which count
 };
 /// Measures with daemons of its own, and prints a proposal. Throws CommandError.
 void measure(const MeasureOptions& options, Output& out);

@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <numeric>
 
 #include "cli/ctl/ctl_commands.hpp"
@@ -58,48 +61,38 @@ void warn_of_other_load(Host& host, const Figures& figures) {
   if (least < kSteady) host.warnings.emplace_back(text);
 }
 
-Json json_of(const std::vector<WriteRate>& rates) {
-  Json list = Json::array();
-  for (const WriteRate& rate : rates)
-    list.push_back({{"bytes", rate.bytes},
-                    {"messages_per_second", rate.best},
-                    {"bytes_per_second", rate.byte_rate()},
-                    {"of_memcpy", rate.best / rate.memcpy},
-                    {"least_turn", rate.least / rate.best}});
-  return list;
-}
-
 Json json_of(const Findings& found) {
-  const MemoryCosts& memory = found.figures.memory;
   Json promised = Json::object();
   for (const Promise& promise : promises(found.host, found.proposal, found.figures))
     promised[promise.key] = {{"all", promise.all}, {"each", promise.each}, {"from", promise.from}};
-  return {{"host",
-           {{"cores", found.host.cores},
-            {"memory_bytes", found.host.memory},
-            {"descriptors", found.host.descriptors},
-            {"load", found.host.load}}},
-          {"warnings", found.host.warnings},
-          {"local", json_of(found.figures.local)},
-          {"wire", json_of(found.figures.wire)},
-          {"latency_us",
-           {{"median", found.figures.latency_p50_us}, {"p99", found.figures.latency_p99_us}}},
-          {"together",
-           {{"messages_per_second", found.figures.together}, {"least_share", found.least_share()}}},
-          {"memory",
-           {{"daemon_bytes", found.at.daemon},
-            {"tenant_bytes", found.at.tenant},
-            {"session_bytes", memory.session},
-            {"queue_pair_bytes", memory.queue_pair},
-            {"queue_pair_queue_bytes", memory.queue_pair_queues},
-            {"queue_pair_depth", memory.queue_pair_depth},
-            {"completion_entry_bytes", memory.completion_entry},
-            {"registered_gib_bytes", memory.registered_gib},
-            {"most_bytes", found.most_memory()}}},
-          {"tenants", found.proposal.tenants},
-          {"share", found.proposal.share},
-          {"promise", promised},
-          {"configuration", configuration_text(found.proposal)}};
+  Json document = document_of(found.figures);
+  document["memory"].update({{"daemon_bytes", found.at.daemon},
+                             {"tenant_bytes", found.at.tenant},
+                             {"most_bytes", found.most_memory()}});
+  document.update({{"host",
+                    {{"cores", found.host.cores},
+                     {"memory_bytes", found.host.memory},
+                     {"descriptors", found.host.descriptors},
+                     {"load", found.host.load}}},
+                   {"warnings", found.host.warnings},
+                   {"tenants", found.proposal.tenants},
+                   {"share", found.proposal.share},
+                   {"promise", promised},
+                   {"configuration", configuration_text(found.proposal)}});
+  return document;
+}
+
+/// Reads the figures of an earlier run.
+Figures read_figures(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw CommandError(kUsage, "--from " + path + ": " + std::strerror(errno));
+  try {
+    return figures_of(Json::parse(file));
+  } catch (const std::exception& error) {
+    throw CommandError(
+        kUsage,
+        "--from " + path + ": not a document of `softhcactl measure -o json`: " + error.what());
+  }
 }
 
 std::string decimals(double value, int digits) {
@@ -181,12 +174,12 @@ void measure(const MeasureOptions& options, Output& out) {
     const Progress progress;
     Measurement measurement(options.seconds,
                             [&](const std::string& step) { progress.begin(step); });
-    found.figures = measurement.figures();
+    found.figures = options.from.empty() ? measurement.figures() : read_figures(options.from);
     const unsigned tenants = options.tenants != 0 ? options.tenants : default_tenants(found.host);
     found.proposal = propose(found.host, tenants, found.figures);
     found.at = measurement.at(found.proposal);
   }
-  warn_of_other_load(found.host, found.figures);
+  if (options.from.empty()) warn_of_other_load(found.host, found.figures);
   const std::string fewer = why_fewer_sessions(found.host, found.proposal);
   if (!fewer.empty()) found.host.warnings.push_back(fewer);
   if (out.document(json_of(found))) return;

@@ -25,8 +25,6 @@ struct WriteRate {
 
 /// Bytes of memory.
 struct MemoryCosts {
-  double daemon = 0;      ///< all of it, as `top` shows it, with its page tables
-  double daemon_own = 0;  ///< without its code and what it shares with programs
   double session = 0;
   double queue_pair = 0;         ///< connected, without its queues
   double queue_pair_queues = 0;  ///< its queues
@@ -51,5 +49,10 @@ std::vector<WriteRate> rates_of(const std::vector<Json>& objects);
 /// greatest sum. Throws Json::exception.
 std::vector<double> together_of(const std::vector<Json>& objects, std::size_t clients);
 MemoryCosts memory_of(const Json& object);
+
+/// Returns the figures as the document of `softhcactl measure -o json` has them, and back. Throws
+/// Json::exception, or CommandError if a figure cannot be one.
+Json document_of(const Figures& figures);
+Figures figures_of(const Json& document);
 
 }  // namespace softhca::cli

@@ -34,11 +34,12 @@ std::vector<Json> Measurement::run_rates(const char* step, const BenchRuns::Daem
               "--turns", std::to_string(kTurns), "--seconds", std::to_string(seconds_)});
 }
 
-MemoryCosts Measurement::memory_at(const char* step, const std::string& configuration) {
-  return memory_of(run(step,
-                       {.options = {}, .configuration = configuration, .server = "", .clients = {}},
-                       {"--measure", "memory"})
-                       .at(0));
+/// Starts a daemon. Returns its memory.
+Json Measurement::daemon_with(const std::string& configuration) {
+  return run("the proposal",
+             {.options = {}, .configuration = configuration, .server = "", .clients = {}},
+             {"--measure", "daemon"})
+      .at(0);
 }
 
 Figures Measurement::figures() {
@@ -61,16 +62,20 @@ Figures Measurement::figures() {
   BenchRuns::Daemons hosts = two;
   hosts.options = {"--hosts", "2"};
   figures.wire = rates_of(run_rates("writes between two daemons", hosts, "64,4K,1M", "1,8"));
-  figures.memory = memory_at("memory", tenants_text(1));
+  // One tenant has all of the adapter.
+  figures.memory = memory_of(
+      run("memory", {.options = {}, .configuration = tenants_text(1), .server = "", .clients = {}},
+          {"--measure", "memory"})
+          .at(0));
   return figures;
 }
 
 Measurement::AtProposal Measurement::at(const Proposal& proposal) {
   const std::string text = configuration_text(proposal);
-  const MemoryCosts all = memory_at("the proposal", text + tenants_text(proposal.tenants));
-  const MemoryCosts more =
-      memory_at("the proposal", text + tenants_text(proposal.tenants + kFurtherTenants));
-  return {all.daemon, (more.daemon_own - all.daemon_own) / kFurtherTenants};
+  const Json all = daemon_with(text + tenants_text(proposal.tenants));
+  const Json more = daemon_with(text + tenants_text(proposal.tenants + kFurtherTenants));
+  const double grown = more.at("own_bytes").get<double>() - all.at("own_bytes").get<double>();
+  return {all.at("resident_bytes"), grown / kFurtherTenants};
 }
 
 }  // namespace softhca::cli

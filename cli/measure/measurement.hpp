@@ -36,7 +36,7 @@ class Measurement {
                         const std::vector<std::string>& arguments);
   std::vector<Json> run_rates(const char* step, const BenchRuns::Daemons& daemons,
                               const std::string& sizes, const std::string& queue_pairs);
-  MemoryCosts memory_at(const char* step, const std::string& configuration);
+  Json daemon_with(const std::string& configuration);
 
   BenchRuns runs_;
   const double seconds_;  ///< of each rate and turn

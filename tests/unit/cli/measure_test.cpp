@@ -29,14 +29,14 @@ Figures figures() {
                  {.bytes = 1 << 20, .best = 8000, .least = 7000, .memcpy = 10000}};
   found.wire = {{.bytes = 1 << 20, .best = 5000, .least = 5000, .memcpy = 10000}};
   found.together = {2e5, 2e5, 2e5, 2e5};
-  found.memory = {.daemon = 40e6,
-                  .daemon_own = 30e6,
-                  .session = 12000,
+  found.memory = {.session = 12000,
                   .queue_pair = 1500,
                   .queue_pair_queues = 21632,
                   .queue_pair_depth = 128,
                   .completion_entry = 32,
                   .registered_gib = 2e6};
+  found.latency_p50_us = 1.4;
+  found.latency_p99_us = 2.7;
   return found;
 }
 
@@ -78,6 +78,34 @@ TEST(MeasuredRates, TenantsThatWriteAtOnce_TheTurnWithTheGreatestSumCounts) {
 TEST(MeasuredRates, ObjectWithoutAFigure_IsAnError) {
   EXPECT_THROW(rates_of({{{"measure", "rate"}}}), Json::exception);
   EXPECT_THROW(memory_of(Json::object()), Json::exception);
+}
+
+TEST(MeasuredRates, Document_IsReadAsItWasWritten) {
+  const Figures before = figures();
+  const Figures after = figures_of(document_of(before));
+  EXPECT_EQ(document_of(after), document_of(before));
+  EXPECT_DOUBLE_EQ(after.local[1].memcpy, 10000);
+  EXPECT_EQ(after.together, before.together);
+}
+
+TEST(MeasuredRates, DocumentWithAnImpossibleFigure_IsRefused) {
+  const Json good = document_of(figures());
+  for (const Json& value : {Json(0), Json(-1), Json(1e300), Json("many"), Json()}) {
+    Json bad = good;
+    bad["wire"][0]["messages_per_second"] = value;
+    EXPECT_ANY_THROW(figures_of(bad)) << value;
+    bad = good;
+    bad["memory"]["queue_pair_queue_bytes"] = value;
+    EXPECT_ANY_THROW(figures_of(bad)) << value;
+    bad = good;
+    bad["together"][0] = value;
+    EXPECT_ANY_THROW(figures_of(bad)) << value;
+  }
+  for (const char* list : {"local", "wire", "together"}) {
+    Json bad = good;
+    bad[list] = Json::array();
+    EXPECT_ANY_THROW(figures_of(bad)) << list;
+  }
 }
 
 TEST(Proposal, AnyTenantsAndMemory_AreAGoodConfiguration) {
