@@ -128,6 +128,21 @@ std::vector<int> interfaces_of(const fs::path& provider) {
   return numbers;
 }
 
+/// Returns the first of these paths, relative to the folder of this program or absolute, that is a
+/// program.
+Found<fs::path> find_program(const std::vector<fs::path>& paths, const std::string& package) {
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::string tried;
+  for (const fs::path& path : paths) {
+    const fs::path program = (here / path).lexically_normal();
+    if (::access(program.c_str(), X_OK) == 0) return program;
+    tried += "\n  " + program.string();
+  }
+  return Failure{paths.front().filename().string() + " is not installed; install package " +
+                 package + "; looked for" + tried};
+}
+
 }  // namespace
 
 Found<fs::path> find_runtime_directory(const std::string& option) {
@@ -187,16 +202,21 @@ Found<std::string> find_tenant(const fs::path& runtime_directory, const std::str
 }
 
 Found<fs::path> find_daemon() {
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  std::string tried;
-  for (const fs::path& folder : {here / ".." / "daemon", here / ".." / SOFTHCA_SBINDIR,
-                                 fs::path(SOFTHCA_PREFIX) / SOFTHCA_SBINDIR}) {
-    const fs::path program = (folder / "softhcad").lexically_normal();
-    if (::access(program.c_str(), X_OK) == 0) return program;
-    tried += "\n  " + program.string();
-  }
-  return Failure{"softhcad is not installed; install package softhca; looked for" + tried};
+  return find_program({"../daemon/softhcad", "../" SOFTHCA_SBINDIR "/softhcad",
+                       SOFTHCA_PREFIX "/" SOFTHCA_SBINDIR "/softhcad"},
+                      "softhca");
+}
+
+Found<fs::path> find_softhca_run() {
+  return find_program({"softhca-run", SOFTHCA_PREFIX "/" SOFTHCA_BINDIR "/softhca-run"},
+                      "softhca-provider");
+}
+
+Found<fs::path> find_bench() {
+  return find_program(
+      {"../bench/verbs/softhca-bench", "../" SOFTHCA_LIBDIR "/softhca/softhca-bench",
+       SOFTHCA_PREFIX "/" SOFTHCA_LIBDIR "/softhca/softhca-bench"},
+      "softhca-tools");
 }
 
 std::string why_not_served(const fs::path& tenant_folder, abi::VersionRange provider) {

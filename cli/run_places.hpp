@@ -34,6 +34,10 @@ Found<std::string> find_tenant(const std::filesystem::path& runtime_directory,
 
 /// Finds the daemon's program: beside this program in a build tree, else where it is installed.
 Found<std::filesystem::path> find_daemon();
+/// Likewise softhca-run.
+Found<std::filesystem::path> find_softhca_run();
+/// Likewise softhca-bench, which measures a device.
+Found<std::filesystem::path> find_bench();
 
 /// Returns the reason why the daemon does not serve a provider that speaks `provider`: its device
 /// tree in the tenant's folder states which versions of the protocol the daemon speaks. Empty: it

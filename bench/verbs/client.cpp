@@ -61,11 +61,14 @@ class Client {
       : device_(device), peer_(peer), plan_(plan), mtu_(choose_mtu()) {}
 
   void run() {
-    std::printf("%s, path MTU %u, %u messages in flight per queue pair\n", device_.name().c_str(),
-                128u << mtu_, plan_.depth);
-    if (plan_.rate) run_rates();
-    if (plan_.latency) run_latencies(Measure::kLatency);
-    if (plan_.completion) run_latencies(Measure::kCompletion);
+    if (!plan_.json)
+      std::printf("%s, path MTU %u, %u messages in flight per queue pair\n", device_.name().c_str(),
+                  128u << mtu_, plan_.depth);
+    for (unsigned turn = 0; turn < plan_.turns; ++turn) {
+      if (plan_.rate) run_rates();
+      if (plan_.latency) run_latencies(Measure::kLatency);
+      if (plan_.completion) run_latencies(Measure::kCompletion);
+    }
     peer_.send(TestSpec{});
   }
 
@@ -85,13 +88,15 @@ class Client {
       endpoint.post_receives(0, spec.depth);
     peer_.receive<char>();
     peer_.send('g');
+    plan_.await_others();
     body(endpoint);
     peer_.send('d');
   }
 
   void run_rates() {
-    std::printf("%-6s %9s %4s %10s %9s %12s %7s\n", "rate", "bytes", "qps", "Mmsg/s", "GB/s",
-                "memcpy GB/s", "ratio");
+    if (!plan_.json)
+      std::printf("%-6s %9s %4s %10s %9s %12s %7s\n", "rate", "bytes", "qps", "Mmsg/s", "GB/s",
+                  "memcpy GB/s", "ratio");
     for (const Operation operation : plan_.operations)
       for (const std::uint64_t size : plan_.sizes)
         for (const std::uint32_t qps : plan_.queue_pairs) rate(operation, size, qps);
@@ -107,16 +112,24 @@ class Client {
     double per_second = 0;
     with_endpoint(spec, [&](Endpoint& e) { per_second = message_rate(e, spec, plan_.seconds); });
     const double bytes = static_cast<double>(size);
-    std::printf("%-6s %9llu %4u %10.4f %9.3f %12.3f %7.3f\n", name(operation),
-                static_cast<unsigned long long>(size), qps, per_second / 1e6,
-                per_second * bytes / 1e9, bytes / copy / 1e9, per_second * copy);
+    if (plan_.json)
+      std::printf(R"({"measure":"rate","operation":"%s","bytes":%llu,"queue_pairs":%u,)"
+                  R"("messages_per_second":%.1f,"memcpy_per_second":%.1f})"
+                  "\n",
+                  name(operation), static_cast<unsigned long long>(size), qps, per_second,
+                  1 / copy);
+    else
+      std::printf("%-6s %9llu %4u %10.4f %9.3f %12.3f %7.3f\n", name(operation),
+                  static_cast<unsigned long long>(size), qps, per_second / 1e6,
+                  per_second * bytes / 1e9, bytes / copy / 1e9, per_second * copy);
     std::fflush(stdout);
   }
 
   void run_latencies(Measure measure) {
-    std::printf("%-6s %9s %4s %10s %9s %12s %7s\n",
-                measure == Measure::kLatency ? "latency" : "completion", "bytes", "", "p50 us",
-                "p99 us", "memcpy us", "ratio");
+    if (!plan_.json)
+      std::printf("%-6s %9s %4s %10s %9s %12s %7s\n",
+                  measure == Measure::kLatency ? "latency" : "completion", "bytes", "", "p50 us",
+                  "p99 us", "memcpy us", "ratio");
     for (const Operation operation : plan_.operations)
       for (const std::uint64_t size : plan_.sizes) latency(measure, operation, size);
   }
@@ -146,9 +159,15 @@ class Client {
     const double scale = to_completion ? 1e6 : 0.5e6;
     const double p50 = times[times.size() / 2] * scale;
     const double p99 = times[times.size() * 99 / 100] * scale;
-    std::printf("%-6s %9llu %4s %10.2f %9.2f %12.3f %7.1f\n", name(operation),
-                static_cast<unsigned long long>(size), "", p50, p99, copy * 1e6,
-                p50 / (copy * 1e6));
+    if (plan_.json)
+      std::printf(R"({"measure":"%s","operation":"%s","bytes":%llu,"p50_us":%.3f,"p99_us":%.3f})"
+                  "\n",
+                  measure == Measure::kLatency ? "latency" : "completion", name(operation),
+                  static_cast<unsigned long long>(size), p50, p99);
+    else
+      std::printf("%-6s %9llu %4s %10.2f %9.2f %12.3f %7.1f\n", name(operation),
+                  static_cast<unsigned long long>(size), "", p50, p99, copy * 1e6,
+                  p50 / (copy * 1e6));
     std::fflush(stdout);
   }
 

@@ -3,18 +3,20 @@
 // softhca-bench: message rate, bandwidth and latency of any verbs device, beside those of memcpy on
 // the same core in the same run.
 //
-//   softhca-bench                    both sides on this machine, by fork
+//   softhca-bench                    both sides on this machine
 //   softhca-bench --server           one side; the other is
 //   softhca-bench --client HOST
-#include <sys/wait.h>
-#include <unistd.h>
-
+//
+// `softhcactl measure` runs it with a daemon of its own. --measure memory says what objects cost
+// the daemon.
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <utility>
 
+#include "bench/verbs/both_sides.hpp"
+#include "bench/verbs/memory.hpp"
 #include "bench/verbs/sides.hpp"
 
 namespace softhca::bench {
@@ -26,32 +28,21 @@ struct Options {
   std::uint16_t port = 18600;
   bool server = false;
   std::string client;
+  BothSides both;
+  SideSockets sockets;
   Plan plan;
 };
 
-/// Serves until the client has ended. Returns the exit code.
-int serve_and_exit(const Options& options) {
+int serve_peer(const Options& options, Peer peer) {
   const Device device(options.device, options.gid_index);
-  Peer peer = Peer::accept_one(options.port);
   serve(device, peer);
   return 0;
 }
 
-int connect_and_run(const Options& options, const std::string& host) {
+int run_plan(const Options& options, Peer peer) {
   const Device device(options.device, options.gid_index);
-  Peer peer = Peer::connect_to(host, options.port);
   run_client(device, peer, options.plan);
   return 0;
-}
-
-int run_both(const Options& options) {
-  const pid_t server = fork();
-  if (server < 0) die("fork");
-  if (server == 0) std::exit(serve_and_exit(options));
-  const int code = connect_and_run(options, "127.0.0.1");
-  int status = 0;
-  waitpid(server, &status, 0);
-  return code ? code : !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
 int run(int argc, char** argv) {
@@ -80,14 +71,24 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1u, 1024u));
   app.add_option("--measure", measure,
-                 "rate, latency, completion (from post to completion, one at a time) or all")
-      ->check(CLI::IsMember({"rate", "latency", "completion", "all"}));
+                 "rate, latency, completion (from post to completion, one at a time), all, "
+                 "memory (of softhcad, for objects of this tenant) or daemon (its memory)")
+      ->check(CLI::IsMember({"rate", "latency", "completion", "all", "memory", "daemon"}));
   app.add_option("--seconds", plan.seconds, "of each rate")->capture_default_str();
   app.add_option("--depth", plan.depth, "messages in flight per queue pair")
       ->capture_default_str()
       ->check(CLI::Range(1u, 4096u));
   app.add_option("--iterations", plan.iterations, "messages of each latency");
   app.add_option("--mtu", plan.mtu, "path MTU in bytes (default: the largest)");
+  app.add_option("--turns", plan.turns, "how often to measure all")->check(CLI::Range(1u, 1000u));
+  app.add_flag("--json", plan.json, "print an object of JSON a line");
+  app.add_option("--server-as", options.both.server_as,
+                 "run the servers by this program, as $SOFTHCA_A of softhca-run --daemon");
+  app.add_option("--client-as", options.both.clients_as,
+                 "run a client by this program; once for each client. They begin together");
+  // What run_both_sides() gives to the processes that it starts.
+  app.add_option("--side-fd", options.sockets.peer)->group("");
+  app.add_option("--begin-fd", options.sockets.begin)->group("");
   CLI11_PARSE(app, argc, argv);
 
   const std::map<std::string, Operation> kOperations = {
@@ -97,9 +98,16 @@ int run(int argc, char** argv) {
   plan.latency = measure == "latency" || measure == "all";
   plan.completion = measure == "completion";
 
-  if (options.server) return serve_and_exit(options);
-  if (!options.client.empty()) return connect_and_run(options, options.client);
-  return run_both(options);
+  if (measure == "daemon") return measure_daemon();
+  if (measure == "memory") return measure_memory(options.device, options.gid_index);
+  if (options.sockets.begin >= 0)
+    plan.await_others = [begin = options.sockets.begin] { await_others(begin); };
+  if (const int peer = options.sockets.peer; peer >= 0)
+    return options.server ? serve_peer(options, Peer(peer)) : run_plan(options, Peer(peer));
+  if (options.server) return serve_peer(options, Peer::accept_one(options.port));
+  if (!options.client.empty())
+    return run_plan(options, Peer::connect_to(options.client, options.port));
+  return run_both_sides(options.both, {argv + 1, argv + argc});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // The two sides of a benchmark.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "bench/verbs/endpoint.hpp"
@@ -21,6 +22,10 @@ struct Plan {
   std::uint32_t depth = 64;
   std::uint32_t iterations = 0;  ///< of each latency test; 0: the longer the message, the fewer
   std::uint32_t mtu = 0;         ///< bytes; 0: the largest that both sides have
+  unsigned turns = 1;            ///< how often to run all of it
+  bool json = false;             ///< print an object a line instead of tables
+  /// Called before each test, for clients that begin together.
+  std::function<void()> await_others = [] {};
 };
 
 /// Takes part in tests until the client is done.

@@ -8,6 +8,7 @@
 
 #include "cli/ctl/command_help.hpp"
 #include "cli/ctl/command_words.hpp"
+#include "cli/measure/proposal.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -425,6 +426,37 @@ void add_faults(CLI::App& app, Options& options) {
   remove->add_flag("--all", options.all, "all of them")->excludes(numbers);
 }
 
+void add_measure(CLI::App& app, Options& options) {
+  MeasureOptions& of = options.measure;
+  CLI::App* const command =
+      add(app, "measure", "what this host can do, and what may be promised to its tenants");
+  command->add_option("--seconds", of.seconds, "how long it takes, about; default: 60")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->type_name("SECONDS");
+  command
+      ->add_option("--tenants", of.tenants,
+                   "tenants with equal shares; default: as many as cores, at least 4")
+      ->check(CLI::Range(1U, kMostMeasuredTenants))
+      ->type_name("N");
+  command
+      ->add_option("--memory", of.memory,
+                   "memory of the host to propose for, as 64G; default: that of this host")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1} << 30, std::uint64_t{1} << 50))
+      ->type_name("SIZE");
+  command
+      ->add_option("--from", of.from,
+                   "a file with the document of an earlier run: take its figures, and propose only")
+      ->type_name("FILE");
+  command->callback([&options] {
+    options.without_daemon = [&options] {
+      Output out(
+          style_of(format_of(options.print.format), options.print.color, options.print.bytes));
+      measure(options.measure, out);
+    };
+  });
+}
+
 void add_help(CLI::App& app, Options& options) {
   CLI::App* const help = add(app, "help", "explain a command and its options");
   help->add_option("COMMAND", options.words, "its words; default: list all commands")
@@ -479,6 +511,7 @@ void add_commands(CLI::App& app, Options& options) {
   add_group("Test and record", [](CLI::App& to, Options& of) {
     add_faults(to, of);
     add_capture(to, of);
+    add_measure(to, of);
   });
   add_group("Help", add_help);
 }

@@ -47,6 +47,7 @@ struct Options {
   ExplainOptions explain;
   CaptureArguments capture;
   FaultOptions fault;
+  MeasureOptions measure;
   /// The command that was given, after a parse. Exactly one of these two is set.
   std::function<void(AdminClient&, Output&)> command;
   std::function<void()> without_daemon;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The commands of softhcactl. Each asks the daemon and prints to standard output; each throws
-// CommandError. With -o json or yaml, a command prints the daemon's answer as a document.
+// CommandError. With -o json or yaml, a command prints the daemon's answer as a document. Only
+// measure() asks no daemon.
 #pragma once
 
 #include <cstdint>
@@ -149,6 +150,16 @@ void show_faults(AdminClient& daemon, Output& out);
 void print_faults(const Json& faults, const Output& out);
 void remove_faults(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool all,
                    Output& out);
+
+// --- ctl_measure.cpp
+struct MeasureOptions {
+  double seconds = 60;
+  unsigned tenants = 0;      ///< with equal shares; 0: as many as cores, at least 4
+  std::uint64_t memory = 0;  ///< bytes of the host to propose for; 0: this one's
+  std::string from;          ///< a document of an earlier run, the figures of which count
+};
+/// Measures with daemons of its own, and prints a proposal. Throws CommandError.
+void measure(const MeasureOptions& options, Output& out);
 
 // --- ctl_top.cpp
 struct TopOptions {

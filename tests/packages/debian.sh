@@ -136,7 +136,7 @@ verify_units() {
 
 hardening() {
   "$root/tools/check_hardening" "$tree"/usr/sbin/softhcad "$tree"/usr/bin/softhca* "$tree"/usr/lib/*/libibverbs/libsofthca-* \
-    "$tree"/usr/lib/*/softhca/*.so "$tree"/usr/lib/*/libsofthca-*.so.?
+    "$tree"/usr/lib/*/softhca/* "$tree"/usr/lib/*/libsofthca-*.so.?
 }
 
 # Makes packages of a higher version of those that were built: VERSION [FILE-TO-CHANGE]
