@@ -2,6 +2,7 @@
 
 #include "cli/measure/bench_runs.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -159,8 +159,9 @@ std::vector<Promise> promises(const Host& host, const Proposal& of, const Figure
   };
   const auto add_count = [&](const char* key, const char* what, std::uint64_t total,
                              const char* from) {
-    list.push_back({key, what, static_cast<double>(total), static_cast<double>(total / of.tenants),
-                    Unit::kCount, from});
+    const std::uint64_t each = total / of.tenants;
+    list.push_back(
+        {key, what, static_cast<double>(total), static_cast<double>(each), Unit::kCount, from});
   };
   if (const WriteRate* const rate = rate_of(figures.local, 64))
     add("small_writes", "writes of 64 bytes, local", std::min(rate->best, together), Unit::kRate,
