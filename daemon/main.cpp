@@ -10,8 +10,11 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/configuration/config.hpp"
 #include "daemon/configuration/config_loader.hpp"
@@ -28,6 +31,7 @@
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
+#include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "daemon/options.hpp"
 #include "daemon/services/general_services.hpp"
@@ -179,13 +183,32 @@ class Heartbeat {
   bool watched_ = sd_watchdog_enabled(0, nullptr) > 0;
 };
 
+/// Reloads when a file of the configuration has changed.
+class WatchedFiles {
+ public:
+  explicit WatchedFiles(std::string config_file) : file_(std::move(config_file)), watch_({file_}) {}
+  void tick(control::Reloader& reloader) {
+    std::vector<std::string> files = {file_};
+    for (const auto& peer : reloader.layers().file().peers)
+      if (!peer.key_file.empty()) files.push_back(peer.key_file);
+    if (!watch_.changed(files)) return;
+    spdlog::info("{} or a key file has changed: reloading", file_);
+    reloader.reload();
+  }
+
+ private:
+  std::string file_;
+  control::ConfigWatch watch_;
+};
+
 void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,
-             Heartbeat& heartbeat) {
+             Heartbeat& heartbeat, std::optional<WatchedFiles>& watched) {
   server.on_reload([&] { reloader.reload(); });
   server.on_tick([&] {
     reloader.tick();
     adjuster.tick();
     heartbeat.tick();
+    if (watched) watched->tick(reloader);
   });
   control::add_reload_methods(server.admin_methods(), reloader);
   control::add_tenant_methods(server.admin_methods(), reloader);
@@ -195,9 +218,10 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
-/// Runs the daemon. `layers`: the sources of `config`.
+/// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
 int serve(const configuration::Config& config, configuration::ConfigLoader loader,
-          control::Layers layers) {
+          control::Layers layers, std::optional<WatchedFiles> watched,
+          const std::string& libraries) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
@@ -219,6 +243,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .helpers = *helpers,
                            .version = SOFTHCA_VERSION,
+                           .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
   control::EventReport report;
   adapter.journal.tell(
@@ -240,7 +265,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                              move_metrics(exporter, metrics_socket, source), std::move(layers));
   control::Adjuster adjuster(adapter);
   Heartbeat heartbeat(worker);
-  connect(server, reloader, adjuster, heartbeat);
+  connect(server, reloader, adjuster, heartbeat, watched);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto opened = open_metrics(config, source, metrics_socket, exporter); !opened)
     return fail(opened.error(), kExitSetup);
@@ -261,6 +286,8 @@ int run(int argc, char** argv) {
 
   control::open_log(control::stderr_is_journal(), STDOUT_FILENO);
   const configuration::ConfigLoader loader(options.config_file, options.settings);
+  std::optional<WatchedFiles> watched;
+  if (options.watch_config) watched.emplace(options.config_file);  // before the file is read
   auto config = loader.load();
   if (!config) return fail(config.error(), kExitConfig);
   if (options.check_config) {
@@ -271,7 +298,7 @@ int run(int argc, char** argv) {
   block_signals();
   control::Layers layers(*config, config->daemon.state_dir);
   const configuration::Config in_force = layers.over(*config).in_force;
-  return serve(in_force, loader, std::move(layers));
+  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries);
 }
 
 }  // namespace

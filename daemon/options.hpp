@@ -14,6 +14,9 @@ struct Options {
   std::string config_file;  ///< empty: the built-in configuration
   configuration::CommandLineSettings settings;
   bool check_config = false;
+  bool watch_config = false;  ///< reload when a file of the configuration has changed
+  /// Folder of this host with libibverbs/ and softhca/ of the provider, an absolute path.
+  std::string libraries;
   std::optional<int> exit_code;  ///< of a program that ends now: after --help, or bad usage
 };
 

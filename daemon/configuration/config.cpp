@@ -94,14 +94,15 @@ namespace {
 
 enum class Scope { kText, kMachine };
 
-Expected<Config> read_config(std::string_view text, const std::string& filename, Scope scope) {
+Expected<Config> read_config(std::string_view text, const std::string& filename, Scope scope,
+                             const std::vector<HostAddress>& host) {
   const auto document = parse_document(text);
   if (!document) return Error{filename + ':' + document.error().message, EINVAL};
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();
   config.daemon.state_dir = default_state_dir();
   Problems problems;
-  const ConfigSource source = read_document(*document, config, problems);
+  const ConfigSource source = read_document(*document, config, host, problems);
   if (scope == Scope::kMachine) {
     check_machine(config, source, problems);
     read_peer_keys(config, source, problems);
@@ -112,8 +113,9 @@ Expected<Config> read_config(std::string_view text, const std::string& filename,
 
 }  // namespace
 
-Expected<Config> parse_config(std::string_view text, const std::string& filename) {
-  return read_config(text, filename, Scope::kText);
+Expected<Config> parse_config(std::string_view text, const std::string& filename,
+                              const std::vector<HostAddress>& host) {
+  return read_config(text, filename, Scope::kText, host);
 }
 
 Expected<Config> load_config(const std::string& path) {
@@ -127,7 +129,9 @@ Expected<Config> load_config(const std::string& path) {
   std::string text(kMost, '\0');
   if (!file.eof()) file.read(text.data(), static_cast<std::streamsize>(kMost));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  return read_config(text, path, Scope::kMachine);
+  const auto host = host_addresses();
+  if (!host) return host.error();
+  return read_config(text, path, Scope::kMachine, *host);
 }
 
 }  // namespace softhca::configuration

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/host_addresses.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/configuration/address.hpp"
 #include "daemon/configuration/adjustment_config.hpp"
@@ -313,6 +314,7 @@ inline bool may_divide(const TenantConfig& tenant) {
 inline constexpr std::uint32_t kMostOfAny = 1u << 20;
 inline constexpr std::size_t kMostAddresses = 128;           ///< of a tenant
 inline constexpr std::size_t kMostTemplateAddresses = 4096;  ///< of a template
+inline constexpr std::size_t kMostAddressesInAll = 8192;     ///< of ports, tenants and templates
 inline constexpr std::uint32_t kMostTvls = 64;               ///< of a tenant
 inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;      ///< the bits in abi/session.hpp
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
@@ -335,8 +337,9 @@ std::string default_state_dir();
 
 /// Parses a configuration. The error message has one line "file:line: key: what is wrong and how to
 /// mend it" for every error found. Keys that are not given have the values of a default-constructed
-/// Config; tenants must be given.
-Expected<Config> parse_config(std::string_view text, const std::string& filename);
+/// Config; tenants must be given. `host`: the addresses of the host, for ports that name a network.
+Expected<Config> parse_config(std::string_view text, const std::string& filename,
+                              const std::vector<HostAddress>& host = {});
 /// Does the same for a file, and reads the keys of peers. It also reports what this machine does
 /// not have: users, groups, interfaces, folders of captures, key files, the engine's core.
 Expected<Config> load_config(const std::string& path);

@@ -81,15 +81,14 @@ class Checker {
 
   /// The checks of addresses compare each with each other.
   bool check_address_count() {
-    constexpr std::size_t kMost = 8192;
     std::size_t count = 0;
     for (const PortConfig& port : config_.ports) count += port.addresses.size();
     for (const auto* tenants : {&config_.tenants, &config_.templates})
       for (const TenantConfig& tenant : *tenants) count += tenant.addresses.size();
-    if (count <= kMost) return true;
+    if (count <= kMostAddressesInAll) return true;
     problems_.add(1, "addresses",
                   "ports, tenants and templates list " + std::to_string(count) + ", at most " +
-                      std::to_string(kMost) + " are possible");
+                      std::to_string(kMostAddressesInAll) + " are possible");
     return false;
   }
 

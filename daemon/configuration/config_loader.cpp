@@ -37,6 +37,11 @@ Expected<Config> ConfigLoader::load() const {
           replace<DaemonConfig>(settings_.log_level, "--log-level", "log_level", daemon.log_level);
       !replaced)
     return replaced.error();
+  if (const auto replaced =
+          replace<MetricsConfig>(settings_.metrics_credentials, "--metrics-credentials",
+                                 "credentials_file", config->metrics.credentials_file);
+      !replaced)
+    return replaced.error();
   if (!settings_.metrics) return config;
   config->metrics.chosen = true;
   if (*settings_.metrics == "none") {

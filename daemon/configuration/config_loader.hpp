@@ -14,7 +14,8 @@ namespace softhca::configuration {
 /// Options that replace keys of the file, at the start and at each reload.
 struct CommandLineSettings {
   std::optional<std::string> runtime_dir;
-  std::optional<std::string> metrics;  ///< an address; "none": no endpoint
+  std::optional<std::string> metrics;              ///< an address; "none": no endpoint
+  std::optional<std::string> metrics_credentials;  ///< a file
   std::optional<std::string> log_level;
 };
 

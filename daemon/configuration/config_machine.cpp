@@ -51,6 +51,7 @@ class Machine {
   void check_port(const Value& port) {
     const Value* name = find(port, "interface");
     if (name != nullptr && name->string() && !name->string()->empty() &&
+        name->string()->find('/') == std::string::npos &&  // not a network
         ::if_nametoindex(name->string()->c_str()) == 0)
       problems_.add(name->line, "port.interface",
                     "this host has no interface " + *name->string() + " (see `ip link`)");

@@ -8,6 +8,7 @@
 #include "daemon/configuration/config_check.hpp"
 #include "daemon/configuration/config_levels.hpp"
 #include "daemon/configuration/config_peers.hpp"
+#include "daemon/configuration/port_addresses.hpp"
 #include "daemon/configuration/schema/schema_read.hpp"
 #include "daemon/configuration/tenant_amounts.hpp"
 
@@ -107,9 +108,11 @@ enum class Section : std::uint8_t { kTenant, kTemplate };
 
 /// Checks the number of addresses. A template lists addresses of which each of its tenants gets
 /// one, or none.
-void check_address_count(Reader& reader, const TenantConfig& config, Section section) {
+/// `written`: the table as it is in the file, with names of ports.
+void check_address_count(Reader& reader, const Value& written, const TenantConfig& config,
+                         Section section) {
   const std::size_t most = section == Section::kTenant ? kMostAddresses : kMostTemplateAddresses;
-  const Value* given = reader.find("addresses");
+  const Value* given = written.table() != nullptr ? written.table()->find("addresses") : nullptr;
   if (section == Section::kTenant && (!given || (given->array() && given->array()->empty())))
     reader.complain("addresses", "is missing; a tenant needs at least one address");
   if (config.addresses.size() > most)
@@ -131,9 +134,9 @@ Share share_in(const Value& tenant) {
                                              : Share{};
 }
 
-/// Reads a tenant or a template.
-TenantConfig read_tenant(const Value& value, Section section, const Common& common,
-                         Problems& problems) {
+/// Reads a tenant or a template. `written`: its table as it is in the file.
+TenantConfig read_tenant(const Value& value, const Value& written, Section section,
+                         const Common& common, Problems& problems) {
   TenantConfig config;
   config.connections = common.connections;
   Reader reader(value, section == Section::kTenant ? "tenant" : "template", problems);
@@ -148,7 +151,7 @@ TenantConfig read_tenant(const Value& value, Section section, const Common& comm
   read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
   note_given(reader, schema_of<TenantConfig>(), config.given);
   if (reader.find("tvl")) config.given.add("tvls");
-  check_address_count(reader, config, section);
+  check_address_count(reader, written, config, section);
   config.tvls = read_tvls(reader, config, pools, problems);
   read_levels(reader, config, problems);
   read_srq_rules(reader, config, problems);
@@ -158,7 +161,8 @@ TenantConfig read_tenant(const Value& value, Section section, const Common& comm
 
 }  // namespace
 
-ConfigSource read_document(const Value& document, Config& config, Problems& problems) {
+ConfigSource read_document(const Value& document, Config& config,
+                           const std::vector<HostAddress>& host, Problems& problems) {
   Reader reader(document, "", problems);
   ConfigSource source{&document, {}, {}, {}, {}};
   ConnectionsConfig connections;
@@ -170,6 +174,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   source.ports = reader.tables("port");
   for (const Value* v : source.ports)
     read_section(*v, "port", config.ports.emplace_back(), problems);
+  resolve_ports(config.ports, source.ports, host, config.pools.tenants, problems);
   source.peers = reader.tables("peer");
   for (const Value* v : source.peers)
     read_section(*v, "peer", config.peers.emplace_back(), problems);
@@ -185,9 +190,13 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
                       .connections = connections,
                       .unshared = unshared(shares),
                       .tenants = std::max<std::size_t>(sharers, 1)};
+  NamedPorts named(config.ports, source.tenants);
   const auto read_all = [&](const std::vector<const Value*>& values, Section section) {
     std::vector<TenantConfig> all;
-    for (const Value* v : values) all.push_back(read_tenant(*v, section, common, problems));
+    for (const Value* v : values)
+      all.push_back(read_tenant(section == Section::kTenant ? named.in_tenant(*v, problems)
+                                                            : named.in_template(*v, problems),
+                                *v, section, common, problems));
     return all;
   };
   config.tenants = read_all(source.tenants, Section::kTenant);

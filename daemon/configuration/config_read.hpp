@@ -9,7 +9,9 @@
 
 namespace softhca::configuration {
 
-/// Fills `config`, which has the defaults, from the document and checks the whole.
-ConfigSource read_document(const Value& document, Config& config, Problems& problems);
+/// Fills `config`, which has the defaults, from the document and checks the whole. `host`: the
+/// addresses of the host.
+ConfigSource read_document(const Value& document, Config& config,
+                           const std::vector<HostAddress>& host, Problems& problems);
 
 }  // namespace softhca::configuration

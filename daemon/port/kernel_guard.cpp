@@ -3,7 +3,6 @@
 #include "daemon/port/kernel_guard.hpp"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <linux/filter.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -13,12 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
+#include "daemon/base/host_addresses.hpp"
 #include "daemon/base/kernel_address.hpp"
 #include "daemon/base/system_error.hpp"
 #include "daemon/port/roce_udp.hpp"
@@ -51,17 +49,6 @@ bool is_running(const ifreq& request) {
   return (request.ifr_flags & kWanted) == kWanted;
 }
 
-std::uint8_t prefix_of(const sockaddr& mask) {
-  const bool v4 = mask.sa_family == AF_INET;
-  const auto* bytes = v4 ? reinterpret_cast<const std::uint8_t*>(
-                               &reinterpret_cast<const sockaddr_in&>(mask).sin_addr)
-                         : reinterpret_cast<const std::uint8_t*>(
-                               &reinterpret_cast<const sockaddr_in6&>(mask).sin6_addr);
-  int bits = 0;
-  for (int i = 0; i < (v4 ? 4 : 16); ++i) bits += std::popcount(bytes[i]);
-  return static_cast<std::uint8_t>(bits);
-}
-
 /// Enables trains on a guard socket. Otherwise the kernel would cut trains for the socket, only to
 /// drop their packets one by one, as older kernels do.
 void take_trains(int fd) {
@@ -69,41 +56,26 @@ void take_trains(int fd) {
   (void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);
 }
 
-/// Calls `use(const ifaddrs&)` for each IP address of this network namespace.
-template <class Use>
-Outcome for_each_address(Use use) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return system_error("cannot list addresses");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (const ifaddrs* a = list; a != nullptr; a = a->ifa_next) {
-    if (a->ifa_addr == nullptr || a->ifa_netmask == nullptr) continue;
-    if (a->ifa_addr->sa_family == AF_INET || a->ifa_addr->sa_family == AF_INET6) use(*a);
-  }
-  return {};
-}
-
 }  // namespace
 
 Expected<std::vector<AssignedAddress>> interface_addresses(const std::string& name) {
-  std::vector<AssignedAddress> all;
-  const auto listed = for_each_address([&](const ifaddrs& a) {
-    if (name == a.ifa_name) all.push_back({gid_of(*a.ifa_addr), prefix_of(*a.ifa_netmask)});
-  });
-  if (!listed) return listed.error();
-  return all;
+  const auto all = host_addresses();
+  if (!all) return all.error();
+  std::vector<AssignedAddress> own;
+  for (const HostAddress& each : *all)
+    if (each.interface == name) own.push_back({each.address, each.prefix_length});
+  return own;
 }
 
 Expected<std::string> interface_with(const Gid& address) {
+  const auto all = host_addresses();
+  if (!all) return all.error();
   std::vector<std::string> having;
   std::string loopback;
-  const auto listed = for_each_address([&](const ifaddrs& a) {
-    const Gid own = gid_of(*a.ifa_addr);
-    if (own == address) having.emplace_back(a.ifa_name);
-    if ((a.ifa_flags & IFF_LOOPBACK) != 0 &&
-        AddressPrefix{own, prefix_of(*a.ifa_netmask)}.contains(address))
-      loopback = a.ifa_name;
-  });
-  if (!listed) return listed.error();
+  for (const HostAddress& each : *all) {
+    if (each.address == address) having.push_back(each.interface);
+    if (each.loopback && each.network().contains(address)) loopback = each.interface;
+  }
   if (having.empty() && !loopback.empty()) return loopback;
   if (having.size() == 1) return having.front();
   return Error{having.empty() ? "no interface of this host has the address " +

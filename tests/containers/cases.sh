@@ -34,6 +34,8 @@ image_of_plugin() {
 
 # A daemon in a container, with tenants a and b.
 start_daemon() {
+  local libraries
+  libraries=$(host_libraries)
   mkdir -p "$runtime_dir"
   cat >"$dir/softhca.toml" <<END
 [daemon]
@@ -52,7 +54,8 @@ END
   # Root of the container is the user who runs it. It has to see the processes of its tenants.
   "${pod[@]}" run --detach --name softhcad --user 0:0 --pid host --network none --read-only --cap-drop all \
     --security-opt no-new-privileges --volume "$runtime_dir:$runtime_dir" \
-    --volume "$dir/softhca.toml:/etc/softhca/softhca.toml:ro" softhca-daemon
+    --volume "$libraries:$libraries:ro" --volume "$dir/softhca.toml:/etc/softhca/softhca.toml:ro" softhca-daemon \
+    --config /etc/softhca/softhca.toml --libraries "$libraries"
   await daemon_ready || { "${pod[@]}" logs softhcad; false; }
 }
 daemon_ready() { "${pod[@]}" logs softhcad 2>&1 | grep 'ready: 2 tenants'; }
@@ -108,10 +111,6 @@ host_libraries() {
   echo "$dir"/host/usr/lib/*-linux-gnu
 }
 
-write_cdi() {  # FILE
-  "$root/deploy/containers/softhca-cdi" --runtime-dir "$runtime_dir" --libraries "$(host_libraries)" --output "$1"
-}
-
 traffic() {
   local as_a as_b
   start_daemon
@@ -120,9 +119,8 @@ traffic() {
   as_b=(--volume "$runtime_dir:$runtime_dir" with-provider softhca-run --runtime-dir "$runtime_dir" --tenant b)
   pingpong as_a as_b
   # They come from the host, and the image knows nothing of them.
-  write_cdi "$dir/cdi.json"
-  mapfile -t as_a < <(options_of "$dir/cdi.json" a)
-  mapfile -t as_b < <(options_of "$dir/cdi.json" b)
+  mapfile -t as_a < <(options_of "$runtime_dir/cdi.json" a)
+  mapfile -t as_b < <(options_of "$runtime_dir/cdi.json" b)
   as_a+=(with-programs) as_b+=(with-programs)
   pingpong as_a as_b
   "${pod[@]}" exec softhcad softhcactl --runtime-dir "$runtime_dir" status
@@ -133,11 +131,13 @@ cdi() {
   local as_a=(--device softhca.io/tenant=a with-programs) as_b=(--device softhca.io/tenant=b with-programs)
   mkdir -p /run/cdi 2>/dev/null || true  # the next line says what comes of it
   [[ -w /run/cdi ]] || { echo "podman reads CDI files from /run/cdi, where only root writes"; exit 77; }
+  ln -s "$runtime_dir/cdi.json" /run/cdi/softhca.json
   start_daemon
-  write_cdi /run/cdi/softhca.json
   pingpong as_a as_b
   if "${pod[@]}" run --rm --device softhca.io/tenant=c with-programs true; then return 1; fi
   stop_daemon
+  [[ ! -e $runtime_dir/cdi.json ]]
+  rm /run/cdi/softhca.json
 }
 
 by_buildah() {
@@ -151,6 +151,7 @@ manifest() {
   local node=$dir/node first second
   ((EUID == 0)) || { echo "needs root: it has paths of a node"; exit 77; }
   command -v grpc_python_plugin >/dev/null || { echo "no grpc_python_plugin; install: tools/install-packages test"; exit 77; }
+  command -v kubectl >/dev/null || { echo "no kubectl, which builds the manifests"; exit 77; }
   mount -t tmpfs tmpfs /var/lib
   mount -t tmpfs tmpfs /opt
   mkdir "$node"

@@ -3,7 +3,6 @@ made of what it answers. Run by tests/system/deployment/device-plugin.test, with
 
 usage: device_plugin.py BUILD FOLDER    FOLDER: for all that is made"""
 import json
-import os
 import pathlib
 import signal
 import socket
@@ -17,7 +16,6 @@ import jsonschema
 from container import Container, of_cdi
 from fake_kubelet import FakeKubelet, Watch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SMALL, LARGE, ABSENT = "softhca.io/small", "softhca.io/large", "softhca.io/absent"
 GRACE_S = 6
 # In so long the plugin looks at the kubelet several times.
@@ -79,14 +77,16 @@ class Daemon:
         self._build = build
         self.run = pathlib.Path("/run/softhca")
         self.state = folder / "state"
-        self._config = folder / "daemon.toml"
-        self._config.write_text(CONFIG.format(run=self.run, state=self.state))
+        self.config = folder / "daemon.toml"
+        self.config.write_text(CONFIG.format(run=self.run, state=self.state))
         self._log = folder / "daemon.log"
+        self._libraries = folder / "libraries"
 
     def start(self):
         with open(self._log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [*UNPRIVILEGED, self._build / "daemon/softhcad", "--config", self._config], stdout=log, stderr=log)
+                [*UNPRIVILEGED, self._build / "daemon/softhcad", "--config", self.config, "--watch-config",
+                 "--libraries", self._libraries], stdout=log, stderr=log)
         eventually(lambda: "ready:" in self._log.read_text() or self.process.poll() is not None, "no daemon")
         expect(self.process.poll() is None, f"no daemon: {self._log.read_text()}")
 
@@ -115,11 +115,10 @@ class Plugin:
         self._run = run
         self.log = folder / "plugin.log"
         self.log.write_text("")
-        self.libraries = folder / "libraries"
 
     def command(self, *options):
         return ["/usr/bin/python3", "-m", "softhca_device_plugin", "--runtime-dir", self._run,
-                "--libraries", self.libraries, "--kubelet-dir", self._folder / "kubelet", *options]
+                "--kubelet-dir", self._folder / "kubelet", *options]
 
     def start(self, interval="0.2"):
         with open(self.log, "a", encoding="utf-8") as log:
@@ -218,23 +217,29 @@ class Test:
         names = {line.partition("=")[0] for line in out.stdout.splitlines()}
         expect(names == set(environment), f"softhca-run sets {names}, the plugin {set(environment)}")
 
+    def cdi(self):
+        """The daemon's file of the Container Device Interface; none: no file."""
+        file = self.daemon.run / "cdi.json"
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def cdi_names(self):
+        return [device["name"] for device in (self.cdi() or {"devices": []})["devices"]]
+
     def step_cdi(self):
-        """The same tenants by a file of the Container Device Interface."""
-        script = [ROOT / "deploy/containers/softhca-cdi", "--runtime-dir", self.daemon.run, "--libraries",
-                  self.plugin.libraries]
-        file = self.folder / "cdi" / "softhca.json"
-        subprocess.run([*script, "--output", file], check=True)
-        spec = json.loads(file.read_text())
-        jsonschema.validate(spec, CDI_SCHEMA)
-        expect([device["name"] for device in spec["devices"]] == ["pod-small-0", "pod-small-1"], f"devices: {spec}")
-        self.talk(self.container(of_cdi(spec, "pod-small-0")), self.two)
-        for options, words in (([*script, "pod-small-3"], "no tenant pod-small-3 in"),
-                               ([*script, "../run"], "cannot be the name of a device"),
-                               ([*script, "--runtime-dir", self.folder], "no tenant in"),
-                               ([*script, "--libraries", self.folder], "install softhca-provider"),
-                               ([*script, "--output", "/proc/x/y"], "/proc/x")):
-            ended = subprocess.run(options, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
-            expect(ended.returncode == 1 and words in ended.stderr and not ended.stdout, f"{options}: {ended}")
+        """The same tenants by that file."""
+        jsonschema.validate(self.cdi(), CDI_SCHEMA)
+        expect(self.cdi_names() == ["pod-small-0", "pod-small-1"], f"devices: {self.cdi()}")
+        self.talk(self.container(of_cdi(self.cdi(), "pod-small-0")), self.two)
+
+    def step_watched_configuration(self):
+        """A changed file comes into force, and the tenants of it appear."""
+        before = self.daemon.config.read_text()
+        self.daemon.config.write_text(before + '[[tenant]]\nname = "more"\naddresses = ["198.18.3.1"]\n')
+        eventually(lambda: "more" in self.daemon.tenants(), "a changed configuration is not in force")
+        expect("more" in self.cdi_names(), f"devices: {self.cdi_names()}")
+        self.daemon.config.write_text(before)
+        eventually(lambda: "more" not in self.daemon.tenants(), "a configuration that was changed back is not in force")
+        expect(self.cdi_names() == ["pod-small-0", "pod-small-1"], f"devices: {self.cdi_names()}")
 
     def step_bad_requests(self):
         before = self.daemon.tenants()
@@ -352,6 +357,7 @@ class Test:
             watch = Watch(self.kubelet, SMALL)
             eventually(lambda: "Healthy" in watch.devices.values(), "unhealthy with a daemon")
             self.daemon.stop(how)
+            expect((self.cdi() is None) == (how == signal.SIGTERM), f"after {how} there is: {self.cdi()}")
             eventually(lambda: set(watch.devices.values()) == {"Unhealthy"}, "healthy without a daemon")
             refused(grpc.StatusCode.UNAVAILABLE, ["softhcad does not answer"], self.kubelet.allocate, SMALL,
                     ["pod-small-3"])
@@ -415,8 +421,6 @@ class Test:
 
 
 def main():
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "deploy/kubernetes"), str(ROOT / "deploy/containers"),
-                                                os.environ["PYTHONPATH"]])
     test = Test(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     try:
         test.run()

@@ -7,9 +7,7 @@ import os
 import pathlib
 import sys
 
-import yaml
-
-MANIFEST = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes/softhca.yaml"
+import manifests
 
 
 def source(volume, documents, folder):
@@ -22,7 +20,7 @@ def source(volume, documents, folder):
     if "configMap" in volume:
         folder = folder / volume["configMap"]["name"]
         folder.mkdir(exist_ok=True)
-        for name, text in documents["ConfigMap"]["data"].items():
+        for name, text in documents["ConfigMap", volume["configMap"]["name"]]["data"].items():
             (folder / name).write_text(text)
         return folder
     return None
@@ -35,8 +33,7 @@ def options(pod, container, documents, folder):
     yield from (f"--cap-add={name}" for name in security["capabilities"].get("add", []))
     if pod["hostPID"]:
         yield "--pid=host"
-    if pod["hostNetwork"]:
-        yield "--network=host"
+    yield "--network=host" if pod.get("hostNetwork") else "--network=none"
     if not security["allowPrivilegeEscalation"]:
         yield "--security-opt=no-new-privileges"
     if security["readOnlyRootFilesystem"]:
@@ -53,8 +50,8 @@ def options(pod, container, documents, folder):
 
 
 def main():
-    documents = {document["kind"]: document for document in yaml.safe_load_all(MANIFEST.read_text())}
-    pod = documents["DaemonSet"]["spec"]["template"]["spec"]
+    documents = manifests.build("base")
+    pod = documents["DaemonSet", "softhca"]["spec"]["template"]["spec"]
     container = next(each for each in pod["initContainers"] + pod["containers"] if each["name"] == sys.argv[1])
     print(*options(pod, container, documents, pathlib.Path(sys.argv[2])), sep="\n")
 

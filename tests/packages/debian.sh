@@ -3,7 +3,7 @@
 
 tree=$dir/root trixie=$dir/trixie
 debs=$dir/packages/debs next=$dir/packages/next
-packages=(softhca softhca-provider softhca-tools softhca-dev)
+packages=(softhca softhca-provider softhca-tools softhca-device-plugin softhca-dev)
 mkdir -p "$debs" "$next"
 
 # A command in a root, with mounts and processes of its own.
@@ -66,6 +66,20 @@ contents() {
   for file in bash-completion/completions/softhcactl zsh/vendor-completions/_softhcactl \
     fish/vendor_completions.d/softhcactl.fish; do
     grep "/share/$file\$" "$dir/tools-files"
+  done
+  # It needs nothing of the daemon's package: the image has it alone.
+  if field softhca-device-plugin Depends | grep softhca; then return 1; fi
+}
+
+# The installed plugin finds its modules, and kubectl its manifests. There is no kubelet.
+device_plugin() {
+  local code=0 folder=$tree/usr/share/softhca-device-plugin
+  within "$tree" /usr/libexec/softhca-device-plugin --resource small=2 || code=$?
+  ((code == 2))
+  [[ ! -e $folder/softhca_device_plugin/__pycache__ ]]
+  diff -r "$root/deploy/kubernetes/base" "$folder/kubernetes/base"
+  for overlay in wire monitoring cluster; do
+    ! command -v kubectl >/dev/null || kubectl kustomize "$folder/kubernetes/overlays/$overlay" >/dev/null
   done
 }
 
@@ -210,6 +224,7 @@ debian_cases() {
   ((code == 0)) ||
     { skip "Debian: install, upgrade, remove, purge" "no root can be made: $(tail -n 1 "$dir/said")"; return; }
   check "Debian: install" install
+  check "Debian: device plugin and manifests" device_plugin
   check "Debian: links of the documents lead somewhere" document_links
   check "Debian: the units are valid" verify_units
   check "Debian: programs are hardened" hardening

@@ -31,7 +31,10 @@ constexpr Key kPortKeys[] = {
              "MTU with `ip link` before the daemon starts, which reads it only then: 4200 or more "
              "for an RDMA MTU of 4096. device: a DPDK device string. socket: an address of the "
              "kernel, of which ordinary sockets use UDP port 4791; that needs no privilege. An "
-             "interface works best without addresses of the kernel on it.",
+             "interface works best without addresses of the kernel on it. Instead of an interface "
+             "or a socket's address, give a network, such as \"10.0.0.0/24\": the daemon takes the "
+             "interface, or the address, that this host has in it. So many hosts can have the same "
+             "file.",
      .shown = Shown::kOff,
      .sample = "\"eth1\""},
     {.name = "device",
@@ -41,6 +44,7 @@ constexpr Key kPortKeys[] = {
      .sample = "\"net_memif,role=client,socket=/run/memif.sock,bsize=4608,rsize=10\""},
     {.name = "socket",
      .at = at<&PortConfig::socket>,
+     .apart = true,
      .refusal = kPort,
      .doc = "the port's only address; no gateways, no VLAN",
      .shown = Shown::kAlternative,
@@ -48,7 +52,12 @@ constexpr Key kPortKeys[] = {
     {.name = "addresses",
      .at = at<&PortConfig::addresses>,
      .lead = "Addresses with the prefix length of their subnet. The daemon answers ARP and "
-             "neighbour discovery for them. A tenant's addresses are chosen from them.",
+             "neighbour discovery for them. A tenant's addresses are chosen from them. A network, "
+             "such as \"10.64.0.0/16\", is a pool of which each host takes its own part, up to "
+             "pools.tenants addresses. Then `interface` must be a network. The host's number there "
+             "selects the part: with interface = \"10.0.0.0/24\", host 10.0.0.17 gets 10.64.17.1, "
+             "10.64.17.2 and so on. Default: the addresses that the interface has in the network "
+             "of `interface`.",
      .shown = Shown::kOff,
      .sample = "[\"10.0.0.1/24\", \"fe80::1/64\"]"},
     {.name = "gateway4",
@@ -82,14 +91,13 @@ constexpr Key kPortKeys[] = {
      .sample = "[\"10.0.0.2=02:00:00:00:00:02\"]"},
 };
 
-/// Rejects the keys that a port with a socket leaves to the kernel, and sets its address.
-void check_socket_port(Reader& reader, PortConfig& config) {
+/// Rejects the keys that a port with a socket leaves to the kernel.
+void check_socket_port(Reader& reader) {
   for (const char* key : {"addresses", "gateway4", "gateway6", "neighbours", "vlan"})
     if (reader.find(key) != nullptr)
       reader.complain(key,
                       "cannot be set for a port with a socket: its address is the socket's, and "
                       "the kernel routes");
-  config.addresses = {{.gid = *config.socket, .prefix = 0}};
 }
 
 void check_port(Reader& reader, void* section) {
@@ -100,10 +108,11 @@ void check_port(Reader& reader, void* section) {
         "give exactly one of interface = \"eth0\" (a network interface, by a packet socket), "
         "device = \"...\" (a DPDK device string) and socket = \"10.0.0.1\" (UDP sockets "
         "of this address)");
-  else if (config.socket)
-    check_socket_port(reader, config);
-  if (config.interface.size() > kLongestInterface ||
-      config.interface.find_first_of("/, \t") != std::string::npos)
+  else if (reader.find("socket") != nullptr)
+    check_socket_port(reader);
+  const bool is_network = config.interface.find('/') != std::string::npos;
+  if (!is_network && (config.interface.size() > kLongestInterface ||
+                      config.interface.find_first_of(", \t") != std::string::npos))
     reader.complain("interface", "is not the name of a network interface (see `ip link`)");
   std::set<Gid> given;
   for (const std::string& text : config.neighbours)

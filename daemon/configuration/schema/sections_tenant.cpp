@@ -59,7 +59,9 @@ constexpr Key kTenantKeys[] = {
     {.name = "addresses",
      .at = at<&T::addresses>,
      .doc = "Its GIDs, in this order: addresses of a port, or free-standing ones, which work "
-            "between the tenants of this daemon. 198.18.0.0/15 is reserved for tests (RFC 2544)."},
+            "between the tenants of this daemon. The name of a port stands for its first address "
+            "that no tenant has, in a template for all of these. 198.18.0.0/15 is reserved for "
+            "tests (RFC 2544)."},
     {.name = "socket",
      .at = at<&T::socket>,
      .table = schema_of<SocketConfig>,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "abi/version.hpp"
@@ -53,7 +54,9 @@ struct Adapter {
 
   Journal journal{};  ///< recent events
   configuration::ReloadCounters reloads{};
-  const char* version = "";                           ///< the daemon's version
+  const char* version = "";  ///< the daemon's version
+  /// Folder of this host with libibverbs/ and softhca/ of the provider, for containers.
+  std::string libraries{};
   abi::VersionRange protocol = abi::kSpokenVersions;  ///< versions that the daemon speaks
 
   /// Distinguishes this daemon from others; fixed at start. The device GUIDs are derived from it.

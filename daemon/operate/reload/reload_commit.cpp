@@ -35,6 +35,7 @@ std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& ma
   change("shared_datagrams", server_.shared_datagrams(), shared, adapter_.config.shared_datagrams);
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
   made.finish();
+  server_.device_trees().write_cdi_file();
   return kept;
 }
 

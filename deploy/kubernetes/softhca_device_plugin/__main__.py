@@ -43,8 +43,6 @@ def parse():
                              "May be repeated")
     parser.add_argument("--runtime-dir", default="/run/softhca", metavar="DIR",
                         help="runtime directory of the daemon, as a path of the host (%(default)s)")
-    parser.add_argument("--libraries", metavar="DIR",
-                        help="folder of the host with libibverbs/ and softhca/ of softhca-provider (below /usr/lib)")
     parser.add_argument("--kubelet-dir", type=pathlib.Path, default="/var/lib/kubelet", metavar="DIR",
                         help="folder of the kubelet, with device-plugins/ and pod-resources/ (%(default)s)")
     parser.add_argument("--interval", type=float, default=1, metavar="SECONDS",
@@ -56,7 +54,6 @@ def parse():
     if len(set(templates)) < len(templates):
         parser.error("a template is named twice; give one --resource for each template")
     options.runtime_dir = os.path.abspath(options.runtime_dir)
-    options.libraries = options.libraries and os.path.abspath(options.libraries)
     options.kubelet_dir = options.kubelet_dir.absolute()
     if not (options.kubelet_dir / "device-plugins").is_dir():
         parser.error(f"there is no {options.kubelet_dir}/device-plugins; check that a kubelet runs on this node, or name its folder with --kubelet-dir")
@@ -68,8 +65,7 @@ class Plugin:
         self._options = options
         self._daemon = AdminSocket(f"{options.runtime_dir}/admin.sock")
         self._tenants = Tenants(self._daemon, options.runtime_dir, options.grace)
-        places = options.runtime_dir, options.libraries
-        self._resources = [Resource(template, count, self._tenants, places, self.reconcile)
+        self._resources = [Resource(template, count, self._tenants, options.runtime_dir, self.reconcile)
                            for template, count in options.resource]
         self._once = Once(log)
         self._lister = None
@@ -139,4 +135,5 @@ def main():
     plugin.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,8 +8,8 @@ import grpc
 
 import deviceplugin_pb2 as api
 import deviceplugin_pb2_grpc as api_grpc
-import tenant_edits
 
+from . import cdi
 from .admin import NO_SUCH_THING, NOT_FREE, Refused, Unreachable
 from .once import Once
 from .tenants import name_of
@@ -22,13 +22,13 @@ log = logging.getLogger("softhca.resource")
 
 
 class Resource(api_grpc.DevicePluginServicer):
-    def __init__(self, template, count, tenants, places, make_room):
-        """`places`: runtime directory and folder of libraries, of the host. `make_room`: what to do before
-        a second try where a tenant did not fit."""
+    def __init__(self, template, count, tenants, runtime_dir, make_room):
+        """`runtime_dir`: of the daemon, as a path of the host. `make_room`: what to do before a second try
+        where a tenant did not fit."""
         self.name = f"{DOMAIN}/{template}"
         self._devices = [name_of(template, number) for number in range(count)]
         self._tenants = tenants
-        self._runtime_dir, self._libraries = places
+        self._runtime_dir = runtime_dir
         self._make_room = make_room
         self._healthy = False
         self._changed = threading.Condition()
@@ -64,15 +64,14 @@ class Resource(api_grpc.DevicePluginServicer):
             self._check(container.devices_ids, context)
         given = []
         try:
-            libraries = tenant_edits.library_mounts(self._libraries)
             responses = []
             for container in request.container_requests:
                 name = container.devices_ids[0]
                 self._give(name)
                 given.append(name)
-                responses.append(self._response(name, libraries))
+                responses.append(self._response(name))
             return api.AllocateResponse(container_responses=responses)
-        except (Refused, Unreachable, OSError, tenant_edits.NotThere) as error:
+        except (Refused, Unreachable, OSError, cdi.NotThere) as error:
             self._take_back(given)
             self._abort(context, *self._reason(error))
 
@@ -101,12 +100,12 @@ class Resource(api_grpc.DevicePluginServicer):
             except (Refused, Unreachable, OSError) as error:
                 log.warning("%s: tenant %s is not removed; the next check tries again: %s", self.name, name, error)
 
-    def _response(self, name, libraries):
-        mounts = [tenant_edits.tenant_mount(name, self._runtime_dir), *libraries]
+    def _response(self, name):
+        edits = cdi.edits_of(name, self._runtime_dir)
         return api.ContainerAllocateResponse(
-            envs=tenant_edits.environment(name, self._runtime_dir),
+            envs=edits.environment,
             mounts=[api.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
-                    for mount in mounts])
+                    for mount in edits.mounts])
 
     @staticmethod
     def _reason(error):

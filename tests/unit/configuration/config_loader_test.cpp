@@ -23,14 +23,18 @@ TEST(ConfigLoader, WithoutOptions_IsTheFile) {
 }
 
 TEST(ConfigLoader, Options_ReplaceKeysOfTheFile) {
-  const ConfigLoader loader(
-      sample(), {.runtime_dir = "/x/y", .metrics = "127.0.0.1:1234", .log_level = "debug"});
+  const ConfigLoader loader(sample(), {.runtime_dir = "/x/y",
+                                       .metrics = "127.0.0.1:1234",
+                                       .metrics_credentials = "/x/token",
+
+                                       .log_level = "debug"});
   for (int reload = 0; reload < 2; ++reload) {
     const auto config = loader.load();
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config->daemon.runtime_dir, "/x/y");
     EXPECT_EQ(config->daemon.log_level, "debug");
     EXPECT_EQ(config->metrics.address, "127.0.0.1:1234");
+    EXPECT_EQ(config->metrics.credentials_file, "/x/token");
     EXPECT_TRUE(config->metrics.chosen) << "the daemon does not start without it";
   }
 }

@@ -2,12 +2,16 @@
 
 #include "daemon/frontend/unix/server/device_trees.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "daemon/device/adapter/gid_table.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/setup.hpp"
+#include "daemon/frontend/unix/device_tree/cdi_file.hpp"
 #include "daemon/frontend/unix/server/listeners.hpp"
 
 namespace softhca::control {
@@ -66,6 +70,24 @@ void DeviceTrees::remove(const engine::Tenant& tenant) {
 
 void DeviceTrees::remove() {
   while (!trees_.empty()) remove(*trees_.front().tenant);
+  std::error_code error;
+  if (cdi_file_written_)
+    std::filesystem::remove(cdi_file_of(adapter_.config.daemon.runtime_dir), error);
+  cdi_file_written_ = false;
+}
+
+void DeviceTrees::write_cdi_file() {
+  CdiDescription description{.runtime_dir = adapter_.config.daemon.runtime_dir,
+                             .libraries = adapter_.libraries,
+                             .tenants = {}};
+  for (const auto& tenant : adapter_.tenants)
+    if (!tenant->control.leaving) description.tenants.push_back(tenant->name);
+  const auto written = control::write_cdi_file(description);
+  const std::string failure = written ? "" : written.error().message;
+  if (written) cdi_file_written_ = true;
+  if (!failure.empty() && failure != cdi_file_failure_)
+    spdlog::info("container engines get no cdi.json: {}", failure);
+  cdi_file_failure_ = failure;
 }
 
 Expected<AddressUpdate> DeviceTrees::prepare_addresses(

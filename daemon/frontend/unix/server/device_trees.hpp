@@ -32,8 +32,10 @@ class DeviceTrees {
   Outcome make(engine::Tenant& tenant);
   /// Removes the tenant's folder, unless it has files that are not the daemon's.
   void remove(const engine::Tenant& tenant);
-  /// Removes the folders of all tenants.
+  /// Removes the folders of all tenants, and cdi.json.
   void remove();
+  /// Writes cdi.json with all tenants that take new sessions. Logs a failure once.
+  void write_cdi_file();
   /// Writes the new content of the tree beside the current one. Error: it cannot be written.
   Expected<AddressUpdate> prepare_addresses(
       const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
@@ -60,6 +62,8 @@ class DeviceTrees {
   LinkChanged link_changed_;
   std::list<Tree> trees_;
   std::vector<std::string> real_devices_;  ///< of the kernel, as last seen
+  bool cdi_file_written_ = false;          ///< this daemon has put a cdi.json in place
+  std::string cdi_file_failure_;           ///< that was logged last
 };
 
 }  // namespace softhca::control

@@ -89,6 +89,7 @@ Outcome Server::open() {
   // The admin socket comes first: once a tenant's socket exists, it does too.
   if (auto opened = open_admin(); !opened) return opened;
   if (auto opened = open_tenants(); !opened) return opened;
+  device_trees_.write_cdi_file();
   device_trees_.look_at_real_devices();
   connections_.tick();
   return {};

@@ -185,6 +185,30 @@ class ReloadTest : public ::testing::Test {
 
 TEST_F(ReloadTest, BeginsAsConfigured) { expect_in_force(); }
 
+TEST_F(ReloadTest, CdiFile_FollowsTheTenantsThatTakeSessions) {
+  const std::string file = folder.path() + "/cdi.json", libraries = folder.path() + "/lib";
+  const auto has = [&](const std::string& tenant) {
+    const std::string text{std::istreambuf_iterator<char>(std::ifstream(file).rdbuf()), {}};
+    return text.find("\"name\": \"" + tenant + "\"") != std::string::npos;
+  };
+  EXPECT_FALSE(std::filesystem::exists(file)) << "without a provider";
+  for (const char* name : {"/libibverbs/libsofthca-rdmav34.so", "/softhca/libsofthca-preload.so"}) {
+    std::filesystem::create_directories(std::filesystem::path(libraries + name).parent_path());
+    std::ofstream(libraries + name) << "x";
+  }
+  daemon.adapter.libraries = libraries;
+  Config wanted = daemon.adapter.config;
+  wanted.tenants.push_back(another("c", 3));
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_TRUE(has("a") && has("c"));
+  wanted.tenants.pop_back();
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_TRUE(has("a"));
+  EXPECT_FALSE(has("c"));
+  server.device_trees().remove();
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
 TEST_F(ReloadTest, AnySequenceLeavesWhatTheConfigurationSays) {
   std::mt19937 random(11);
   unsigned accepted = 0;
