@@ -112,6 +112,14 @@ struct HelloWithLevel {
   char level[40];  ///< its name, padded with zeros; all zeros: no level requested
 };
 
+/// Sent instead by a process that opens another device of its tenant than the first. EINVAL: the
+/// tenant has no such device. The process may send it if the device tree names the number.
+struct HelloWithDevice {
+  HelloWithLevel named;
+  std::uint32_t device;  ///< counted from 0, the first
+  std::uint32_t reserved;
+};
+
 /// Comes with 3 descriptors: session memfd, wake eventfd, asynchronous event socket. The process
 /// reads 16-byte records from that socket: {u64 element, u32 event type, u32 reserved}. element is
 /// the user_handle of the object, or the port number.
@@ -269,7 +277,7 @@ struct AllocWindowReply {
 /// unshared memory become useless when the process that registered them ends.
 ///
 /// kShareContext has no body; the reply is a ContextToken, the same for each request. kJoinContext
-/// takes such a token. EACCES: this user has no such session in this tenant; EBUSY: the joining
+/// takes such a token. EACCES: this user has no such session of this device; EBUSY: the joining
 /// session has objects of its own.
 struct ContextToken {
   std::uint8_t bytes[16];  ///< cannot be guessed

@@ -27,7 +27,7 @@ namespace {
 
 struct Device {
   abi34::VerbsDevice base;
-  char socket_path[kSocketPathBytes];
+  TenantSocket socket;
 };
 
 /// True if the process may connect to this socket. The user that starts a program selects its
@@ -39,39 +39,56 @@ bool may_connect_to(const char* path) {
                                          std::strstr(path, "/../") == nullptr);
 }
 
-/// Reads the path of the tenant socket, one line, from the device's sysfs folder. False: the file
-/// is absent, empty or too long, so the device is not softhca's, or not for this process.
-bool read_socket_path(const char* ibdev_path, char (&path)[kSocketPathBytes]) {
+/// Reads the first line of a file in the device's sysfs folder. False: the file is absent, empty or
+/// too long.
+bool read_line(const char* ibdev_path, const char* file, char (&line)[kSocketPathBytes + 8]) {
   char name[300];
-  const int length = std::snprintf(name, sizeof name, "%s/softhca_socket", ibdev_path);
+  const int length = std::snprintf(name, sizeof name, "%s/%s", ibdev_path, file);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof name) return false;
   const int fd = ::open(name, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  char line[kSocketPathBytes + 1] = {};
-  const ssize_t got = ::read(fd, line, sizeof line);
+  const ssize_t got = ::read(fd, line, sizeof line - 1);
   ::close(fd);
   if (got <= 0) return false;
-  const std::size_t end = strnlen(line, static_cast<std::size_t>(got));
-  const std::size_t bytes = std::strcspn(line, "\n") < end ? std::strcspn(line, "\n") : end;
-  if (bytes == 0 || bytes >= sizeof path) return false;
-  std::memcpy(path, line, bytes);
-  path[bytes] = '\0';
-  return may_connect_to(path);
+  line[got] = '\0';
+  const std::size_t bytes = std::strcspn(line, "\n");
+  const bool whole = bytes < sizeof line - 1;
+  line[bytes] = '\0';
+  return bytes != 0 && whole;
+}
+
+/// Finds the tenant socket of a device: "PATH" for the first device of the tenant, "INDEX PATH" for
+/// another. False: the device is not softhca's, or not for this process.
+bool find_socket(const char* ibdev_path, TenantSocket& socket) {
+  char line[kSocketPathBytes + 8];
+  const char* path = line;
+  socket.device = 0;
+  if (!read_line(ibdev_path, "softhca_socket", line)) {
+    if (!read_line(ibdev_path, "softhca_device", line)) return false;
+    char* end = line;
+    socket.device = static_cast<std::uint32_t>(std::strtoul(line, &end, 10));
+    if (*end != ' ') return false;
+    path = end + 1;
+  }
+  const std::size_t bytes = std::strlen(path) + 1;
+  if (*path != '/' || bytes > sizeof socket.path) return false;
+  std::memcpy(socket.path, path, bytes);
+  return may_connect_to(socket.path);
 }
 
 bool match_device(abi34::SysfsDevice* sysfs) {
-  char path[kSocketPathBytes];
-  return read_socket_path(sysfs->ibdev_path, path);
+  TenantSocket socket;
+  return find_socket(sysfs->ibdev_path, socket);
 }
 
 abi34::VerbsDevice* alloc_device(abi34::SysfsDevice* sysfs) {
   Device* device = make<Device>();
   if (device == nullptr) return nullptr;
-  if (!read_socket_path(sysfs->ibdev_path, device->socket_path)) {
+  if (!find_socket(sysfs->ibdev_path, device->socket)) {
     dispose(device);
     return nullptr;
   }
-  serve_connections(device->socket_path);
+  serve_connections(device->socket.path);
   return &device->base;
 }
 
@@ -111,18 +128,18 @@ int join_shared(void* context, const abi::SharedToken& token, std::uint32_t* han
 }
 
 /// Connects to the daemon and maps the session. Returns 0 or an errno value.
-int open_session(Context& context, const char* default_socket) {
+int open_session(Context& context, const TenantSocket& socket) {
   context.memory.reset(make<MemoryRegistry>(
       SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared,
                          [](void*, int fd) { seal_memory(fd); }}));
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
-  choose_socket(default_socket, path);
+  choose_socket(socket.path, path);
   if (const int error = context.control.connect(path)) return error;
 
   abi::HelloReply reply{};
   ReceivedFds fds;
-  if (const int error = greet(context.control, reply, fds)) return error;
+  if (const int error = greet(context.control, socket.device, reply, fds)) return error;
   if (const int error = fds.check(3)) return error;
   const int memory = fds.take(0);
   const int wake = fds.take(1);
@@ -289,7 +306,7 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
   construct_parts(*context);
   const auto* device = reinterpret_cast<const Device*>(ibv_device);
   int error = is_of_known_size(*context) ? 0 : ENOSYS;
-  if (error == 0) error = open_session(*context, device->socket_path);
+  if (error == 0) error = open_session(*context, device->socket);
   if (error == 0) error = share(*context);
   if (error == 0) error = serve_files(*context);
   if (error != 0) {

@@ -67,6 +67,22 @@ std::string addresses_of(const Json& tenant, bool all = true) {
   return text;
 }
 
+/// Prints the devices of a tenant, if there are several.
+void print_devices(const Json& tenant, const Output& out) {
+  const Json devices = tenant.value("devices", Json::array());
+  if (devices.size() < 2) return;
+  TextTable table({"DEVICE", "LINK", "RATE", "GUID", "PCI", "NUMA", {"ADDRESSES", Column::kWide}});
+  for (const Json& device : devices) {
+    Json own = Json::array();
+    for (const Json& address : tenant.at("addresses"))
+      if (cell(address, "device") == cell(device, "name")) own.push_back(address);
+    table.add({cell(device, "name"), cell(device, "link"), cell(device, "rate"),
+               cell(device, "guid"), cell(device, "pci"), cell(device, "numa"),
+               addresses_of({{"addresses", std::move(own)}})});
+  }
+  out.section(table);
+}
+
 void print_tvls(const Json& tvls, const Output& out) {
   TextTable table({"TVL",
                    "LEVEL",
@@ -250,6 +266,7 @@ void show_tenant(AdminClient& daemon, const std::string& name, Output& out) {
                  ? ", leaving"
                  : ", share " + cell(tenant, "share") + ", class " + cell(tenant, "class")) +
             "\n");
+  print_devices(tenant, out);
   TextTable table({"",
                    "GUARANTEED",
                    "LENT",
@@ -305,6 +322,7 @@ void show_queue_pairs(AdminClient& daemon, const Filter& filter, Output& out) {
                    "TYPE",
                    "STATE",
                    "TENANT",
+                   {"DEVICE", kWide},
                    {"LEVEL", kWide},
                    "PID",
                    {"TVL", kWide},
@@ -321,8 +339,8 @@ void show_queue_pairs(AdminClient& daemon, const Filter& filter, Output& out) {
   for (const Json& qp : list.at("qps")) {
     const auto waiting = qp.value("commands", 0u) - qp.value("started", 0u);
     table.add({cell(qp, "qpn"), cell(qp, "type"), cell(qp, "state"), cell(qp, "tenant"),
-               cell(qp, "level"), cell(qp, "pid"), cell(qp, "tvl"), cell(qp, "path"),
-               cell(qp, "destination"), cell(qp, "destination_qpn"),
+               cell(qp, "device"), cell(qp, "level"), cell(qp, "pid"), cell(qp, "tvl"),
+               cell(qp, "path"), cell(qp, "destination"), cell(qp, "destination_qpn"),
                out.count(qp, "retransmitted_packets"), out.count(qp, "started"), out.count(waiting),
                out.count(qp, "timeouts"), out.count(qp, "rnr_naks_received"), cell(qp, "srq"),
                cell(qp, "failure")});

@@ -62,6 +62,14 @@ const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name)
   return nullptr;
 }
 
+std::vector<TenantDevice> devices_of(const TenantConfig& tenant, const DeviceConfig& device) {
+  if (!tenant.devices.empty()) return tenant.devices;
+  TenantDevice only;
+  only.name = device.name;
+  only.addresses = tenant.addresses;
+  return {std::move(only)};
+}
+
 bool is_reserved(const LevelConfig& level) {
   return level.socket || !level.users.empty() || !level.groups.empty() || !level.cgroups.empty();
 }

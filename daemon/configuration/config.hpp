@@ -21,6 +21,7 @@
 #include "daemon/configuration/general_services_config.hpp"
 #include "daemon/configuration/given_amounts.hpp"
 #include "daemon/configuration/object_limits.hpp"
+#include "daemon/configuration/tenant_device.hpp"
 #include "daemon/configuration/tenant_share.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 #include "daemon/qos/receive/srq_policy.hpp"
@@ -234,6 +235,14 @@ struct ProgramsConfig {
   bool operator==(const ProgramsConfig&) const = default;
 };
 
+/// Levels besides those that the file lists one by one.
+struct FurtherLevels {
+  Levels are = Levels::kGiven;
+  std::uint32_t own = 3;  ///< that the tenant may create itself
+
+  bool operator==(const FurtherLevels&) const = default;
+};
+
 /// A tenant and its allocation (mechanism A1). Amounts are guarantees. With `shared` the tenant may
 /// also use amounts that no tenant is guaranteed; without it the amounts are a hard cap.
 struct TenantConfig {
@@ -243,7 +252,8 @@ struct TenantConfig {
   static constexpr std::uint32_t kDedicatedCompletionCredits = 128;
 
   std::string name;
-  std::vector<Gid> addresses;  ///< its GID table, in this order; never empty
+  std::vector<Gid> addresses;         ///< those of its devices, in this order; never empty
+  std::vector<TenantDevice> devices;  ///< empty: one, with all addresses; see devices_of()
   SocketConfig socket;
   /// The socket on which the tenant creates levels and divides its amounts among them:
   /// control.sock. It exists if the tenant has levels or may create some.
@@ -260,10 +270,9 @@ struct TenantConfig {
   bool lends = true;                     ///< lends its idle guarantees if adjustment is automatic
   ProgramsConfig programs;
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
-  Levels levels_are = Levels::kGiven;
+  FurtherLevels further_levels;
   std::vector<LevelConfig> levels;
-  std::uint32_t own_levels = 3;  ///< levels that it may create itself
-  ObjectLimits limits;           ///< limits of its programs; if not given, an equal share
+  ObjectLimits limits;  ///< limits of its programs; if not given, an equal share
   std::optional<std::uint32_t> kept_packets;  ///< limit of out-of-order packets
   RatesConfig rates;
   SrqPolicy srq;
@@ -303,11 +312,14 @@ inline Marking marking_of(const LevelConfig& level) { return {level.dscp, level.
 const TenantConfig* find_tenant(const Config& config, std::string_view name);
 const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name);
 
+/// Returns the devices of a tenant, never none: those of the file, or one of the name of [device].
+std::vector<TenantDevice> devices_of(const TenantConfig& tenant, const DeviceConfig& device);
+
 /// True if only programs that a rule names, or that use the level's socket, may use the level.
 bool is_reserved(const LevelConfig& level);
 /// True if the tenant may divide its allocation. Then it has a control socket.
 inline bool may_divide(const TenantConfig& tenant) {
-  return !tenant.levels.empty() || tenant.own_levels != 0;
+  return !tenant.levels.empty() || tenant.further_levels.own != 0;
 }
 
 // Greatest values that several keys share.

@@ -3,6 +3,7 @@
 #include "daemon/configuration/config_read.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "daemon/configuration/config_check.hpp"
@@ -71,7 +72,7 @@ LevelConfig read_level(const Value& value, const std::string& path, std::span<Tv
 void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   const auto tables = reader.tables("level");
   const std::string path = reader.path_of("level");
-  if (tenant.levels_are == Levels::kDefault) {
+  if (tenant.further_levels.are == Levels::kDefault) {
     if (!tables.empty())
       return reader.complain("levels",
                              "is given together with [[" + path + "]]; give only one of them");
@@ -106,6 +107,93 @@ void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
 
 enum class Section : std::uint8_t { kTenant, kTemplate };
 
+/// Reads the devices of a tenant, and gives the tenant their addresses.
+class DevicesReader {
+ public:
+  DevicesReader(Reader& reader, Section section, TenantConfig& tenant, Problems& problems)
+      : reader_(reader), section_(section), tenant_(tenant), problems_(problems) {}
+
+  void read(const DeviceConfig& common) {
+    const auto tables = reader_.tables("device");
+    if (tables.empty()) return;
+    if (tables.size() > kMostDevices)
+      reader_.complain("device", "is given more than " + std::to_string(kMostDevices) + " times");
+    for (const Value* table : tables) {
+      TenantDevice& device = tenant_.devices.emplace_back();
+      Reader keys(*table, reader_.path_of("device"), problems_);
+      lines_.push_back(keys.line());
+      read_keys(keys, schema_of<TenantDevice>(), &device, problems_);
+      if (device.name.empty()) device.name = default_device_name(common.name, lines_.size() - 1);
+      check_identity(keys);
+      keys.finish();
+    }
+    divide_addresses(tables);
+  }
+
+ private:
+  /// Returns the line of an earlier device with the same value, if the last one has any.
+  template <class Member>
+  std::optional<unsigned> earlier(Member member) const {
+    const auto& wanted = tenant_.devices.back().*member;
+    for (std::size_t i = 0; i + 1 < tenant_.devices.size(); ++i)
+      if (!wanted.empty() && tenant_.devices[i].*member == wanted) return lines_[i];
+    return std::nullopt;
+  }
+
+  void check_identity(Reader& keys) const {
+    const auto refuse_twice = [&](const char* key, std::string TenantDevice::*member) {
+      if (const auto line = earlier(member))
+        keys.complain(key, "\"" + tenant_.devices.back().*member +
+                               "\" is already taken by the device of line " +
+                               std::to_string(*line) + "; each device needs its own");
+    };
+    refuse_twice("name", &TenantDevice::name);
+    refuse_twice("guid", &TenantDevice::guid);
+    refuse_twice("pci", &TenantDevice::pci);
+    if (section_ == Section::kTemplate && keys.find("guid"))
+      keys.complain("guid", "would be the same for all tenants of the template; leave it out");
+  }
+
+  /// A tenant's only device may leave its addresses to the tenant.
+  void divide_addresses(const std::vector<const Value*>& tables) {
+    if (tables.size() == 1 && tenant_.devices.front().addresses.empty()) {
+      tenant_.devices.front().addresses = tenant_.addresses;
+      return;
+    }
+    if (reader_.find("addresses"))
+      reader_.complain("addresses", "is given together with [[" + reader_.path_of("device") +
+                                        "]]; list each address with its device only");
+    tenant_.addresses.clear();
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      Reader keys(*tables[i], reader_.path_of("device"), problems_);
+      const std::vector<Gid>& own = tenant_.devices[i].addresses;
+      if (own.empty() && section_ == Section::kTenant)
+        keys.complain("addresses", "is missing; a device needs at least one address");
+      for (const Gid& gid : own) add_address(keys, gid, i);
+    }
+  }
+
+  void add_address(Reader& keys, const Gid& gid, std::size_t device) {
+    if (std::ranges::find(tenant_.addresses, gid) == tenant_.addresses.end())
+      return tenant_.addresses.push_back(gid);
+    std::size_t first = 0;
+    while (std::ranges::find(tenant_.devices[first].addresses, gid) ==
+           tenant_.devices[first].addresses.end())
+      ++first;
+    keys.complain("addresses",
+                  to_string(gid) + " is already given to " +
+                      (first == device ? std::string("the same device")
+                                       : "the device of line " + std::to_string(lines_[first])) +
+                      "; an address belongs to one device, once");
+  }
+
+  Reader& reader_;
+  Section section_;
+  TenantConfig& tenant_;
+  Problems& problems_;
+  std::vector<unsigned> lines_;  ///< of the devices read so far
+};
+
 /// Checks the number of addresses. A template lists addresses of which each of its tenants gets
 /// one, or none.
 /// `written`: the table as it is in the file, with names of ports.
@@ -113,7 +201,8 @@ void check_address_count(Reader& reader, const Value& written, const TenantConfi
                          Section section) {
   const std::size_t most = section == Section::kTenant ? kMostAddresses : kMostTemplateAddresses;
   const Value* given = written.table() != nullptr ? written.table()->find("addresses") : nullptr;
-  if (section == Section::kTenant && (!given || (given->array() && given->array()->empty())))
+  if (section == Section::kTenant && config.devices.size() < 2 && config.addresses.empty() &&
+      (!given || (given->array() && given->array()->empty())))
     reader.complain("addresses", "is missing; a tenant needs at least one address");
   if (config.addresses.size() > most)
     reader.complain("addresses", "holds more than " + std::to_string(most) + " addresses");
@@ -123,8 +212,9 @@ void check_address_count(Reader& reader, const Value& written, const TenantConfi
 struct Common {
   const PoolsConfig& pools;
   const ConnectionsConfig& connections;  ///< its limits if it sets none
-  Share unshared;                        ///< what the shares of the tenants leave
-  std::size_t tenants;                   ///< that divide it
+  const DeviceConfig& device;
+  Share unshared;       ///< what the shares of the tenants leave
+  std::size_t tenants;  ///< that divide it
 };
 
 /// Returns the share that a tenant gives; none if it gives no valid one.
@@ -151,6 +241,7 @@ TenantConfig read_tenant(const Value& value, const Value& written, Section secti
   read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
   note_given(reader, schema_of<TenantConfig>(), config.given);
   if (reader.find("tvl")) config.given.add("tvls");
+  DevicesReader(reader, section, config, problems).read(common.device);
   check_address_count(reader, written, config, section);
   config.tvls = read_tvls(reader, config, pools, problems);
   read_levels(reader, config, problems);
@@ -188,6 +279,7 @@ ConfigSource read_document(const Value& document, Config& config,
   for (const Value* tenant : source.tenants) shares.push_back(share_in(*tenant));
   const Common common{.pools = config.pools,
                       .connections = connections,
+                      .device = config.device,
                       .unshared = unshared(shares),
                       .tenants = std::max<std::size_t>(sharers, 1)};
   NamedPorts named(config.ports, source.tenants);

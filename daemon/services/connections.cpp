@@ -25,9 +25,6 @@ using namespace management;
 constexpr auto kConnectionManagement =
     static_cast<std::uint8_t>(wire::ManagementClass::kCommunication);
 
-/// IBV_RATE_100_GBPS: the rate of the port, as programs see it.
-constexpr std::uint8_t kPortRate = 16;
-
 // Interval and number of polls for neighbours that programs wait for, and the time after which a
 // silent neighbour counts as absent.
 constexpr Duration kLook = std::chrono::milliseconds(2);
@@ -46,7 +43,11 @@ static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm:
 class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
  public:
   ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
-      : adapter_(adapter), agent_(agent), tenant_(tenant), service_(*this) {
+      : adapter_(adapter),
+        agent_(agent),
+        tenant_(tenant),
+        devices_(devices_of(adapter, tenant)),
+        service_(*this) {
     read_addresses();
   }
 
@@ -55,8 +56,9 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
 
   void read_addresses() {
     addresses_.clear();
+    std::vector<std::uint8_t> next(devices_.size());
     for (const auto& address : tenant_.addresses)
-      addresses_.push_back({address.gid, static_cast<std::uint8_t>(addresses_.size())});
+      addresses_.push_back({address.gid, next.at(address.device)++});
   }
 
   void configure(const configuration::TenantConfig& config) {
@@ -183,10 +185,14 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
 
   std::span<const rdma_cm::TenantGid> addresses() const override { return addresses_; }
 
-  rdma_cm::TenantAdapter adapter() const override {
-    return {.node_guid = adapter_.node_guid(tenant_),
-            .path_mtu = mtu_code(adapter_.path_mtu(tenant_)),
-            .packet_rate = kPortRate};
+  rdma_cm::TenantAdapter adapter(const std::optional<Gid>& own) const override {
+    std::uint8_t device = 0;
+    for (const auto* list : {&tenant_.former_addresses, &tenant_.addresses})
+      for (const auto& address : *list)
+        if (own == address.gid) device = address.device;
+    rdma_cm::TenantAdapter found = devices_.at(device);
+    found.path_mtu = mtu_code(adapter_.path_mtu(tenant_, device));
+    return found;
   }
 
   std::optional<Gid> source_for(const Gid& destination) const override {
@@ -236,6 +242,17 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
     rdma_cm::ResolveCookie cookie;
     Time until{};
   };
+
+  /// Returns the devices of the tenant. Their path MTUs may change later.
+  static std::vector<rdma_cm::TenantAdapter> devices_of(const Adapter& adapter,
+                                                        const engine::Tenant& tenant) {
+    std::vector<rdma_cm::TenantAdapter> devices;
+    for (const configuration::TenantDevice& device : adapter.devices(tenant))
+      devices.push_back(
+          {.node_guid = adapter.node_guid(tenant, static_cast<std::uint8_t>(devices.size())),
+           .packet_rate = configuration::codes_of(device.rate).path_rate});
+    return devices;
+  }
 
   std::string why(rdma_cm::Refusal refusal) {
     const std::uint32_t admitted = service_.admission().admitted();
@@ -290,6 +307,7 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
   Adapter& adapter_;
   GeneralServices& agent_;
   engine::Tenant& tenant_;
+  const std::vector<rdma_cm::TenantAdapter> devices_;
   std::vector<rdma_cm::TenantGid> addresses_;
   rdma_cm::Service service_;
   configuration::ConnectionsConfig limits_;

@@ -50,7 +50,7 @@ int CmChannel::share() {
 
 int CmChannel::greet(int& signal_fd) {
   Hello hello;
-  if (const int error = make_hello(hello)) return error;
+  if (const int error = make_hello(hello, 0)) return error;
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel),
                             shared_->next_tag++};
   iovec request[] = {{&header, sizeof header}, {&hello.body, hello.bytes}};

@@ -35,14 +35,17 @@ void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]) {
   std::memcpy(path, tenants, std::strlen(tenants) + 1);
 }
 
-int make_hello(Hello& hello, abi::VersionRange versions) {
-  hello.body = {{abi::kSessionMagic, versions}, {}};
-  hello.bytes = sizeof hello.body.hello;
-  const char* level = wanted_level();
-  if (level == nullptr) return 0;
-  if (std::strlen(level) >= sizeof hello.body.level) return EINVAL;
-  std::memcpy(hello.body.level, level, std::strlen(level));
-  hello.bytes = sizeof hello.body;
+int make_hello(Hello& hello, std::uint32_t device, abi::VersionRange versions) {
+  abi::HelloWithLevel& named = hello.body.named;
+  hello.body = {{{abi::kSessionMagic, versions}, {}}, device, 0};
+  hello.bytes = sizeof named.hello;
+  if (const char* level = wanted_level()) {
+    if (std::strlen(level) >= sizeof named.level) return EINVAL;
+    std::memcpy(named.level, level, std::strlen(level));
+    hello.bytes = sizeof named;
+  }
+  // An older daemon knows the shorter forms only, and has one device.
+  if (device != 0) hello.bytes = sizeof hello.body;
   return 0;
 }
 
@@ -54,10 +57,10 @@ void explain_refusal(abi::VersionRange answer, abi::VersionRange versions) {
   ::dprintf(STDERR_FILENO, "softhca: the device cannot be opened: %s\n", why);
 }
 
-int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds,
+int greet(ControlChannel& control, std::uint32_t device, abi::HelloReply& reply, ReceivedFds& fds,
           abi::VersionRange versions) {
   Hello hello;
-  if (const int error = make_hello(hello, versions)) return error;
+  if (const int error = make_hello(hello, device, versions)) return error;
   union {
     abi::HelloReply reply;
     abi::VersionRange refusal;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "abi/control.hpp"
 #include "libverbs-provider/control/control_channel.hpp"
@@ -13,17 +14,25 @@ namespace softhca::provider {
 
 inline constexpr std::size_t kSocketPathBytes = 108;  ///< of sockaddr_un
 
+/// Where a device's sessions connect.
+struct TenantSocket {
+  char path[kSocketPathBytes];
+  std::uint32_t device;  ///< index of the device among those of the tenant
+};
+
 /// Selects the socket of the wanted level, beside the tenant's, if the process may use it; else the
 /// tenant's.
 void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]);
 
 /// Body of the first request of a connection.
 struct Hello {
-  abi::HelloWithLevel body;
+  abi::HelloWithDevice body;
   std::size_t bytes;  ///< bytes of it to send
 };
-/// Builds a HELLO. Returns 0, or EINVAL if the name of the level is too long.
-int make_hello(Hello& hello, abi::VersionRange versions = abi::kSpokenVersions);
+/// Builds a HELLO for a device of the tenant, by its index. Returns 0, or EINVAL if the name of the
+/// level is too long.
+int make_hello(Hello& hello, std::uint32_t device,
+               abi::VersionRange versions = abi::kSpokenVersions);
 
 /// Prints once per process why the daemon has refused the versions of a HELLO. `answer`: the body
 /// of the refusal, or zeros.
@@ -31,7 +40,7 @@ void explain_refusal(abi::VersionRange answer, abi::VersionRange versions = abi:
 
 /// Sends the HELLO of a session. Returns 0 with the version of the session in `reply`, or an errno
 /// value. EPROTO: the daemon speaks none of the versions, or its answer is invalid.
-int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds,
+int greet(ControlChannel& control, std::uint32_t device, abi::HelloReply& reply, ReceivedFds& fds,
           abi::VersionRange versions = abi::kSpokenVersions);
 
 }  // namespace softhca::provider

@@ -37,24 +37,32 @@ bool read_line(const char* path, char* line, std::size_t size) {
   return *line != '\0';
 }
 
-/// Calls f(folder) for the folder of each softhca device, until it returns false.
+/// True if the folder of a device has this file.
+bool has_file(const char* device, const char* file) {
+  char path[PATH_MAX + 32];
+  std::snprintf(path, sizeof path, "%s/%s", device, file);
+  return ::access(path, F_OK) == 0;
+}
+
+/// Calls f(folder) for the folder of each softhca device, in the order of their names, until it
+/// returns false.
 template <class F>
 void for_each_device(const char* root, F&& f) {
   char path[PATH_MAX];
   std::snprintf(path, sizeof path, "%s/class/infiniband", root);
-  DIR* directory = ::opendir(path);
-  if (directory == nullptr) return;
+  dirent** entries = nullptr;
+  const auto is_visible = [](const dirent* entry) { return entry->d_name[0] != '.' ? 1 : 0; };
+  const int count = ::scandir(path, &entries, is_visible, ::versionsort);
   bool on = true;
-  for (const dirent* entry; on && (entry = ::readdir(directory)) != nullptr;) {
-    const int length = std::snprintf(path, sizeof path, "%s/class/infiniband/%s/softhca_socket",
-                                     root, entry->d_name);
-    if (entry->d_name[0] == '.' || static_cast<std::size_t>(length) >= sizeof path ||
-        ::access(path, F_OK) != 0)
-      continue;
-    *std::strrchr(path, '/') = '\0';
-    on = f(path);
+  for (int i = 0; i < count; ++i) {
+    const int length =
+        std::snprintf(path, sizeof path, "%s/class/infiniband/%s", root, entries[i]->d_name);
+    std::free(entries[i]);
+    if (on && static_cast<std::size_t>(length) < sizeof path &&
+        (has_file(path, "softhca_socket") || has_file(path, "softhca_device")))
+      on = f(path);
   }
-  ::closedir(directory);
+  std::free(entries);
 }
 
 bool read_figure(const char* interface, const char* name, char* line, std::size_t size) {

@@ -9,6 +9,7 @@
 // libibverbs gets a socket of NETLINK_USERSOCK that is connected to itself, and the request is sent
 // as its own answer.
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 #include "libverbs-provider/preload/next.hpp"
 #include "libverbs-provider/preload/redirect.hpp"
@@ -115,15 +118,33 @@ extern "C" int softhca_nl_send_auto(nl_sock* socket, nl_msg* message) {
   return answer ? send(socket, message) : -kNotSupported;
 }
 
-// Replaces ENOSYS, which libibverbs reports if it cannot read the device tree for lack of a
+namespace {
+
+/// Sorts the devices by name, as far as their numbers: libibverbs lists them in the order of the
+/// tree's folder, which depends on the file system. The kernel lists them in the order of their
+/// numbers.
+void sort_by_name(ibv_device** list) {
+  std::size_t count = 0;
+  while (list[count] != nullptr) ++count;
+  std::qsort(list, count, sizeof *list, [](const void* a, const void* b) {
+    return ::strverscmp((*static_cast<ibv_device* const*>(a))->name,
+                        (*static_cast<ibv_device* const*>(b))->name);
+  });
+}
+
+}  // namespace
+
+// Also replaces ENOSYS, which libibverbs reports if it cannot read the device tree for lack of a
 // descriptor.
-extern "C" SOFTHCA_INTERPOSE void** softhca_ibv_get_device_list(int*) asm("ibv_get_device_list");
-extern "C" void** softhca_ibv_get_device_list(int* count) {
-  static constinit Next<void**(int*)> next{"ibv_get_device_list"};
+extern "C" SOFTHCA_INTERPOSE ibv_device** softhca_ibv_get_device_list(int*) asm(
+    "ibv_get_device_list");
+extern "C" ibv_device** softhca_ibv_get_device_list(int* count) {
+  static constinit Next<ibv_device**(int*)> next{"ibv_get_device_list"};
   auto* list_devices = real(next, "ibv_get_device_list", "libibverbs.so.1");
   if (list_devices == nullptr) return errno = ENOSYS, nullptr;
-  void** const list = list_devices(count);
+  ibv_device** const list = list_devices(count);
   const char* tree = softhca::preload::device_tree();
+  if (list != nullptr && tree != nullptr) sort_by_name(list);
   if (list != nullptr || errno != ENOSYS || tree == nullptr) return list;
   const int fd = ::open(tree, O_PATH | O_CLOEXEC);
   if (fd < 0) return nullptr;  // errno has the reason

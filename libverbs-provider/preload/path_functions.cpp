@@ -45,17 +45,17 @@ bool takes_mode(int flags) { return (flags & (O_CREAT | O_TMPFILE)) != 0; }
     return next.get()(__VA_ARGS__);                                         \
   }
 
-#define OPEN_FUNCTION(name)                                                          \
-  extern "C" SOFTHCA_INTERPOSE int softhca_##name(const char*, int, ...) asm(#name); \
-  extern "C" int softhca_##name(const char* original, int flags, ...) {              \
-    static constinit Next<int(const char*, int, ...)> next{#name};                   \
-    const Redirected redirected(AT_FDCWD, original);                                 \
-    if (!takes_mode(flags)) return next.get()(redirected.path(), flags);             \
-    va_list list;                                                                    \
-    va_start(list, flags);                                                           \
-    const mode_t mode = va_arg(list, mode_t);                                        \
-    va_end(list);                                                                    \
-    return next.get()(redirected.path(), flags, mode);                               \
+#define OPEN_FUNCTION(name)                                                                 \
+  extern "C" SOFTHCA_INTERPOSE int softhca_##name(const char*, int, ...) asm(#name);        \
+  extern "C" int softhca_##name(const char* original, int flags, ...) {                     \
+    static constinit Next<int(const char*, int, ...)> next{#name};                          \
+    const Redirected redirected(AT_FDCWD, original);                                        \
+    if (!takes_mode(flags)) return redirected.opened(next.get()(redirected.path(), flags)); \
+    va_list list;                                                                           \
+    va_start(list, flags);                                                                  \
+    const mode_t mode = va_arg(list, mode_t);                                               \
+    va_end(list);                                                                           \
+    return next.get()(redirected.path(), flags, mode);                                      \
   }
 
 #define OPENAT_FUNCTION(name)                                                             \
@@ -63,7 +63,8 @@ bool takes_mode(int flags) { return (flags & (O_CREAT | O_TMPFILE)) != 0; }
   extern "C" int softhca_##name(int directory, const char* original, int flags, ...) {    \
     static constinit Next<int(int, const char*, int, ...)> next{#name};                   \
     const Redirected redirected(directory, original);                                     \
-    if (!takes_mode(flags)) return next.get()(directory, redirected.path(), flags);       \
+    if (!takes_mode(flags))                                                               \
+      return redirected.opened(next.get()(directory, redirected.path(), flags));          \
     va_list list;                                                                         \
     va_start(list, flags);                                                                \
     const mode_t mode = va_arg(list, mode_t);                                             \
@@ -205,7 +206,18 @@ PATH_FUNCTION(ssize_t, __readlink_chk,
 PATH_AT_FUNCTION(ssize_t, __readlinkat_chk,
                  (int directory, const char* original, char* target, size_t size, size_t room),
                  directory, path, target, size, room)
-PATH_FUNCTION(char*, realpath, (const char* original, char* resolved), path, resolved)
-PATH_FUNCTION(char*, __realpath_chk, (const char* original, char* resolved, size_t room), path,
-              resolved, room)
-PATH_FUNCTION(char*, canonicalize_file_name, (const char* original), path)
+
+// These return the path below /sys, as programs parse it: /sys/devices/pci0000:3b/0000:3b:00.0.
+#define RESOLVING_FUNCTION(name, parameters, ...)                          \
+  extern "C" SOFTHCA_INTERPOSE char* softhca_##name parameters asm(#name); \
+  extern "C" char* softhca_##name parameters {                             \
+    static constinit Next<char * parameters> next{#name};                  \
+    const Redirected redirected(AT_FDCWD, original);                       \
+    const char* const path = redirected.path();                            \
+    return redirected.in_sys(next.get()(__VA_ARGS__));                     \
+  }
+
+RESOLVING_FUNCTION(realpath, (const char* original, char* resolved), path, resolved)
+RESOLVING_FUNCTION(__realpath_chk, (const char* original, char* resolved, size_t room), path,
+                   resolved, room)
+RESOLVING_FUNCTION(canonicalize_file_name, (const char* original), path)

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,11 +13,16 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "libverbs-provider/device_file.hpp"
+
 namespace softhca::preload {
 namespace {
 
 constexpr char kClass[] = "/sys/class/infiniband";
 constexpr char kParents[] = "/sys/devices/softhca";
+constexpr char kPciParents[] = "/sys/devices/pci";
+constexpr char kPciBuses[] = "/sys/class/pci_bus/";
+constexpr char kPciDevices[] = "/sys/bus/pci/devices";
 constexpr char kInterfaces[] = "/sys/class/net/";
 constexpr char kDevices[] = "/dev/infiniband/";
 
@@ -74,7 +80,27 @@ const char* tree_entry(const char* path) {
   }
   if (begins_with(path, kParents))
     return ends_name(path + sizeof(kParents) - 1) ? path + kSys : nullptr;
+  if (begins_with(path, kPciDevices))
+    return ends_name(path + sizeof(kPciDevices) - 1) ? path + kSys : nullptr;
+  if (begins_with(path, kPciParents) || begins_with(path, kPciBuses)) return path + kSys;
   return begins_with(path, kInterfaces) && !exists(path) ? path + kSys : nullptr;
+}
+
+/// Reads the number of a device other than the first from its entry in the tree; 0: it has none. A
+/// separate function, so that other paths need less stack.
+__attribute__((noinline)) dev_t number_of(const char* root, const char* device) {
+  char path[PATH_MAX];
+  if (!join(path, root, "/class/infiniband/", device, "/softhca_device") || !exists(path) ||
+      !join(path, root, "/class/infiniband_verbs/", device, "/dev"))
+    return 0;
+  const long fd = ::syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[32];
+  const long length = ::syscall(SYS_read, fd, text, sizeof text - 1);
+  ::syscall(SYS_close, fd);
+  text[length > 0 ? length : 0] = '\0';
+  unsigned first = 0, second = 0;
+  return std::sscanf(text, "%u:%u", &first, &second) == 2 ? makedev(first, second) : 0;
 }
 
 const char* device_name(const char* path) {
@@ -95,7 +121,8 @@ Redirected::Redirected(int directory, const char* original) : path_(original) {
   if (original == nullptr) return;
   const bool absolute = original[0] == '/';
   if (absolute ? original[1] != 's' && original[1] != 'd'
-               : std::strstr(original, "infiniband") == nullptr)
+               : std::strstr(original, "infiniband") == nullptr &&
+                     std::strstr(original, "pci") == nullptr)
     return;
   const char* root = device_tree();
   if (root == nullptr) return;
@@ -116,11 +143,38 @@ __attribute__((noinline)) void Redirected::redirect_relative(const char* root, i
 
 void Redirected::redirect(const char* root, const char* path) {
   if (const char* entry = tree_entry(path)) {
-    if (join(buffer_, root, entry, "") && exists(buffer_)) path_ = buffer_;
+    if (!join(buffer_, root, entry, "") || !exists(buffer_)) return;
+    path_ = buffer_;
+    is_in_tree_ = true;
   } else if (const char* device = device_name(path)) {
-    if (join(buffer_, root, kParents + sizeof("/sys") - 1, "/", device) && exists(buffer_))
+    number_ = number_of(root, device);
+    if (number_ != 0 ||
+        (join(buffer_, root, "/class/infiniband/", device, "/softhca_socket") && exists(buffer_)))
       path_ = "/dev/null";
   }
+}
+
+int Redirected::opened(int fd) const {
+  if (fd < 0 || number_ == 0) return fd;
+  const int error = provider::make_device_file(fd, number_, {});
+  if (error == 0) return fd;
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
+char* Redirected::in_sys(char* resolved) const {
+  constexpr char kSys[] = "/sys";
+  char root[PATH_MAX];
+  if (!is_in_tree_ || resolved == nullptr || ::realpath(device_tree(), root) == nullptr)
+    return resolved;
+  const std::size_t length = std::strlen(root);
+  if (length < sizeof kSys - 1 || std::strncmp(resolved, root, length) != 0 ||
+      resolved[length] != '/')
+    return resolved;
+  std::memmove(resolved + sizeof kSys - 1, resolved + length, std::strlen(resolved + length) + 1);
+  std::memcpy(resolved, kSys, sizeof kSys - 1);
+  return resolved;
 }
 
 }  // namespace softhca::preload

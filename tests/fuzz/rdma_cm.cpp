@@ -53,7 +53,7 @@ class Run final : public RdmaCmEnvironment {
     signalled_[channel.value] = true;
   }
   std::span<const TenantGid> addresses() const override { return kOwn; }
-  TenantAdapter adapter() const override { return {.node_guid = 1}; }
+  TenantAdapter adapter(const std::optional<Gid>&) const override { return {.node_guid = 1}; }
   std::optional<Gid> source_for(const Gid& destination) const override {
     for (const TenantGid& own : kOwn)
       if (own.gid.is_ipv4() == destination.is_ipv4()) return own.gid;

@@ -18,21 +18,50 @@ AllocationRefusal refuse(Cause cause, const std::string& who, const std::string&
   return {cause, who, {}, 0, 0, who + ": " + why};
 }
 
-/// Returns the first address of the template that no tenant has.
-Expected<Gid> free_address(const TenantConfig& of, const Config& config,
-                           std::span<const Gid> taken) {
+/// Returns the first address of `of` that no tenant has. `owner`: the template or its device.
+Expected<Gid> free_address(const std::vector<Gid>& of, const std::string& owner,
+                           const Config& config, std::span<const Gid> taken) {
   const auto is_in = [](const auto& list, const Gid& gid) {
     return std::ranges::find(list, gid) != list.end();
   };
-  for (const Gid& gid : of.addresses)
+  for (const Gid& gid : of)
     if (!is_in(taken, gid) && std::ranges::none_of(config.tenants, [&](const TenantConfig& tenant) {
           return is_in(tenant.addresses, gid);
         }))
       return gid;
-  if (of.addresses.empty())
-    return Error{"template " + of.name + " lists no addresses; name one for the tenant"};
-  return Error{"template " + of.name + " has no free address (all " +
-               std::to_string(of.addresses.size()) + " are in use); name one for the tenant"};
+  if (of.empty()) return Error{owner + " lists no addresses; name one for the tenant"};
+  return Error{owner + " has no free address (all " + std::to_string(of.size()) +
+               " are in use); name one for the tenant"};
+}
+
+/// Gives the tenant one free address of the template, or of each of its devices.
+Outcome give_free_addresses(TenantConfig& tenant, const TenantConfig& of, const Config& config,
+                            std::span<const Gid> taken) {
+  const std::string who = "template " + of.name;
+  const auto give = [&](const std::vector<Gid>& list, const std::string& whose) -> Outcome {
+    const auto free = free_address(list, whose, config, taken);
+    if (!free) return free.error();
+    tenant.addresses.push_back(*free);
+    return {};
+  };
+  if (of.devices.size() < 2) return give(of.addresses, who);
+  for (const TenantDevice& device : of.devices)
+    if (auto given = give(device.addresses, who + ", device " + device.name + ","); !given)
+      return given;
+  return {};
+}
+
+/// Divides the addresses of the tenant among its devices: one has all, of several each has one.
+Outcome divide_addresses(TenantConfig& tenant) {
+  if (tenant.devices.size() == 1) tenant.devices.front().addresses = tenant.addresses;
+  if (tenant.devices.size() < 2) return {};
+  if (tenant.addresses.size() != tenant.devices.size())
+    return Error{std::to_string(tenant.addresses.size()) +
+                 " addresses given, but the template has " + std::to_string(tenant.devices.size()) +
+                 " devices; give one for each"};
+  for (std::size_t i = 0; i < tenant.devices.size(); ++i)
+    tenant.devices[i].addresses = {tenant.addresses[i]};
+  return {};
 }
 
 /// Returns what is wrong with the requested addresses, besides what check_together() finds.
@@ -109,13 +138,12 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
   TenantConfig tenant = *of;
   tenant.name = request.name;
   tenant.addresses = request.addresses;
-  if (tenant.addresses.empty()) {
-    const auto free = free_address(*of, in_force, taken);
-    if (!free)
+  if (tenant.addresses.empty())
+    if (const auto given = give_free_addresses(tenant, *of, in_force, taken); !given)
       return AllocationRefusal{
-          Cause::kNotFree, who, "addresses", 1, 0, who + ": " + free.error().message};
-    tenant.addresses = {*free};
-  }
+          Cause::kNotFree, who, "addresses", 1, 0, who + ": " + given.error().message};
+  if (const auto divided = divide_addresses(tenant); !divided)
+    return refuse(Cause::kBadAmount, who, divided.error().message);
   give_socket(tenant, request);
   Config with_template = in_force;
   with_template.tenants.push_back(std::move(tenant));

@@ -18,7 +18,8 @@ namespace softhca::configuration {
 struct TenantRequest {
   std::string name;
   std::string template_name;
-  std::vector<Gid> addresses;  ///< empty: the first free one of the template
+  /// One for each device, if the template has several. Empty: the first free ones of the template.
+  std::vector<Gid> addresses;
   // These override the template's values for its socket.
   std::optional<std::string> owner, group;
   std::optional<std::uint32_t> mode;

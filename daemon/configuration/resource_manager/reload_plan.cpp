@@ -165,6 +165,7 @@ class Planner {
   }
 
   void compare_tenant(const char* section, TenantConfig& from, const TenantConfig& to) {
+    compare_devices(section, from, to);
     place_ = {section, to.name};
     keys(from, to);
     compare_tvls(from.tvls, to.tvls);
@@ -173,6 +174,21 @@ class Planner {
     if (from.srq_rules != to.srq_rules)
       record("srq_rule", rules_of(from.srq_rules), rules_of(to.srq_rules));
     from.srq_rules = to.srq_rules;
+  }
+
+  /// Compares the devices, and so the addresses of the tenant if they divide these.
+  void compare_devices(const char* section, TenantConfig& from, const TenantConfig& to) {
+    place_ = {section, to.name};
+    if (names_of(from.devices) != names_of(to.devices)) {
+      record("device", names_of(from.devices), names_of(to.devices), kTenantDevice);
+    } else {
+      for (std::size_t i = 0; i < to.devices.size(); ++i) {
+        place_ = {section, to.name + ": device " + to.devices[i].name};
+        keys(from.devices[i], to.devices[i]);
+      }
+      if (!to.devices.empty()) from.addresses = to.addresses;
+    }
+    from.devices = to.devices;
   }
 
   static std::string rules_of(const SrqRules& rules) {
@@ -220,9 +236,10 @@ class Planner {
     compare("own traffic_classes", from.traffic_classes, to.traffic_classes);
   }
 
-  static std::string names_of(const std::vector<LevelConfig>& levels) {
+  template <class List>
+  static std::string names_of(const List& list) {
     std::vector<std::string> names;
-    for (const LevelConfig& level : levels) names.push_back(level.name);
+    for (const auto& entry : list) names.push_back(entry.name);
     return to_text(names);
   }
 

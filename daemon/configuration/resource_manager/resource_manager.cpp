@@ -91,7 +91,8 @@ void follow(TenantConfig& tenant, const PoolsConfig& pools) {
   set_in(tenant, Followed::kVcbsPerProcess, tenant.vcbs_per_process, amounts.vcbs_per_process);
   set_in(tenant, Followed::kLends, tenant.lends, amounts.lends);
   set_in(tenant, Followed::kPriority, tenant.priority, amounts.priority);
-  const std::size_t low = tenant.levels_are == Levels::kDefault ? tenant.levels.front().tvls : 0;
+  const std::size_t low =
+      tenant.further_levels.are == Levels::kDefault ? tenant.levels.front().tvls : 0;
   for (std::size_t i = 0; i < tenant.tvls.size(); ++i) {
     TvlConfig& tvl = tenant.tvls[i];
     const TvlConfig& to = amounts.tvl;

@@ -223,12 +223,13 @@ EditOutcome check_levels(const TenantConfig& given, const SubAllocation& divisio
   for (const HeldPart& part : held.parts)
     if (part.tenant == given.name) draining += part.levels;
   const std::uint64_t asked = division.levels.size();
-  const std::uint64_t most = given.own_levels - std::min<std::uint64_t>(given.own_levels, draining);
+  const std::uint64_t most =
+      given.further_levels.own - std::min<std::uint64_t>(given.further_levels.own, draining);
   if (asked > most && asked != 0) {
     AllocationRefusal refusal = refused(
         Cause::kNotFree, given, "levels",
         "asked for " + std::to_string(asked) +
-            " levels of its own, own_levels = " + std::to_string(given.own_levels) +
+            " levels of its own, own_levels = " + std::to_string(given.further_levels.own) +
             (draining != 0
                  ? ", of which programs of removed levels still hold " + std::to_string(draining)
                  : ""));

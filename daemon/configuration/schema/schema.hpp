@@ -217,6 +217,7 @@ inline constexpr const char* kSockets = "running programs use paths below it";
 inline constexpr const char* kState = "the daemon reads saved requests only when it starts";
 inline constexpr const char* kThread = "the engine's thread gets its core only when it starts";
 inline constexpr const char* kDevice = "running programs have read the device's attributes";
+inline constexpr const char* kTenantDevice = "running programs have found the device by it";
 inline constexpr const char* kPort = "the daemon opens ports only when it starts";
 
 /// How the sample configuration shows a key.
@@ -292,6 +293,8 @@ template <>
 const Schema& schema_of<PeerConfig>();
 template <>
 const Schema& schema_of<TenantConfig>();
+template <>
+const Schema& schema_of<TenantDevice>();
 template <>
 const Schema& schema_of<SocketConfig>();
 template <>

@@ -233,8 +233,10 @@ std::string sample_configuration() {
   const TenantConfig tenant_defaults;
   out += sample_section("[[tenant]]", tenant, described, &tenant_defaults);
   const TvlConfig tvl;
+  const TenantDevice device;
   const LevelConfig level;
   const SrqRule rule;
+  out += alternative(schema_of<TenantDevice>(), "[[tenant.device]]", &device);
   out += alternative(schema_of<TvlConfig>(), "[[tenant.tvl]]", &tvl);
   out += alternative(schema_of<LevelConfig>(), "[[tenant.level]]", &level);
   out += alternative(schema_of<SrqRule>(), "[[tenant.srq_rule]]", &rule);

@@ -160,7 +160,7 @@ constexpr Key kTenantKeys[] = {
      .shown = Shown::kOff,
      .sample = "3"},
     {.name = "levels",
-     .at = at<&T::levels_are>,
+     .at = at<&T::further_levels, &FurtherLevels::are>,
      .words = kLevelsWords,
      .lead = "Levels: parts of the tenant's allocation for some of its programs. \"default\": "
              "`low` and `high`. A program belongs to `high` if it asks for it (softhca-run --level "
@@ -170,7 +170,7 @@ constexpr Key kTenantKeys[] = {
              "[[tenant.level]], if there are any.",
      .sample = "\"given\""},
     {.name = "own_levels",
-     .at = at<&T::own_levels>,
+     .at = at<&T::further_levels, &FurtherLevels::own>,
      .range = {0, kMostOwnLevels},
      .doc = "further levels that the tenant may create itself (softhcactl --as a level make)"},
     limit<Kind::kSessions>(

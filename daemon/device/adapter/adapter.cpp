@@ -25,22 +25,30 @@ std::uint8_t mtu_code(std::uint32_t path_mtu) {
   return code;
 }
 
-std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant) const {
+std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant, OneDevice device) const {
   std::uint32_t mtu = 4096;
   for (const auto& address : tenant.addresses)
-    if (address.port)
+    if (address.port && address.device == device.value_or(address.device))
       mtu = std::min(mtu, path_mtu_for(engine.ports[address.port->value]->port->mtu()));
   return mtu;
 }
 
-bool Adapter::link_up(const engine::Tenant& tenant) const {
+bool Adapter::link_up(const engine::Tenant& tenant, OneDevice device) const {
   return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
-    return !address.port || engine.ports[address.port->value]->port->link_up();
+    return !address.port || address.device != device.value_or(address.device) ||
+           engine.ports[address.port->value]->port->link_up();
   });
 }
 
-std::uint64_t Adapter::node_guid(const engine::Tenant& tenant) const {
-  return control::node_guid(identity, tenant.name);
+std::uint64_t Adapter::node_guid(const engine::Tenant& tenant, std::uint8_t device) const {
+  const configuration::TenantDevice is = devices(tenant)[device];
+  if (const auto given = configuration::parse_guid(is.guid)) return *given;
+  return control::node_guid(identity, device == 0 ? tenant.name : tenant.name + '/' + is.name);
+}
+
+std::string Adapter::name_among_several(const engine::Tenant& tenant, std::uint8_t device) const {
+  const auto& all = settings(tenant).devices;
+  return all.size() > 1 && device < all.size() ? all[device].name : "";
 }
 
 void Adapter::put_in_force(configuration::Config wanted) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,13 +65,23 @@ struct Adapter {
 
   std::uint32_t next_session = 1;  ///< numbers are never reused
 
-  /// Returns the payload bytes of the largest packet that all of the tenant's addresses can carry,
-  /// as a path MTU (256..4096).
-  std::uint32_t path_mtu(const engine::Tenant& tenant) const;
-  bool link_up(const engine::Tenant& tenant) const;
-  /// Returns the GUID of the tenant's device, which stays the same when its addresses change. Host
-  /// byte order.
-  std::uint64_t node_guid(const engine::Tenant& tenant) const;
+  /// A device of a tenant by its index, or all of them together.
+  using OneDevice = std::optional<std::uint8_t>;
+
+  /// Returns the payload bytes of the largest packet that all addresses of the device can carry, as
+  /// a path MTU (256..4096).
+  std::uint32_t path_mtu(const engine::Tenant& tenant, OneDevice device = {}) const;
+  /// True if the links of all addresses of the device are up.
+  bool link_up(const engine::Tenant& tenant, OneDevice device = {}) const;
+  /// Returns the devices of a tenant, never none.
+  std::vector<configuration::TenantDevice> devices(const engine::Tenant& tenant) const {
+    return configuration::devices_of(settings(tenant), config.device);
+  }
+  /// Returns the name of a device if the tenant has several; else nothing.
+  std::string name_among_several(const engine::Tenant& tenant, std::uint8_t device) const;
+  /// Returns the GUID of a device of the tenant, which stays the same when its addresses change.
+  /// Host byte order. REQUIRES: the tenant has so many devices.
+  std::uint64_t node_guid(const engine::Tenant& tenant, std::uint8_t device) const;
 
   /// Returns the settings of a tenant; of a removed tenant, the last settings.
   static const configuration::TenantConfig& settings(const engine::Tenant& tenant) {

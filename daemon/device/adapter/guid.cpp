@@ -36,10 +36,10 @@ std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const Port
   return hash.value();
 }
 
-std::uint64_t node_guid(std::uint64_t daemon, std::string_view tenant) {
+std::uint64_t node_guid(std::uint64_t daemon, std::string_view device) {
   Hash hash;
   hash.add_value(daemon);
-  hash.add(std::as_bytes(std::span(tenant)));
+  hash.add(std::as_bytes(std::span(device)));
   constexpr std::uint64_t kLocal = std::uint64_t{0x02} << 56;
   constexpr std::uint64_t kGroup = std::uint64_t{0x01} << 56;
   return (hash.value() | kLocal) & ~kGroup;

@@ -21,7 +21,8 @@ struct PortIdentity {
 /// ports. A restart with the same directory and ports returns the same number.
 std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const PortIdentity> ports);
 
-/// Returns an EUI-64 with the "locally administered" bit set. Host byte order, never 0.
-std::uint64_t node_guid(std::uint64_t daemon, std::string_view tenant);
+/// Returns an EUI-64 with the "locally administered" bit set. Host byte order, never 0. `device`:
+/// the tenant, or "TENANT/DEVICE" for a further device.
+std::uint64_t node_guid(std::uint64_t daemon, std::string_view device);
 
 }  // namespace softhca::control

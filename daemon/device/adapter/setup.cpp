@@ -214,7 +214,10 @@ std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>&
 std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& config,
                                                   const configuration::TenantConfig& tenant) {
   std::vector<engine::Tenant::Address> addresses;
-  for (const Gid& gid : tenant.addresses) addresses.push_back({gid, port_of(config, gid)});
+  const auto devices = devices_of(tenant, config.device);
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    for (const Gid& gid : devices[i].addresses)
+      addresses.push_back({gid, port_of(config, gid), static_cast<std::uint8_t>(i)});
   return addresses;
 }
 

@@ -11,10 +11,10 @@
 
 namespace softhca::control {
 
-int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out) {
-  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= gid_entries(tenant.addresses))
-    return EINVAL;
-  const engine::Tenant::Address& source = gid_entry(tenant.addresses, av.sgid_index);
+int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out) {
+  const GidEntries gids = gid_table(context.tenant().addresses, context.device_index());
+  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= gids.size()) return EINVAL;
+  const engine::Tenant::Address& source = gids[av.sgid_index];
   Gid destination;
   std::memcpy(destination.bytes.data(), av.dgid, sizeof av.dgid);
   // RoCE v2 puts both addresses into one IP header.
@@ -42,7 +42,7 @@ int AhObjects::create(const RequestBody& body, Reply& reply) {
   PdObject* pd = pds_.find(request.pd);
   if (pd == nullptr) return EINVAL;
   auto ah = std::make_unique<Ah>();
-  if (const int error = path_of(context_.tenant(), request.av, ah->engine.route.path)) return error;
+  if (const int error = path_of(context_, request.av, ah->engine.route.path)) return error;
   ah->charge = context_.take(configuration::Kind::kAddressHandles);
   if (!ah->charge) return ENOMEM;
   ah->pd = PdUse(*pd);

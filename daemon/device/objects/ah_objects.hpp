@@ -12,8 +12,8 @@
 
 namespace softhca::control {
 
-/// Reads an address vector. Returns 0, or EINVAL if this tenant cannot use it.
-int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out);
+/// Reads an address vector. Returns 0, or EINVAL if this device cannot use it.
+int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out);
 
 class AhObjects {
  public:

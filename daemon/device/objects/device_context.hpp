@@ -65,7 +65,10 @@ class SessionContext {
   bool may_use_qkey(std::uint32_t qkey) const {
     return !wire::is_controlled_qkey(qkey) || adapter_.settings(tenant_).programs.controlled_qkeys;
   }
-  std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }
+  /// The tenant's device that the process has opened.
+  void set_device_index(std::uint8_t index) { device_index_ = index; }
+  std::uint8_t device_index() const { return device_index_; }
+  std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_, device_index_); }
 
   /// Records the engine's session.
   void set_engine_session(engine::Session& session) { session_ = &session; }
@@ -121,6 +124,7 @@ class SessionContext {
   engine::Tenant& tenant_;
   Peer& peer_;
   engine::Session* session_ = nullptr;
+  std::uint8_t device_index_ = 0;
 };
 
 }  // namespace softhca::control

@@ -50,6 +50,7 @@ struct DeviceFile {
   HandleTable<MrObject> mrs;
   /// The token by which other sessions join; nothing: they may not yet.
   std::optional<abi::ContextToken> token;
+  std::uint8_t device = 0;  ///< the tenant's device of its sessions; valid with the token
 };
 
 /// The files that may be shared.

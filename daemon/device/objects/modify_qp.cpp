@@ -66,7 +66,7 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
   a.access_flags &= kQpAccess;
   std::optional<engine::AddressPath> path;
   if ((a.mask & attr::kAv) != 0)
-    if (const int error = path_of(context_.tenant(), a.av, path.emplace())) return error;
+    if (const int error = path_of(context_, a.av, path.emplace())) return error;
 
   configuration::Charge reads;
   if ((a.mask & attr::kMaxDestRdAtomic) != 0 && engine::is_responder(qp.engine.type)) {

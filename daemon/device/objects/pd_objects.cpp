@@ -36,6 +36,7 @@ int PdObjects::share_context(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   const auto token = shared_.device_files.share(file_, context_.user());
   if (!token) return token.error().code;
+  file_->device = context_.device_index();
   reply.write(*token);
   return 0;
 }
@@ -47,7 +48,7 @@ int PdObjects::join_context(const RequestBody& body, Reply&) {
   if (!body.read(token)) return EINVAL;
   if (file_->pds.size() != 0 || file_->mrs.size() != 0) return EBUSY;
   auto file = shared_.device_files.find(token, context_.user());
-  if (file == nullptr) return EACCES;
+  if (file == nullptr || file->device != context_.device_index()) return EACCES;
   leave_file();
   file_ = std::move(file);
   return 0;

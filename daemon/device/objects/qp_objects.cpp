@@ -168,6 +168,7 @@ void QpObjects::fill(QpObject& qp, const Sizes& sizes) const {
   }
   e.sq.cq = &cqs_.find(request.send_cq)->engine;
   if (request.receive_cq != abi::kNoHandle) e.rq.cq = &cqs_.find(request.receive_cq)->engine;
+  e.rq.device = context_.device_index();
   e.rc.mtu = context_.path_mtu();
 }
 

@@ -29,6 +29,7 @@ int QpObjects::create_xrc_target(const abi::CreateQpRequest& request, Reply& rep
   e.tenant = &context_.tenant();
   e.user_handle = request.user_handle;
   e.xrc_domain = open->domain->id;
+  e.rq.device = context_.device_index();
   e.rc.mtu = context_.path_mtu();
   if (!context_.on_engine(engine::InstallQp{e})) return ENOMEM;
   ++open->users;

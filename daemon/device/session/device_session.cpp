@@ -57,6 +57,7 @@ DeviceSession::ObjectCounts DeviceSession::object_counts() const {
   const engine::Session* session = attachment_.session();
   return {.id = session != nullptr ? session->id.value : 0,
           .level = session != nullptr ? session->level : nullptr,
+          .device = context_.device_index(),
           .vcbs = attachment_.vcbs().count(),
           .protection_domains = pds_.size(),
           .completion_queues = cqs_.size(),
@@ -174,16 +175,16 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
 }
 
 bool DeviceSession::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) {
-  abi::HelloWithLevel named;
+  abi::HelloWithDevice asked;
   Reply refusal;
   if (greeted()) return false;
-  if (const int error = read_hello(body, named, refusal))
+  if (const int error = read_hello(body, asked, refusal))
     return error == EPROTO && context_.peer().answer(tag, error, refusal);
   channel_ = {
       .operation = abi::Operation::kOpenEventChannel, .tag = tag, .protocol_version = version_};
   channel_->refusal = tenant().control.leaving ? ENODEV : 0;
   if (tenant().control.leaving) return true;
-  const auto level = find_level(named);
+  const auto level = find_level(asked.named);
   if (!level)
     channel_->refusal = level.error().code;
   else if (*level != nullptr)

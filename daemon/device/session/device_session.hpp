@@ -83,8 +83,8 @@ class DeviceSession final : private configuration::IdleHolder {
   std::optional<ChannelRequest> become_channel();
   /// Returns why the process was refused since the last call, for the operator. Empty: it was not.
   std::string take_refusal() { return std::exchange(refusal_, {}); }
-  /// Raises the asynchronous event of the port.
-  void report_link(bool up);
+  /// Raises the asynchronous event of the port, if the session is of this device of its tenant.
+  void report_link(std::uint8_t device, bool up);
   /// Raises the event of a changed GID table.
   void report_addresses();
 
@@ -97,6 +97,7 @@ class DeviceSession final : private configuration::IdleHolder {
   struct ObjectCounts {
     std::uint32_t id = 0;  ///< number of the session; 0: it has not greeted yet
     const engine::Level* level = nullptr;
+    std::uint8_t device = 0;  ///< index of its device among those of the tenant
     std::uint32_t vcbs = 0, protection_domains = 0, completion_queues = 0;
     std::uint32_t shared_receive_queues = 0, memory_regions = 0, address_handles = 0;
     std::size_t queue_pairs = 0;
@@ -153,7 +154,7 @@ class DeviceSession final : private configuration::IdleHolder {
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
   Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello);
   int agree_on_version(std::uint64_t magic, abi::VersionRange provider, Reply& reply);
-  int read_hello(const RequestBody& body, abi::HelloWithLevel& hello, Reply& reply);
+  int read_hello(const RequestBody& body, abi::HelloWithDevice& hello, Reply& reply);
   int hello(const RequestBody& body, Reply& reply);
   bool is_trusted() const;
   int offer_memory(const RequestBody& body, Reply& reply);

@@ -15,12 +15,10 @@
 namespace softhca::control {
 namespace {
 
-// Values of enum ibv_port_state, ibv_mtu, and of the speed and width codes of ibv_port_attr.
+// Values of enum ibv_port_state and ibv_mtu.
 constexpr std::uint32_t kPortDown = 1;
 constexpr std::uint32_t kPortActive = 4;
 constexpr std::uint32_t kMtu4096 = 5;
-constexpr std::uint32_t kSpeedEdr = 32;
-constexpr std::uint32_t kWidth4x = 2;
 constexpr std::uint32_t kMaxMessage = 1u << 31;
 
 }  // namespace
@@ -58,17 +56,25 @@ int DeviceSession::agree_on_version(std::uint64_t magic, abi::VersionRange provi
 }
 
 /// Reads a HELLO. Returns 0, EPROTO (another version; its HELLO may have another length) or EINVAL.
-int DeviceSession::read_hello(const RequestBody& body, abi::HelloWithLevel& hello, Reply& reply) {
+int DeviceSession::read_hello(const RequestBody& body, abi::HelloWithDevice& hello, Reply& reply) {
   hello = {};
-  if (!body.read(hello.hello, true)) return EINVAL;
-  const abi::VersionRange provider = abi::stated_range(hello.hello.versions);
-  if (const int error = agree_on_version(hello.hello.magic, provider, reply)) return error;
-  return body.read(hello) || body.read(hello.hello) ? 0 : EINVAL;
+  abi::HelloRequest& first = hello.named.hello;
+  if (!body.read(first, true)) return EINVAL;
+  const abi::VersionRange provider = abi::stated_range(first.versions);
+  if (const int error = agree_on_version(first.magic, provider, reply)) return error;
+  return body.read(hello) || body.read(hello.named) || body.read(first) ? 0 : EINVAL;
 }
 
 int DeviceSession::hello(const RequestBody& body, Reply& reply) {
-  abi::HelloWithLevel named;
-  if (const int error = read_hello(body, named, reply)) return error;
+  abi::HelloWithDevice asked;
+  const abi::HelloWithLevel& named = asked.named;
+  if (const int error = read_hello(body, asked, reply)) return error;
+  if (const std::size_t has = adapter_.devices(tenant()).size(); asked.device >= has) {
+    refusal_ = "it asks for device " + std::to_string(asked.device) +
+               ", counted from 0; the tenant has " + std::to_string(has);
+    return EINVAL;
+  }
+  context_.set_device_index(static_cast<std::uint8_t>(asked.device));
   if (tenant().control.leaving) return ENODEV;
   if (!*descriptors_) return EMFILE;
 
@@ -131,7 +137,8 @@ int DeviceSession::query_device(const RequestBody& body, Reply& reply) {
   };
   abi::DeviceReply out{};
   device.kFirmware.copy(out.firmware, sizeof out.firmware - 1);
-  out.node_guid = out.sys_image_guid = swap_bytes(adapter_.node_guid(tenant()));
+  out.node_guid = out.sys_image_guid =
+      swap_bytes(adapter_.node_guid(tenant(), context_.device_index()));
   out.max_mr_size = tenant().control.accounts.limit(configuration::Kind::kRegisteredBytes);
   out.vendor_id = device.kVendorId;
   out.vendor_part_id = device.kPartId;
@@ -160,18 +167,21 @@ int DeviceSession::query_port(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request) || request.handle != 1) return EINVAL;
   abi::PortReply out{};
-  out.state = adapter_.link_up(tenant()) ? kPortActive : kPortDown;
+  const std::uint8_t index = context_.device_index();
+  const auto& rate = configuration::codes_of(adapter_.devices(tenant())[index].rate);
+  out.state = adapter_.link_up(tenant(), index) ? kPortActive : kPortDown;
   out.max_mtu = kMtu4096;
   out.active_mtu = mtu_code(context_.path_mtu());
-  out.gid_entries = static_cast<std::uint32_t>(gid_entries(tenant().addresses));
+  out.gid_entries = static_cast<std::uint32_t>(gid_table(tenant().addresses, index).size());
   out.max_message_bytes = kMaxMessage;
-  out.active_speed = kSpeedEdr;
-  out.active_width = kWidth4x;
+  out.active_speed = rate.speed;
+  out.active_width = rate.width;
   reply.write(out);
   return 0;
 }
 
-void DeviceSession::report_link(bool up) {
+void DeviceSession::report_link(std::uint8_t device, bool up) {
+  if (device != context_.device_index()) return;
   attachment_.raise(up ? engine::EventType::kPortActive : engine::EventType::kPortError);
 }
 

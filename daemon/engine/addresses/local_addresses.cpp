@@ -61,7 +61,11 @@ Tenant* LocalAddresses::owner(const Gid& gid, std::optional<PortId> port) const 
 Tenant* LocalAddresses::owner_of(const QueuePair& qp, const Gid& gid,
                                  std::optional<PortId> port) const {
   if (qp.clients != nullptr) return owner(gid, port);
-  return qp.tenant->has_address(gid, port) ? qp.tenant : nullptr;
+  for (const auto* list : {&qp.tenant->addresses, &qp.tenant->former_addresses})
+    for (const Tenant::Address& address : *list)
+      if (address.gid == gid && (!port || address.port == port))
+        return address.device == qp.rq.device ? qp.tenant : nullptr;
+  return nullptr;
 }
 
 std::optional<PortId> LocalAddresses::port_of(const Gid& source) const {

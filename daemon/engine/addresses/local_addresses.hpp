@@ -29,8 +29,8 @@ class LocalAddresses {
   /// precedence over a former or leaving one.
   Tenant* owner(const Gid& gid, std::optional<PortId> port) const;
   /// Returns the tenant that a datagram to `gid` for the queue pair is for; null: the address is
-  /// not the queue pair's. A queue pair that several clients share has the addresses of all
-  /// tenants.
+  /// not that of the queue pair's device. A queue pair that several clients share has the addresses
+  /// of all tenants.
   Tenant* owner_of(const QueuePair& qp, const Gid& gid, std::optional<PortId> port) const;
   /// Returns the port by which a local tenant sends as `source`; nothing: by no port.
   std::optional<PortId> port_of(const Gid& source) const;

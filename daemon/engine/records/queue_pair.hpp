@@ -167,6 +167,7 @@ struct QpReceiveQueue {
   /// The receive that was drawn for the message in progress, in QpTable.
   shm::ReceiveWork* work = nullptr;
   bool drawn = false;
+  std::uint8_t device = 0;  ///< of its tenant; UD: it receives at the addresses of this device
   /// UD: slot of the queue pair that is writing a datagram to it in steps (MemoryWaits).
   std::uint32_t writer = kNoIndex;
   bool given_up = false;      ///< its next message is refused and ends the connection

@@ -40,9 +40,10 @@ struct Tenant {
   struct Address {
     Gid gid;
     std::optional<PortId> port;  ///< none: reachable only inside this daemon
+    std::uint8_t device = 0;     ///< the tenant's device that has it
     bool operator==(const Address&) const = default;
   };
-  std::vector<Address> addresses;  ///< the GID table, by index
+  std::vector<Address> addresses;  ///< the GID tables of its devices, one after the other
   /// Addresses that were removed from the table, but that older queue pairs and address handles
   /// still use.
   std::vector<Address> former_addresses;

@@ -184,7 +184,13 @@ RpcResult AdminView::queue_pairs(const Json& params) {
   found.resize(taken);
   const auto shots = shots_of(adapter_.worker, found);
   Json list = Json::array();
-  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(to_json(found[i], shots[i]));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    list.push_back(to_json(found[i], shots[i]));
+    const engine::QueuePair& qp = *found[i].qp;
+    if (const std::string device = adapter_.name_among_several(*qp.tenant, qp.rq.device);
+        !device.empty())
+      list.back()["device"] = device;
+  }
   Json out = {{"qps", std::move(list)}};
   if (more) out["next"] = found.back().qp->qpn.value;
   return out;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The methods `tenants` and `tenant.show`.
+#include <fmt/format.h>
+
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/counters/pool_counters.hpp"
 #include "daemon/counters/tenant_counters.hpp"
@@ -16,11 +18,37 @@
 namespace softhca::control {
 namespace {
 
-Json addresses_of(const engine::Tenant& tenant, const engine::EngineView& engine) {
+/// Adds the name of the device if the tenant has several.
+void add_device(Json& out, const Adapter& adapter, const engine::Tenant& tenant,
+                std::uint8_t device) {
+  const std::string name = adapter.name_among_several(tenant, device);
+  if (!name.empty()) out["device"] = name;
+}
+
+Json addresses_of(const engine::Tenant& tenant, const Adapter& adapter) {
   Json out = Json::array();
   for (const auto& address : tenant.addresses) {
     Json entry = {{"address", configuration::to_string(address.gid)}};
-    if (address.port) entry["port"] = engine.ports[address.port->value]->name;
+    if (address.port) entry["port"] = adapter.engine.ports[address.port->value]->name;
+    add_device(entry, adapter, tenant, address.device);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+/// Returns the devices of a tenant.
+Json devices_of(const engine::Tenant& tenant, const Adapter& adapter) {
+  Json out = Json::array();
+  for (const configuration::TenantDevice& device : adapter.devices(tenant)) {
+    const auto index = static_cast<std::uint8_t>(out.size());
+    const std::uint64_t guid = adapter.node_guid(tenant, index);
+    Json entry = {{"name", device.name},
+                  {"guid", fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48,
+                                       guid >> 32 & 0xffff, guid >> 16 & 0xffff, guid & 0xffff)},
+                  {"rate", configuration::codes_of(device.rate).word},
+                  {"link", adapter.link_up(tenant, index) ? "up" : "down"}};
+    if (!device.pci.empty()) entry["pci"] = device.pci;
+    if (device.numa) entry["numa"] = *device.numa;
     out.push_back(std::move(entry));
   }
   return out;
@@ -97,7 +125,8 @@ Json levels_of(const engine::Tenant& tenant, const configuration::TenantConfig* 
   return out;
 }
 
-Json to_json(const engine::Tenant& tenant, const engine::EngineView& engine) {
+Json to_json(const engine::Tenant& tenant, const Adapter& adapter) {
+  const engine::EngineView& engine = adapter.engine;
   const collect::CollectGroup& group = engine.pcbs.group(tenant.qos_class);
   Json pcbs = control::to_json(group.pcbs);
   pcbs["guaranteed"] = engine.pcbs.guaranteed(tenant.qos_class);
@@ -108,7 +137,7 @@ Json to_json(const engine::Tenant& tenant, const engine::EngineView& engine) {
   pcbs["dedicated"] = group.dedicated_in_use.value();
   pcbs["dedicated_refused"] = group.dedicated_refused.value();
   Json out = {{"name", tenant.name},
-              {"addresses", addresses_of(tenant, engine)},
+              {"addresses", addresses_of(tenant, adapter)},
               {"leaving", tenant.control.leaving},
               {"sessions", tenant.counters.sessions.value()},
               {"queue_pairs", tenant.counters.queue_pairs.value()},
@@ -123,7 +152,7 @@ Json to_json(const engine::Tenant& tenant, const engine::EngineView& engine) {
 RpcResult AdminView::tenants(const Json&) {
   Json out = Json::array();
   for (const auto& tenant : adapter_.tenants) {
-    Json entry = to_json(*tenant, adapter_.engine);
+    Json entry = to_json(*tenant, adapter_);
     entry["link"] = adapter_.link_up(*tenant) ? "up" : "down";
     out.push_back(std::move(entry));
   }
@@ -153,7 +182,8 @@ RpcResult AdminView::tenant_show(const Json& params) {
   const auto name = params.at("name").get<std::string>();
   const engine::Tenant* tenant = find_tenant(name);
   if (tenant == nullptr) return no_such("tenant", name);
-  Json out = to_json(*tenant, adapter_.engine);
+  Json out = to_json(*tenant, adapter_);
+  out["devices"] = devices_of(*tenant, adapter_);
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
   const configuration::TenantConfig* config = configuration::find_tenant(adapter_.config, name);
@@ -217,6 +247,7 @@ Json AdminView::sessions_of(const engine::Tenant& tenant) const {
                   {"protection_domains", has.protection_domains},
                   {"address_handles", has.address_handles}};
     if (has.level != nullptr) entry["level"] = has.level->name;
+    add_device(entry, adapter_, tenant, has.device);
     out.push_back(std::move(entry));
   }
   return out;

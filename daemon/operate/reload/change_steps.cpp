@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <memory>
 
@@ -16,6 +17,17 @@ namespace softhca::control {
 namespace {
 
 using configuration::TenantConfig;
+
+/// True if the tenant, which was leaving, still has the devices of `to`. Their addresses may
+/// differ.
+bool has_devices_of(const engine::Tenant& tenant, const TenantConfig& to) {
+  const auto identities = [](const TenantConfig& config) {
+    std::vector<configuration::TenantDevice> devices = config.devices;
+    for (configuration::TenantDevice& device : devices) device.addresses.clear();
+    return devices;
+  };
+  return identities(Adapter::settings(tenant)) == identities(to);
+}
 
 /// Logs that a part of an undo failed.
 void expect_undone(const std::string& name, const Outcome& outcome) {
@@ -118,7 +130,15 @@ bool ReloadChange::is_added(const engine::Tenant& tenant) const {
 Step ReloadChange::open_tenant_step(const TenantAllocationChange::Row& row) {
   engine::Tenant& tenant = *row.tenant;
   return {"socket of tenant " + tenant.name,
-          [this, &tenant, &to = *row.to] { return site_.server.open_tenant(tenant, to.socket); },
+          [this, &tenant, &to = *row.to]() -> Outcome {
+            if (!is_added(tenant) && !has_devices_of(tenant, to))
+              return Error{
+                  "its programs still use its former devices; let them end, or end them "
+                  "with `softhcactl tenant remove " +
+                      tenant.name + " --end`",
+                  EBUSY};
+            return site_.server.open_tenant(tenant, to.socket);
+          },
           [this, &tenant] {
             site_.server.close_tenant(tenant);
             if (!is_added(tenant)) return;

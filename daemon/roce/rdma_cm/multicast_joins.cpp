@@ -38,7 +38,7 @@ int MulticastJoins::join(const ChannelCommand& command) {
   response.uid = body.uid;
   response.id = number.value;
   response.event = static_cast<std::uint32_t>(EventType::kMulticastJoin);
-  cm::Path path = path_of(*id, environment_.adapter());
+  cm::Path path = path_of(*id, environment_.adapter(id->source));
   path.remote = group->address;
   path.flow_label = 0;
   response.param.ud.ah_attr = address_vector(addresses_, path, 0);

@@ -35,10 +35,10 @@ struct ChannelOwner {
 /// An address of the tenant.
 struct TenantGid {
   Gid gid;
-  std::uint8_t index = 0;  ///< in the GID table that programs see
+  std::uint8_t index = 0;  ///< in the GID table of its device, as programs see it
 };
 
-/// The tenant's adapter as programs see it.
+/// A device of the tenant as programs see it.
 struct TenantAdapter {
   std::uint64_t node_guid = 0;   ///< the wire bytes read as one big-endian number
   std::uint8_t path_mtu = 3;     ///< 1 to 5 for 256 to 4096 bytes
@@ -82,7 +82,8 @@ class RdmaCmEnvironment : public cm::CmEnvironment {
 
   /// Returns the addresses in order of preference: the first of a family replaces 127.0.0.1 or ::1.
   virtual std::span<const TenantGid> addresses() const = 0;
-  virtual TenantAdapter adapter() const = 0;
+  /// Returns the tenant's device that has the address `own`; the first one if none has it.
+  virtual TenantAdapter adapter(const std::optional<Gid>& own) const = 0;
   /// True if a process of this user may report the queue pair to peers. Programs that connect
   /// without a queue pair use numbers that no queue pair has.
   virtual bool may_name_queue_pair(Qpn qpn, uid_t user) const = 0;

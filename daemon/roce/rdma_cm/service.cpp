@@ -25,7 +25,7 @@ RdmaCmLimits checked(RdmaCmLimits limits) {
 Service::Service(RdmaCmEnvironment& environment, const RdmaCmLimits& limits,
                  const cm::CmLimits& manager_limits)
     : limits_(checked(limits)),
-      manager_(environment, *this, environment.adapter().node_guid, manager_limits),
+      manager_(environment, *this, environment.adapter({}).node_guid, manager_limits),
       channels_(environment),
       addresses_(environment),
       ports_(environment, limits.ephemeral),

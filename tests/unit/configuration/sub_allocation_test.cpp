@@ -27,7 +27,7 @@ Config whole() {
     tenant.name = name;
     tenant.vcbs = 50;
     tenant.pcbs = 40;
-    tenant.own_levels = 2;
+    tenant.further_levels.own = 2;
     tenant.limits = totals_of(config.pools);
     tenant.tvls.assign(4, {.weight = 2, .execution_credits = 10, .completion_credits = 20});
   }

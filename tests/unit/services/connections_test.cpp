@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
@@ -22,7 +24,7 @@ using namespace management;
 
 class Routes : public ::testing::Test {
  protected:
-  Routes() {
+  explicit Routes(const configuration::Config& config = small_config()) : daemon(config) {
     for (const auto& tenant : daemon.adapter.tenants) EXPECT_TRUE(connections.add(*tenant));
   }
   ~Routes() override {
@@ -31,7 +33,9 @@ class Routes : public ::testing::Test {
 
   engine::Tenant& tenant(std::size_t i) { return *daemon.adapter.tenants[i]; }
 
-  rdma_ucm_query_route_resp route(std::size_t from, const Gid& to) {
+  /// `source`: the address that the program binds to, or none.
+  rdma_ucm_query_route_resp route(std::size_t from, const Gid& to,
+                                  const std::optional<Gid>& source = {}) {
     const auto channel = connections.open_channel(tenant(from), {.process = 1}, [] {});
     const auto command = [&](std::uint32_t number, const auto& body) {
       rdma_cm::ChannelReply reply;
@@ -52,6 +56,7 @@ class Routes : public ::testing::Test {
     resolve.id = id;
     resolve.timeout_ms = 1000;
     resolve.dst_addr = rdma_cm::to_sockaddr({.family = AF_INET, .port = 7471, .address = to});
+    if (source) resolve.src_addr = rdma_cm::to_sockaddr({.family = AF_INET, .address = *source});
     command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve);
     rdma_ucm_resolve_route resolve_route{};
     resolve_route.id = id;
@@ -69,6 +74,32 @@ class Routes : public ::testing::Test {
   Connections connections{daemon.adapter, *daemon.general_services};
 };
 
+class RoutesOfDevices : public Routes {
+ protected:
+  RoutesOfDevices() : Routes(with_devices()) {}
+  static configuration::Config with_devices() {
+    configuration::Config config = small_config();
+    configuration::TenantConfig& tenant = config.tenants[0];
+    tenant.addresses = {Gid::from_ipv4(0xc6120001), Gid::from_ipv4(0xc6120005)};
+    for (const Gid& gid : tenant.addresses) {
+      configuration::TenantDevice& device = tenant.devices.emplace_back();
+      device.name = "mlx5_" + std::to_string(tenant.devices.size() - 1);
+      device.rate = configuration::PortRate::k400;
+      device.addresses = {gid};
+    }
+    return config;
+  }
+};
+
+TEST_F(RoutesOfDevices, LeadToTheDeviceThatHasTheAddress) {
+  for (const std::uint8_t device : {0, 1}) {
+    const Gid own = tenant(0).addresses[device].gid;
+    const auto found = route(0, tenant(1).addresses.front().gid, own);
+    EXPECT_EQ(be64toh(found.node_guid), daemon.adapter.node_guid(tenant(0), device));
+    EXPECT_EQ(found.ib_route[0].rate, 21) << "IBV_RATE_400_GBPS";
+  }
+}
+
 TEST_F(Routes, NameThePortAndItsPace) {
   const auto found = route(0, tenant(1).addresses.front().gid);
   ASSERT_EQ(found.num_paths, 1u);
@@ -80,7 +111,7 @@ TEST_F(Routes, NameThePortAndItsPace) {
 
 TEST_F(Routes, LeadToTheSameDeviceAfterOtherAddresses) {
   const std::uint64_t guid = route(0, tenant(1).addresses.front().gid).node_guid;
-  EXPECT_EQ(be64toh(guid), daemon.adapter.node_guid(tenant(0)));
+  EXPECT_EQ(be64toh(guid), daemon.adapter.node_guid(tenant(0), 0));
   EXPECT_NE(guid, route(1, tenant(0).addresses.front().gid).node_guid);
   daemon.worker.run(engine::Task{
       [&](engine::Engine&) { tenant(0).addresses.front().gid = Gid::from_ipv4(0xc6120077); }});
@@ -94,6 +125,7 @@ TEST_F(Routes, ATenantWithTheNumberOfAFormerOneIsServed) {
   successor.id = tenant(1).id;
   successor.name = "c";
   successor.addresses = tenant(1).addresses;
+  successor.control.settings = tenant(1).control.settings;
   const auto is_client = [&](std::uint8_t management_class) {
     return bool(daemon.general_services->set_buffers(successor,
                                                      engine::class_selector(management_class), 16));
@@ -115,6 +147,7 @@ TEST(ConnectionsOf, ATenantThatIsServedInPartOnlyIsNotServed) {
   engine::Tenant third;
   third.id = TenantId(2);
   third.name = "c";
+  third.control.settings = daemon.adapter.tenants[0]->control.settings;
   const auto added = connections.add(third);
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().message, "tenant c: 1 buffers requested, 0 of 5 are free");

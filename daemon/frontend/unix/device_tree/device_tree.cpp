@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "daemon/frontend/unix/device_tree/counter_files.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
@@ -17,6 +19,9 @@ namespace softhca::control {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr unsigned kMostProcessors = 8192;
+constexpr std::uint32_t kEthernetController = 0x020000;  // PCI class
 
 /// Returns the path at which a file is written first, as programs may be reading the existing file.
 fs::path staged_of(const fs::path& name) {
@@ -28,10 +33,13 @@ class TreeWriter {
   enum class Way { kAtOnce, kStaged };
   explicit TreeWriter(fs::path root, Way way = Way::kAtOnce) : root_(std::move(root)), way_(way) {}
 
-  void file(const fs::path& name, const std::string& content) {
+  /// Writes a file of text.
+  void file(const fs::path& name, const std::string& content) { bytes(name, content + '\n'); }
+
+  void bytes(const fs::path& name, const std::string& content) {
     put(name, [&](const fs::path& staged) {
-      std::ofstream out(staged, std::ios::trunc);
-      out << content << '\n';
+      std::ofstream out(staged, std::ios::trunc | std::ios::binary);
+      out << content;
       out.close();
       return out.good();
     });
@@ -87,11 +95,22 @@ void write_state(TreeWriter& tree, const std::string& device, bool active) {
   tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
+/// Returns the bus of a PCI address: "0000:3b" of "0000:3b:00.0".
+std::string bus_of(const std::string& pci) { return pci.substr(0, pci.rfind(':')); }
+
 /// Returns the folder of the device's parent, as the kernel calls it, below the root of the tree.
-fs::path parent_folder(const std::string& device) { return fs::path("devices/softhca") / device; }
+fs::path parent_folder(const DeviceDescription& device) {
+  if (device.pci.empty()) return fs::path("devices/softhca") / device.name;
+  return fs::path("devices/pci" + bus_of(device.pci)) / device.pci;
+}
+
+/// Returns the folder of the device itself.
+fs::path device_folder(const DeviceDescription& device) {
+  return parent_folder(device) / "infiniband" / device.name;
+}
 
 /// Returns the folder of a device's network interfaces, below the root of its tree.
-fs::path interface_folder(const std::string& device) { return parent_folder(device) / "net"; }
+fs::path interface_folder(const DeviceDescription& device) { return parent_folder(device) / "net"; }
 
 /// Returns the interface for addresses that are not on an interface. The preload library shows it,
 /// under a name taken from the device.
@@ -118,18 +137,20 @@ void write_addresses(TreeWriter& tree, const DeviceDescription& device) {
   }
   for (const std::string& interface : interfaces_of(device))
     if (interface != own_interface(device.name))
-      tree.link(interface_folder(device.name) / interface, fs::path("/sys/class/net") / interface);
+      tree.link(interface_folder(device) / interface, fs::path("/sys/class/net") / interface);
 }
 
 /// Writes what programs read of an interface of the kernel.
 void write_own_interface(TreeWriter& tree, const DeviceDescription& device) {
   const std::string name = own_interface(device.name);
-  const fs::path folder = interface_folder(device.name) / name;
+  const fs::path folder = interface_folder(device) / name;
   const std::uint64_t guid = device.node_guid;
   tree.file(folder / "address",
             fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", guid >> 56, guid >> 48 & 0xff,
                         guid >> 40 & 0xff, guid >> 16 & 0xff, guid >> 8 & 0xff, guid & 0xff));
-  tree.file(folder / "ifindex", "61440");  // above the kernel's indices; Open MPI takes 16 bits
+  // Above the kernel's indices. Open MPI takes 16 bits. Those from 61441 on are the preload
+  // library's.
+  tree.file(folder / "ifindex", std::to_string(61440 - device.index));
   tree.file(folder / "mtu", "9000");
   tree.file(folder / "operstate", "up");
   tree.file(folder / "carrier", "1");
@@ -141,13 +162,92 @@ void write_own_interface(TreeWriter& tree, const DeviceDescription& device) {
   tree.link(fs::path("class/net") / name, fs::path("../..") / folder);
 }
 
-/// Writes the processors near the device: all of them.
-void write_locality(TreeWriter& tree, const std::string& device) {
+std::string line_of(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+/// Returns the mask of processors for a list: "00000001,0000000f" for "0-3,32".
+std::string mask_of(const std::string& list) {
+  std::vector<std::uint32_t> words(1);
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    unsigned first = 0, last = 0;
+    const int given = std::sscanf(part.c_str(), "%u-%u", &first, &last);
+    if (given == 1) last = first;
+    for (unsigned cpu = first; given >= 1 && cpu <= last && cpu < kMostProcessors; ++cpu) {
+      if (words.size() <= cpu / 32) words.resize(cpu / 32 + 1);
+      words[cpu / 32] |= 1U << cpu % 32;
+    }
+  }
+  std::string mask;
+  for (auto word = words.rbegin(); word != words.rend(); ++word)
+    mask += fmt::format("{}{:08x}", mask.empty() ? "" : ",", *word);
+  return mask;
+}
+
+/// Writes the processors near the device: those of its NUMA node if the machine has it, else all.
+void write_locality(TreeWriter& tree, const DeviceDescription& device) {
   const fs::path folder = parent_folder(device);
-  std::string online;
-  std::getline(std::ifstream("/sys/devices/system/cpu/online"), online);
-  tree.file(folder / "numa_node", "-1");
-  tree.file(folder / "local_cpulist", online.empty() ? "0" : online);
+  const std::string node = device.numa ? std::to_string(*device.numa) : "-1";
+  std::string near = line_of("/sys/devices/system/node/node" + node + "/cpulist");
+  if (near.empty()) near = line_of("/sys/devices/system/cpu/online");
+  if (near.empty()) near = "0";
+  tree.file(folder / "numa_node", node);
+  tree.file(folder / "local_cpulist", near);
+  tree.file(folder / "local_cpus", mask_of(near));
+}
+
+/// Returns the header of the device's PCI configuration space, which any user may read: no memory,
+/// no capabilities.
+std::string pci_header(const DeviceDescription& device) {
+  std::string header(64, '\0');
+  const auto put = [&](std::size_t at, std::uint32_t value, unsigned size) {
+    for (unsigned i = 0; i < size; ++i) header[at + i] = static_cast<char>(value >> 8 * i);
+  };
+  for (const std::size_t identifiers : {0x00, 0x2c}) {  // its own, and the subsystem's
+    put(identifiers, device.vendor, 2);
+    put(identifiers + 2, device.part, 2);
+  }
+  put(0x08, kEthernetController << 8 | (device.hardware_version & 0xff), 4);
+  return header;
+}
+
+/// Writes what programs read of a PCI device. Its identifiers are the low 16 bits of those that the
+/// device reports.
+void write_pci(TreeWriter& tree, const DeviceDescription& device) {
+  if (device.pci.empty()) return;
+  const fs::path folder = parent_folder(device);
+  const std::string bus = bus_of(device.pci);
+  const std::uint32_t vendor = device.vendor & 0xffff, part = device.part & 0xffff;
+  for (const char* of : {"", "subsystem_"}) {
+    tree.file(folder / (std::string(of) + "vendor"), fmt::format("0x{:04x}", vendor));
+    tree.file(folder / (std::string(of) + "device"), fmt::format("0x{:04x}", part));
+  }
+  tree.file(folder / "class", fmt::format("0x{:06x}", kEthernetController));
+  tree.file(folder / "revision", fmt::format("0x{:02x}", device.hardware_version & 0xff));
+  for (const char* which : {"max", "current"}) {
+    tree.file(folder / (std::string(which) + "_link_speed"), "32.0 GT/s PCIe");
+    tree.file(folder / (std::string(which) + "_link_width"), "16");
+  }
+  tree.file(folder / "enable", "1");
+  tree.file(folder / "irq", "0");
+  tree.bytes(folder / "config", pci_header(device));
+  constexpr int kResources = 13;
+  std::string resources;
+  for (int i = 0; i < kResources; ++i)
+    resources += fmt::format("{0:#018x} {0:#018x} {0:#018x}\n", 0);
+  tree.bytes(folder / "resource", resources);
+  tree.file(folder / "uevent",
+            fmt::format("DRIVER=softhca\nPCI_CLASS={3:X}\nPCI_ID={0:04X}:{1:04X}\n"
+                        "PCI_SUBSYS_ID={0:04X}:{1:04X}\nPCI_SLOT_NAME={2}",
+                        vendor, part, device.pci, kEthernetController));
+  tree.link(folder / "subsystem", "../../../bus/pci");
+  tree.link(fs::path("bus/pci/devices") / device.pci, fs::path("../../..") / folder);
+  const fs::path bus_folder = folder.parent_path() / "pci_bus" / bus;
+  tree.file(bus_folder / "cpulistaffinity", line_of("/sys/devices/system/cpu/online"));
+  tree.link(fs::path("class/pci_bus") / bus, fs::path("../..") / bus_folder);
 }
 
 Outcome result_of(const TreeWriter& tree) {
@@ -155,7 +255,9 @@ Outcome result_of(const TreeWriter& tree) {
   return Error{"cannot write " + tree.failure() + ": check that runtime_dir is writable", EIO};
 }
 
-constexpr const char* kRealFolders[] = {"class/infiniband", "class/infiniband_verbs"};
+/// A tree without PCI devices has no folder of them, and so no links to the kernel's.
+constexpr const char* kRealFolders[] = {"class/infiniband", "class/infiniband_verbs",
+                                        "bus/pci/devices"};
 
 /// Calls f(name) for every entry of a folder. The folder may be missing, and entries may go at any
 /// moment.
@@ -251,14 +353,16 @@ Outcome write_port_state(const std::string& root, const std::string& device, boo
 }
 
 Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
-                                               const DeviceDescription& device) {
+                                               const DeviceDescriptions& devices) {
   TreeWriter tree(root, TreeWriter::Way::kStaged);
-  write_addresses(tree, device);
   AddressUpdate update;
-  update.port_ = (fs::path(root) / port_folder(device.name)).string();
-  update.interfaces_ = (fs::path(root) / interface_folder(device.name)).string();
-  update.addresses_ = device.gids.size();
-  update.present_ = interfaces_of(device);
+  for (const DeviceDescription& device : devices) {
+    write_addresses(tree, device);
+    update.devices_.push_back({.port = (fs::path(root) / port_folder(device.name)).string(),
+                               .interfaces = (fs::path(root) / interface_folder(device)).string(),
+                               .addresses = device.gids.size(),
+                               .present = interfaces_of(device)});
+  }
   update.staged_ = std::move(tree.staged());
   if (auto written = result_of(tree); !written) return written.error();
   return update;
@@ -275,33 +379,55 @@ Outcome AddressUpdate::apply() {
     if (fs::rename(staged_of(name), name, error); error)
       return Error{"cannot put " + name + " in its place: " + error.message(), error.value()};
   staged_.clear();
-  const fs::path port = port_;
-  for (std::size_t i = addresses_; fs::remove(port / "gids" / std::to_string(i), error); ++i) {
+  for (const OfDevice& device : devices_) remove_old(device);
+  return {};
+}
+
+/// Removes the files of addresses that the device no longer has.
+void AddressUpdate::remove_old(const OfDevice& device) {
+  std::error_code error;
+  const fs::path port = device.port;
+  for (std::size_t i = device.addresses; fs::remove(port / "gids" / std::to_string(i), error);
+       ++i) {
     fs::remove(port / "gid_attrs/types" / std::to_string(i), error);
     fs::remove(port / "gid_attrs/ndevs" / std::to_string(i), error);
   }
   std::vector<fs::path> gone;
-  const fs::path interfaces = interfaces_;
+  const fs::path interfaces = device.interfaces;
   for_each_name(interfaces, [&](const fs::path& name) {
-    if (!present_.contains(name.string())) gone.push_back(interfaces / name);
+    if (!device.present.contains(name.string())) gone.push_back(interfaces / name);
   });
   for (const fs::path& link : gone) fs::remove(link, error);
-  return {};
 }
 
-Outcome write_device_tree(const std::string& root, const DeviceDescription& device) {
-  std::error_code error;
-  fs::remove_all(root, error);
-  TreeWriter tree(root);
+namespace {
 
-  const fs::path parent = parent_folder(device.name);
+/// Writes where the provider connects. An old provider knows the first device only.
+void write_socket(TreeWriter& tree, const DeviceDescription& device) {
+  const fs::path base = device_folder(device);
+  if (device.index == 0) {
+    tree.file(base / "softhca_socket", device.socket_path);
+    // The preload library of release 0.1 looks for the device there.
+    const fs::path old = fs::path("devices/softhca") / device.name;
+    if (!device.pci.empty())
+      tree.link(old, parent_folder(device).lexically_relative(old.parent_path()));
+  } else {
+    tree.file(base / "softhca_device", std::to_string(device.index) + ' ' + device.socket_path);
+  }
+  tree.file(base / "softhca_protocol",
+            std::to_string(device.protocol.oldest) + " " + std::to_string(device.protocol.newest));
+}
+
+void write_device(TreeWriter& tree, const DeviceDescription& device) {
+  const fs::path parent = parent_folder(device);
   const fs::path verbs = parent / "infiniband_verbs" / device.name;
-  tree.file("class/infiniband_verbs/abi_version", "6");
   tree.file(verbs / "ibdev", device.name);
-  tree.file(verbs / "dev", "1:3");
+  // /dev/null, or numbers for local use (admin-guide/devices.txt): libibverbs finds an imported
+  // device by its number.
+  tree.file(verbs / "dev", device.index == 0 ? "1:3" : "127:" + std::to_string(device.index));
   tree.file(verbs / "abi_version", "1");
 
-  const fs::path base = parent / "infiniband" / device.name;
+  const fs::path base = device_folder(device);
   tree.file(base / "node_type", "1: CA");
   tree.file(base / "fw_ver", device.firmware);
   tree.file(base / "node_guid", guid_text(device.node_guid));
@@ -310,20 +436,19 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(base / "hca_type", device.board);
   tree.file(base / "hw_rev", std::to_string(device.hardware_version));
   tree.file(base / "board_id", device.board);
-  tree.file(base / "softhca_socket", device.socket_path);
-  tree.file(base / "softhca_protocol",
-            std::to_string(device.protocol.oldest) + " " + std::to_string(device.protocol.newest));
+  write_socket(tree, device);
   for (const fs::path& folder : {verbs, base}) {
-    tree.link(folder / "device", "../..");
+    tree.link(folder / "device", fs::path("../../..") / parent.filename());
     tree.link("class" / folder.lexically_relative(parent), "../.." / folder);
   }
-  write_locality(tree, device.name);
+  write_locality(tree, device);
+  write_pci(tree, device);
   write_own_interface(tree, device);
 
-  const fs::path port = port_folder(device.name);
+  const fs::path port = base / "ports/1";
   tree.file(port / "link_layer", "Ethernet");
   write_state(tree, device.name, device.active);
-  tree.file(port / "rate", "100 Gb/sec (4X EDR)");
+  tree.file(port / "rate", device.rate);
   tree.file(port / "lid", "0x0");
   tree.file(port / "lid_mask_count", "0");
   tree.file(port / "sm_lid", "0x0");
@@ -331,6 +456,23 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(port / "cap_mask", "0x04010000");
   tree.file(port / "pkeys/0", "0xffff");
   write_addresses(tree, device);
+}
+
+}  // namespace
+
+Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices) {
+  std::error_code error;
+  fs::remove_all(root, error);
+  TreeWriter tree(root);
+  tree.file("class/infiniband_verbs/abi_version", "6");
+  for (const DeviceDescription& device : devices) {
+    write_device(tree, device);
+    if (device.index == 0) continue;
+    const fs::path port = device_folder(device) / "ports/1";
+    const fs::path first = device_folder(devices.front()) / "ports/1";
+    for (const char* counters : {"counters", "hw_counters"})
+      tree.link(port / counters, (first / counters).lexically_relative(port));
+  }
   link_real_devices(root);
   return result_of(tree);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,7 +17,12 @@
 namespace softhca::control {
 
 struct DeviceDescription {
-  std::string name;  ///< "softhca0"
+  std::string name;                   ///< "softhca0"
+  std::uint8_t index = 0;             ///< among the devices of the tenant
+  const char* rate = "";              ///< as the kernel's file has it: "100 Gb/sec (4X EDR)"
+  std::string pci;                    ///< PCI address; empty: not on a PCI bus
+  std::optional<std::uint32_t> numa;  ///< NUMA node
+  std::uint32_t vendor = 0, part = 0;
   std::string firmware;
   std::string board;
   std::uint32_t hardware_version = 0;
@@ -31,18 +37,23 @@ struct DeviceDescription {
   std::vector<Entry> gids;
 };
 
+/// The devices of a tenant, in the order of their indices.
+using DeviceDescriptions = std::vector<DeviceDescription>;
+
 /// Returns the folder of the device's only port, below the root of its tree.
 std::string port_folder(const std::string& device);
 
 /// Writes the tree below `root`, and replaces what an earlier daemon left there. The real adapters
-/// of the machine appear in it as symbolic links.
-Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
+/// of the machine appear in it as symbolic links. The counters of further devices are links to
+/// those of the first, as the devices share all counters. REQUIRES: there is a device.
+Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices);
 
 /// New addresses for a tree that programs may be reading. prepare() writes the new files beside the
 /// existing ones, and fails if space or permissions are missing. Nothing changes before apply().
 class AddressUpdate {
  public:
-  static Expected<AddressUpdate> prepare(const std::string& root, const DeviceDescription& device);
+  static Expected<AddressUpdate> prepare(const std::string& root,
+                                         const DeviceDescriptions& devices);
   AddressUpdate(AddressUpdate&&) = default;
   AddressUpdate& operator=(AddressUpdate&&) = default;
   ~AddressUpdate();
@@ -50,16 +61,22 @@ class AddressUpdate {
   Outcome apply();
 
  private:
+  struct OfDevice {
+    std::string port;               ///< folder of the port
+    std::string interfaces;         ///< folder of the network interfaces
+    std::size_t addresses = 0;      ///< number of addresses in the table
+    std::set<std::string> present;  ///< interfaces of the new addresses
+  };
+
   AddressUpdate() = default;
-  std::string port_;                 ///< folder of the port
-  std::string interfaces_;           ///< folder of the network interfaces
-  std::size_t addresses_ = 0;        ///< number of addresses in the table
-  std::set<std::string> present_;    ///< interfaces of the new addresses
+  static void remove_old(const OfDevice& device);
+
+  std::vector<OfDevice> devices_;
   std::vector<std::string> staged_;  ///< files that apply() puts in place
 };
 
-/// Returns the names in the real /sys/class/infiniband and /sys/class/infiniband_verbs, below
-/// `real`.
+/// Returns the names in the real /sys/class/infiniband, /sys/class/infiniband_verbs and
+/// /sys/bus/pci/devices, below `real`.
 std::vector<std::string> real_devices(const std::string& real = "/sys");
 /// Updates the links in a tree to the real adapters that exist now.
 void link_real_devices(const std::string& root, const std::string& real = "/sys");

@@ -29,24 +29,33 @@ std::string DeviceTrees::path_of(const engine::Tenant& tenant) const {
   return folder_of(adapter_.config, tenant) + "/sysfs";
 }
 
-DeviceDescription DeviceTrees::describe(
+DeviceDescriptions DeviceTrees::describe(
     const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const {
-  DeviceDescription device;
-  device.name = adapter_.config.device.name;
-  device.firmware = configuration::DeviceConfig::kFirmware;
-  device.board = "softhca";
-  device.hardware_version = configuration::DeviceConfig::kHardwareVersion;
-  device.node_guid = adapter_.node_guid(tenant);
-  device.socket_path = folder_of(adapter_.config, tenant) + "/socket";
-  device.protocol = adapter_.protocol;
-  device.active = adapter_.link_up(tenant);
-  for (std::size_t index = 0; index < gid_entries(addresses); ++index) {
-    const engine::Tenant::Address& address = gid_entry(addresses, index);
-    device.gids.push_back(
-        {address.gid,
-         address.port ? interface_of(adapter_.config.ports[address.port->value]) : ""});
+  using configuration::DeviceConfig;
+  DeviceDescriptions all;
+  for (const configuration::TenantDevice& is : adapter_.devices(tenant)) {
+    const auto index = static_cast<std::uint8_t>(all.size());
+    DeviceDescription& device = all.emplace_back();
+    device.name = is.name;
+    device.index = index;
+    device.rate = configuration::codes_of(is.rate).text;
+    device.pci = is.pci;
+    device.numa = is.numa;
+    device.vendor = DeviceConfig::kVendorId;
+    device.part = DeviceConfig::kPartId;
+    device.firmware = DeviceConfig::kFirmware;
+    device.board = "softhca";
+    device.hardware_version = DeviceConfig::kHardwareVersion;
+    device.node_guid = adapter_.node_guid(tenant, index);
+    device.socket_path = folder_of(adapter_.config, tenant) + "/socket";
+    device.protocol = adapter_.protocol;
+    device.active = adapter_.link_up(tenant, index);
+    for (const engine::Tenant::Address& address : gid_table(addresses, index))
+      device.gids.push_back(
+          {address.gid,
+           address.port ? interface_of(adapter_.config.ports[address.port->value]) : ""});
   }
-  return device;
+  return all;
 }
 
 Outcome DeviceTrees::make(engine::Tenant& tenant) {
@@ -54,12 +63,13 @@ Outcome DeviceTrees::make(engine::Tenant& tenant) {
                   [&](const Tree& tree) { return tree.tenant == &tenant; }))
     return {};
   const std::string path = path_of(tenant);
-  if (auto written = write_device_tree(path, describe(tenant, tenant.addresses)); !written)
-    return written;
-  CounterFiles counters(path, adapter_.config.device.name);
+  const DeviceDescriptions devices = describe(tenant, tenant.addresses);
+  if (auto written = write_device_tree(path, devices); !written) return written;
+  CounterFiles counters(path, devices.front().name);
   if (auto written = counters.update(tenant, adapter_.engine.ports); !written) return written;
-  trees_.push_back(
-      {.tenant = &tenant, .counters = std::move(counters), .link_up = adapter_.link_up(tenant)});
+  Tree& tree =
+      trees_.emplace_back(Tree{.tenant = &tenant, .counters = std::move(counters), .links_up = {}});
+  for (const DeviceDescription& device : devices) tree.links_up.push_back(device.active);
   return {};
 }
 
@@ -103,16 +113,29 @@ void DeviceTrees::tick() {
 
 void DeviceTrees::check_link(Tree& tree) {
   engine::Tenant& tenant = *tree.tenant;
-  const bool up = adapter_.link_up(tenant);
-  if (up == tree.link_up) return;
-  tree.link_up = up;
+  const auto all_up = [&] {
+    return std::ranges::find(tree.links_up, false) == tree.links_up.end();
+  };
+  const bool were_up = all_up();
+  for (std::size_t i = 0; i < tree.links_up.size(); ++i) {
+    const auto device = static_cast<std::uint8_t>(i);
+    const bool up = adapter_.link_up(tenant, device);
+    if (up == tree.links_up[i]) continue;
+    tree.links_up[i] = up;
+    const std::string name = adapter_.devices(tenant)[i].name;
+    if (auto written = write_port_state(path_of(tenant), name, up); !written)
+      complain(tenant, written.error());
+    link_changed_(tenant, device, up);
+  }
+  if (all_up() != were_up) note_link(tenant, !were_up);
+}
+
+/// Counts and reports that the links of all devices are up, or not all of them any more.
+void DeviceTrees::note_link(engine::Tenant& tenant, bool up) {
   if (!up) tenant.control.link_downed.add();
   adapter_.journal.add({.kind = up ? "link_up" : "link_down",
                         .tenant = tenant.name,
                         .text = up ? "link up" : "link down"});
-  if (auto written = write_port_state(path_of(tenant), adapter_.config.device.name, up); !written)
-    complain(tenant, written.error());
-  link_changed_(tenant, up);
 }
 
 /// Writes the counters. Reports a full disk once, and again only after a success in between.

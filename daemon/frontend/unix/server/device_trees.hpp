@@ -4,6 +4,7 @@
 // the kernel's own adapters.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <string>
@@ -18,8 +19,9 @@ namespace softhca::control {
 
 class DeviceTrees {
  public:
-  /// Called when a tenant's link has gone up or down.
-  using LinkChanged = std::function<void(const engine::Tenant& tenant, bool up)>;
+  /// Called when the link of a tenant's device has gone up or down.
+  using LinkChanged =
+      std::function<void(const engine::Tenant& tenant, std::uint8_t device, bool up)>;
 
   DeviceTrees(Adapter& adapter, LinkChanged link_changed)
       : adapter_(adapter), link_changed_(std::move(link_changed)) {}
@@ -47,14 +49,15 @@ class DeviceTrees {
   struct Tree {
     engine::Tenant* tenant;
     CounterFiles counters;
-    bool link_up = true;         ///< as last seen
+    std::vector<bool> links_up;  ///< of its devices, as last seen
     bool counters_fail = false;  ///< they cannot be written, and the log says so
   };
 
-  DeviceDescription describe(const engine::Tenant& tenant,
-                             const std::vector<engine::Tenant::Address>& addresses) const;
+  DeviceDescriptions describe(const engine::Tenant& tenant,
+                              const std::vector<engine::Tenant::Address>& addresses) const;
   std::string path_of(const engine::Tenant& tenant) const;
   void check_link(Tree& tree);
+  void note_link(engine::Tenant& tenant, bool up);
   void write_counters(Tree& tree);
   void check_devices();
 

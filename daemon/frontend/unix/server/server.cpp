@@ -54,8 +54,8 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
             listeners_.complain(listener, why);
           }),
       control_sockets_(adapter, tenant_loops_),
-      device_trees_(adapter, [this](const engine::Tenant& tenant,
-                                    bool up) { sessions_.report_link(tenant, up); }),
+      device_trees_(adapter, [this](const engine::Tenant& tenant, std::uint8_t device,
+                                    bool up) { sessions_.report_link(tenant, device, up); }),
       port_watch_(adapter.engine.ports) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);

@@ -197,9 +197,9 @@ void Sessions::adjust_vcbs() {
   control::adjust_vcbs(adapter_, holders);
 }
 
-void Sessions::report_link(const engine::Tenant& tenant, bool up) {
+void Sessions::report_link(const engine::Tenant& tenant, std::uint8_t device, bool up) {
   for (const Entry& entry : entries_)
-    if (&entry.session->tenant() == &tenant) entry.session->report_link(up);
+    if (&entry.session->tenant() == &tenant) entry.session->report_link(device, up);
 }
 
 void Sessions::report_addresses(const engine::Tenant& tenant) {

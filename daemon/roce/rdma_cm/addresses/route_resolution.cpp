@@ -46,7 +46,7 @@ int RouteResolution::resolve_route(const ChannelCommand& command) {
   Identifier* id = nullptr;
   if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
   if (id->state != IdentifierState::kAddressResolved) return EINVAL;
-  resolved(*id, route_to(*id, environment_.adapter()));
+  resolved(*id, route_to(*id, environment_.adapter(id->source)));
   return 0;
 }
 
@@ -73,7 +73,7 @@ int RouteResolution::set_path(Identifier& id, Body records) {
     if (load_gid(&path[PackedPath::kDestination]) != id.remote.address ||
         load_gid(&path[PackedPath::kSource]) != *id.source)
       return EINVAL;
-    const ResolvedRoute own = route_to(id, environment_.adapter());
+    const ResolvedRoute own = route_to(id, environment_.adapter(id.source));
     const std::uint8_t mtu = byte(PackedPath::kMtu) & 0x3f;
     if (mtu == 0 || mtu > own.mtu) return EINVAL;
     const auto flow_and_hops = load_be<std::uint32_t>(&path[PackedPath::kFlowAndHops]);
@@ -100,7 +100,7 @@ int RouteResolution::query_route(const ChannelCommand& command) {
   response.src_addr = to_sockaddr(id->local);
   response.dst_addr = to_sockaddr(id->remote);
   if (id->source) {
-    response.node_guid = htobe64(environment_.adapter().node_guid);
+    response.node_guid = htobe64(environment_.adapter(id->source).node_guid);
     response.port_num = kPort;
     response.ibdev_index = kNoDeviceIndex;  // librdmacm finds it by its GUID
     ib_user_path_rec& path = response.ib_route[0];

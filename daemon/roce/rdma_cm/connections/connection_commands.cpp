@@ -54,7 +54,7 @@ int ConnectionCommands::connect_queue_pair(Identifier& id, const ChannelOwner& o
   connection.local_psn = Psn(environment_.random());
   const cm::ConnectParameters connect{
       .cookie = id.cookie(),
-      .path = path_of(id, environment_.adapter()),
+      .path = path_of(id, environment_.adapter(id.source)),
       .service_id = id.service_id(id.remote.port),
       .local_qpn = connection.qpn,
       .starting_psn = connection.local_psn,
@@ -79,7 +79,7 @@ int ConnectionCommands::resolve_service_id(Identifier& id, const rdma_ucm_conn_p
   if (!admission_.rate_allows(now)) return EAGAIN;
   id.connection.qpn = Qpn(parameters.qp_num & Psn::kMask);
   const cm::SidrParameters request{.cookie = id.cookie(),
-                                   .path = path_of(id, environment_.adapter()),
+                                   .path = path_of(id, environment_.adapter(id.source)),
                                    .service_id = id.service_id(id.remote.port),
                                    .private_data = data.bytes()};
   return begin(id, manager_.sidr_request(request, now), now);

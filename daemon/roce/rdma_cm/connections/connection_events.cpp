@@ -114,7 +114,7 @@ void ConnectionEvents::sidr_replied(Identifier& id, const wire::CmSidrRep& rep, 
   rdma_ucm_event_resp response = make_event(EventType::kEstablished);
   rdma_ucm_ud_param& parameters = response.param.ud;
   parameters.ah_attr =
-      address_vector(addresses_, path_of(id, environment_.adapter()), id.route->sl);
+      address_vector(addresses_, path_of(id, environment_.adapter(id.source)), id.route->sl);
   parameters.qp_num = rep.qpn.value;
   parameters.qkey = rep.qkey;
   copy_private_data(rep.private_data, parameters);

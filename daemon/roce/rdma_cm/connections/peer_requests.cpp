@@ -122,7 +122,7 @@ Identifier& PeerRequests::make(const Inquiry& inquiry, const Identifier& listene
                .scope = listener.local.scope};
   id.source = inquiry.path.local;
   id.options.traffic_class = inquiry.path.traffic_class;
-  id.route = route_to(id, environment_.adapter());
+  id.route = route_to(id, environment_.adapter(id.source));
   id.route->flow_label = inquiry.path.flow_label;
   id.route->hop_limit = inquiry.path.hop_limit;
   id.connection.local_psn = Psn(environment_.random());

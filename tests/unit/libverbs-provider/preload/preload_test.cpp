@@ -67,6 +67,7 @@ class Preload : public testing::Test {
     fs::create_symlink(root_ / "elsewhere/uverbs7", root_ / "class/infiniband_verbs/uverbs7");
     fs::create_symlink("softhca0", root_ / "class/infiniband/alias");
     std::ofstream(root_ / "class/infiniband/softhca0/node_type") << "1: CA\n";
+    std::ofstream(root_ / "class/infiniband/softhca0/softhca_socket") << "/none\n";
     ::setenv("SOFTHCA_SYSFS", root_.c_str(), 1);
   }
   void TearDown() override {
@@ -87,7 +88,6 @@ class PreloadInterfaces : public Preload {
     fs::create_directories(port / "gids");
     fs::create_directories(port / "gid_attrs/ndevs");
     fs::create_directories(root_ / "class/net/softhca0");
-    std::ofstream(root_ / "class/infiniband/softhca0/softhca_socket") << "/none\n";
     std::ofstream(root_ / "class/net/softhca0/ifindex") << "61440\n";
     std::ofstream(root_ / "class/net/softhca0/mtu") << "9000\n";
     std::ofstream(root_ / "class/net/softhca0/address") << "02:11:22:55:66:77\n";
@@ -257,7 +257,57 @@ TEST_F(Preload, ResolvesLinksOfTheTree) {
   EXPECT_STREQ(target, "softhca0");
   EXPECT_EQ(::readlinkat(AT_FDCWD, "/sys/class/infiniband/alias", target, sizeof(target)), 8);
   ASSERT_NE(::realpath("/sys/class/infiniband/alias", target), nullptr);
-  EXPECT_EQ(target, (root_ / "class/infiniband/softhca0").string());
+  EXPECT_STREQ(target, "/sys/class/infiniband/softhca0") << "as a program parses it";
+  EXPECT_EQ(text_of(::open((std::string(target) + "/node_type").c_str(), O_RDONLY)), "1: CA\n");
+  char* const whole = ::canonicalize_file_name("/sys/class/infiniband/alias");
+  EXPECT_STREQ(whole, "/sys/class/infiniband/softhca0");
+  std::free(whole);
+  ASSERT_NE(::realpath(root_.c_str(), target), nullptr);
+  EXPECT_EQ(target, root_.string()) << "named by the program itself";
+}
+
+TEST_F(Preload, DeviceOnThePciBus_IsFoundByItsAddress) {
+  const fs::path device = root_ / "devices/pcifffe:01/fffe:01:00.0";
+  fs::create_directories(device / "infiniband/mlx5_0");
+  std::ofstream(device / "numa_node") << "1\n";
+  fs::create_directories(root_ / "bus/pci/devices");
+  fs::create_directories(root_ / "class/pci_bus");
+  fs::create_directories(device.parent_path() / "pci_bus/fffe:01");
+  const fs::path from = "../../../devices/pcifffe:01";
+  fs::create_symlink(from / "fffe:01:00.0", root_ / "bus/pci/devices/fffe:01:00.0");
+  fs::create_symlink("../../devices/pcifffe:01/pci_bus/fffe:01", root_ / "class/pci_bus/fffe:01");
+  fs::create_symlink("../../devices/pcifffe:01/fffe:01:00.0/infiniband/mlx5_0",
+                     root_ / "class/infiniband/mlx5_0");
+  fs::create_symlink("../../../fffe:01:00.0", device / "infiniband/mlx5_0/device");
+  const char* const paths[] = {"/sys/class/infiniband/mlx5_0/device",
+                               "/sys/bus/pci/devices/fffe:01:00.0",
+                               "/sys/class/pci_bus/fffe:01/../../fffe:01:00.0"};
+  for (const char* path : paths) {
+    char target[PATH_MAX] = {};
+    ASSERT_NE(::realpath(path, target), nullptr) << path;
+    EXPECT_STREQ(target, "/sys/devices/pcifffe:01/fffe:01:00.0");
+    EXPECT_EQ(text_of(::open((std::string(target) + "/numa_node").c_str(), O_RDONLY)), "1\n");
+  }
+  const int root = ::open("/", O_PATH);
+  EXPECT_EQ(text_of(::openat(root, "sys/bus/pci/devices/fffe:01:00.0/numa_node", O_RDONLY)), "1\n");
+  ::close(root);
+  EXPECT_EQ(names_in(::opendir("/sys/bus/pci/devices")), "fffe:01:00.0 ");
+}
+
+TEST_F(Preload, FileOfAnotherDeviceThanTheFirst_HasItsNumber) {
+  const fs::path device = root_ / "class/infiniband/mlx5_3";
+  fs::create_directories(device);
+  fs::create_directories(root_ / "class/infiniband_verbs/mlx5_3");
+  std::ofstream(device / "softhca_device") << "3 /none\n";
+  std::ofstream(root_ / "class/infiniband_verbs/mlx5_3/dev") << "127:3\n";
+  const int fd = ::open("/dev/infiniband/mlx5_3", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  struct stat found;
+  ASSERT_EQ(::fstat(fd, &found), 0);
+  EXPECT_TRUE(S_ISCHR(found.st_mode));
+  EXPECT_EQ(found.st_rdev, makedev(127, 3));
+  ::close(fd);
+  EXPECT_EQ(::access("/dev/infiniband/mlx5_3", R_OK | W_OK), 0);
 }
 
 TEST_F(Preload, TheDeviceFileIsDevNull) {

@@ -34,7 +34,7 @@ class RecordingEnvironment final : public RdmaCmEnvironment {
   std::uint32_t random() override { return next_random++; }
   void signal(ChannelId channel) override { signalled.push_back(channel); }
   std::span<const TenantGid> addresses() const override { return own; }
-  TenantAdapter adapter() const override {
+  TenantAdapter adapter(const std::optional<Gid>&) const override {
     return {.node_guid = 7, .path_mtu = 4, .packet_rate = 3};
   }
   std::optional<Gid> source_for(const Gid&) const override { return kOwn; }

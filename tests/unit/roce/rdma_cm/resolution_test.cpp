@@ -88,14 +88,14 @@ TEST_F(Resolution, ARouteIsThatOfTheAdapterAndTheOptions) {
   Identifier& bound = make_bound(channel);
   bound.options.traffic_class = 0x20;
   bound.options.ack_timeout = 15;
-  const ResolvedRoute route = route_to(bound, environment.adapter());
+  const ResolvedRoute route = route_to(bound, environment.adapter({}));
   EXPECT_EQ(route.mtu, 4);
   EXPECT_EQ(route.traffic_class, 0x20);
   EXPECT_EQ(route.packet_life_time, 14) << "half of the acknowledge timeout";
   bound.remote = at(kPeer, 9);
-  EXPECT_EQ(path_of(bound, environment.adapter()).traffic_class, 0x20);
+  EXPECT_EQ(path_of(bound, environment.adapter({})).traffic_class, 0x20);
   bound.route = ResolvedRoute{.traffic_class = 1};
-  EXPECT_EQ(path_of(bound, environment.adapter()).traffic_class, 1) << "that of the route";
+  EXPECT_EQ(path_of(bound, environment.adapter({})).traffic_class, 1) << "that of the route";
 }
 
 TEST_F(Resolution, ARouteFollowsAnAddress) {

@@ -58,7 +58,7 @@ class Host final : public RdmaCmEnvironment {
   std::uint32_t random() override { return static_cast<std::uint32_t>(random_()); }
   void signal(ChannelId channel) override { ++signals[channel]; }
   std::span<const TenantGid> addresses() const override { return own; }
-  TenantAdapter adapter() const override {
+  TenantAdapter adapter(const std::optional<Gid>&) const override {
     return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3};
   }
   std::optional<Gid> source_for(const Gid& destination) const override;

@@ -65,9 +65,10 @@ TEST(GidTable, FirstFourEntries_RepeatTheFirstIpv4Address) {
   const auto table = [](const std::vector<Gid>& gids) {
     GidEntries addresses;
     for (const Gid& gid : gids) addresses.push_back({gid, std::nullopt});
+    addresses.push_back({Gid::from_ipv4(0xc6120009), std::nullopt, 1});  // of another device
     std::vector<Gid> entries;
-    for (std::size_t i = 0; i < gid_entries(addresses); ++i)
-      entries.push_back(gid_entry(addresses, i).gid);
+    for (const engine::Tenant::Address& entry : gid_table(addresses, 0))
+      entries.push_back(entry.gid);
     return entries;
   };
   using Gids = std::vector<Gid>;

@@ -360,7 +360,7 @@ class NegotiationTest : public ServerTest {
     EXPECT_EQ(channel.connect((folder.path() + "/a/socket").c_str()), 0);
     abi::HelloReply reply{};
     provider::ReceivedFds fds;
-    error = provider::greet(channel, reply, fds, versions);
+    error = provider::greet(channel, 0, reply, fds, versions);
     if (error != 0) return 0;
     EXPECT_EQ(fds.check(3), 0);
     void* memory = ::mmap(nullptr, sizeof(abi::SessionHeader), PROT_READ, MAP_SHARED,
