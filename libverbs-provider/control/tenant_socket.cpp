@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "abi/session.hpp"
+#include "libverbs-provider/explain.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -40,17 +41,19 @@ int make_hello(Hello& hello, abi::VersionRange versions) {
   hello.bytes = sizeof hello.body.hello;
   const char* level = wanted_level();
   if (level == nullptr) return 0;
-  if (std::strlen(level) >= sizeof hello.body.level) return EINVAL;
+  if (std::strlen(level) >= sizeof hello.body.level)
+    return refuse(EINVAL, "SOFTHCA_LEVEL has more than %zu bytes", sizeof hello.body.level - 1);
   std::memcpy(hello.body.level, level, std::strlen(level));
   hello.bytes = sizeof hello.body;
   return 0;
 }
 
 void explain_refusal(abi::VersionRange answer, abi::VersionRange versions) {
-  static std::atomic<bool> said{false};
-  if (said.exchange(true, std::memory_order_relaxed)) return;
   char why[abi::kMismatchBytes];
   abi::explain_mismatch(abi::refused_range(answer), versions, why);
+  refuse(EPROTO, "%s", why);
+  static std::atomic<bool> said{false};
+  if (is_explaining() || said.exchange(true, std::memory_order_relaxed)) return;
   ::dprintf(STDERR_FILENO, "softhca: the device cannot be opened: %s\n", why);
 }
 

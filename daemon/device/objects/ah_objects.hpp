@@ -13,7 +13,7 @@
 namespace softhca::control {
 
 /// Reads an address vector. Returns 0, or EINVAL if this tenant cannot use it.
-int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out);
+int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out);
 
 class AhObjects {
  public:
