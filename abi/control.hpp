@@ -2,8 +2,10 @@
 
 // Messages on a tenant socket (Unix SOCK_SEQPACKET). The process sends one request and waits for
 // its reply; each is one record. A request is a RequestHeader and the body of its operation. A
-// reply is a ReplyHeader and the body, or the header alone if `error` is not 0. File descriptors
-// travel as SCM_RIGHTS with the record; each operation states their exact number.
+// reply is a ReplyHeader and the body. If `error` is not 0, no body follows the header, or a text
+// that says why the request was refused: at most kMaxRefusalText bytes, without a zero at the end.
+// Earlier daemons send none, and earlier providers ignore it. File descriptors travel as SCM_RIGHTS
+// with the record; each operation states their exact number.
 //
 // The first request states which versions of the protocol the process speaks, and its reply says
 // which one the daemon has chosen (abi/version.hpp). EPROTO: the daemon speaks none of them; the
@@ -29,6 +31,7 @@ namespace softhca::abi {
 
 inline constexpr std::uint32_t kMaxRecord = 16384;  ///< bytes; longer records end the session
 inline constexpr std::uint32_t kMaxFds = 3;
+inline constexpr std::uint32_t kMaxRefusalText = 240;  ///< bytes
 
 enum class Operation : std::uint32_t {
   kHello = 1,

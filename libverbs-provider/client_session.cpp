@@ -13,6 +13,7 @@
 #include <initializer_list>
 
 #include "libverbs-provider/control/seal.hpp"
+#include "libverbs-provider/explain.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -49,7 +50,7 @@ int ClientSession::choose_kick_mode() {
     kick_mode_ = mode;
     return 0;
   }
-  return EINVAL;
+  return refuse(EINVAL, "SOFTHCA_KICK must be whole, virtual or explicit");
 }
 
 int ClientSession::open(int memory_fd, int wake_fd, const abi::HelloReply& hello) {

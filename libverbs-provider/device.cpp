@@ -19,6 +19,7 @@
 #include "libverbs-provider/control/seal.hpp"
 #include "libverbs-provider/control/tenant_socket.hpp"
 #include "libverbs-provider/device_file.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/share/proc_file.hpp"
 
@@ -88,6 +89,7 @@ abi34::VerbsDevice* alloc_device(abi34::SysfsDevice* sysfs) {
     dispose(device);
     return nullptr;
   }
+  read_debug_setting();
   serve_connections(device->socket.path);
   return &device->base;
 }
@@ -135,7 +137,8 @@ int open_session(Context& context, const TenantSocket& socket) {
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
   choose_socket(socket.path, path);
-  if (const int error = context.control.connect(path)) return error;
+  if (const int error = context.control.connect(path))
+    return refuse(error, "cannot connect to %s; start the daemon, or see tenant.socket", path);
 
   abi::HelloReply reply{};
   ReceivedFds fds;
@@ -166,7 +169,8 @@ int share_session(Context& context) {
 /// Joins the session of cmd_fd. Returns 0 or an errno value.
 int join_session(Context& context) {
   DeviceFileContent content;
-  if (!read_device_file(context.ibv()->cmd_fd, content)) return EINVAL;
+  if (!read_device_file(context.ibv()->cmd_fd, content))
+    return refuse(EINVAL, "cmd_fd %d is not of a softhca device", context.ibv()->cmd_fd);
   return context.control.call(abi::Operation::kJoinContext, content.token);
 }
 
@@ -225,70 +229,94 @@ void free_context(ibv_context* ibv_context) {
 /// Empty: event_files.hpp counts events where the library reads them.
 void async_event(ibv_context*, ibv_async_event*) {}
 
-template <auto verb>
+/// The name of a verb, as a template argument.
+template <std::size_t size>
+struct VerbName {
+  char text[size];
+  constexpr VerbName(const char (&name)[size]) {  // NOLINT: implicit
+    for (std::size_t i = 0; i < size; ++i) text[i] = name[i];
+  }
+};
+
+template <VerbName name, auto verb>
 struct Reporting;
-/// Wraps an operation that returns an errno value, to set errno, too. Success leaves errno
-/// unchanged, because programs and libraries clean up between a failure and their check of errno.
-template <class... Arguments, int (*verb)(Arguments...)>
-struct Reporting<verb> {
+/// Wraps an operation that returns an errno value, to set errno, too, and to explain a failure.
+/// Success leaves errno unchanged, because programs and libraries clean up between a failure and
+/// their check of errno.
+template <VerbName name, class... Arguments, int (*verb)(Arguments...)>
+struct Reporting<name, verb> {
   static int call(Arguments... arguments) {
     const int before = errno;
     const int error = verb(arguments...);
-    errno = error != 0 ? error : before;
-    return error;
+    if (error != 0) return failed(name.text, error);
+    forget_reason();
+    errno = before;
+    return 0;
+  }
+};
+/// Wraps an operation that returns an object, or null with errno.
+template <VerbName name, class Object, class... Arguments, Object* (*verb)(Arguments...)>
+struct Reporting<name, verb> {
+  static Object* call(Arguments... arguments) {
+    Object* const object = verb(arguments...);
+    if (object == nullptr)
+      failed(name.text, errno);
+    else
+      forget_reason();
+    return object;
   }
 };
 
 constexpr abi34::ContextOps make_operations() {
   abi34::ContextOps ops{};
-  ops.advise_mr = Reporting<advise_mr>::call;
-  ops.alloc_mw = alloc_mw;
-  ops.alloc_null_mr = alloc_null_mr;
-  ops.alloc_parent_domain = alloc_parent_domain;
-  ops.alloc_pd = alloc_pd;
-  ops.alloc_td = alloc_td;
+  ops.advise_mr = Reporting<"ibv_advise_mr", advise_mr>::call;
+  ops.alloc_mw = Reporting<"ibv_alloc_mw", alloc_mw>::call;
+  ops.alloc_null_mr = Reporting<"ibv_alloc_null_mr", alloc_null_mr>::call;
+  ops.alloc_parent_domain = Reporting<"ibv_alloc_parent_domain", alloc_parent_domain>::call;
+  ops.alloc_pd = Reporting<"ibv_alloc_pd", alloc_pd>::call;
+  ops.alloc_td = Reporting<"ibv_alloc_td", alloc_td>::call;
   ops.async_event = async_event;
-  ops.attach_mcast = Reporting<attach_mcast>::call;
-  ops.bind_mw = Reporting<bind_mw>::call;
-  ops.close_xrcd = Reporting<close_xrcd>::call;
-  ops.create_ah = create_ah;
-  ops.create_cq = create_cq;
-  ops.create_cq_ex = create_cq_ex;
-  ops.create_qp = create_qp;
-  ops.create_qp_ex = create_qp_ex;
-  ops.create_srq = create_srq;
-  ops.create_srq_ex = create_srq_ex;
-  ops.dealloc_mw = Reporting<dealloc_mw>::call;
-  ops.dealloc_pd = Reporting<dealloc_pd>::call;
-  ops.dealloc_td = Reporting<dealloc_td>::call;
-  ops.dereg_mr = Reporting<dereg_mr>::call;
-  ops.destroy_ah = Reporting<destroy_ah>::call;
-  ops.destroy_cq = Reporting<destroy_cq>::call;
-  ops.destroy_qp = Reporting<destroy_qp>::call;
-  ops.destroy_srq = Reporting<destroy_srq>::call;
-  ops.detach_mcast = Reporting<detach_mcast>::call;
+  ops.attach_mcast = Reporting<"ibv_attach_mcast", attach_mcast>::call;
+  ops.bind_mw = Reporting<"ibv_bind_mw", bind_mw>::call;
+  ops.close_xrcd = Reporting<"ibv_close_xrcd", close_xrcd>::call;
+  ops.create_ah = Reporting<"ibv_create_ah", create_ah>::call;
+  ops.create_cq = Reporting<"ibv_create_cq", create_cq>::call;
+  ops.create_cq_ex = Reporting<"ibv_create_cq_ex", create_cq_ex>::call;
+  ops.create_qp = Reporting<"ibv_create_qp", create_qp>::call;
+  ops.create_qp_ex = Reporting<"ibv_create_qp_ex", create_qp_ex>::call;
+  ops.create_srq = Reporting<"ibv_create_srq", create_srq>::call;
+  ops.create_srq_ex = Reporting<"ibv_create_srq_ex", create_srq_ex>::call;
+  ops.dealloc_mw = Reporting<"ibv_dealloc_mw", dealloc_mw>::call;
+  ops.dealloc_pd = Reporting<"ibv_dealloc_pd", dealloc_pd>::call;
+  ops.dealloc_td = Reporting<"ibv_dealloc_td", dealloc_td>::call;
+  ops.dereg_mr = Reporting<"ibv_dereg_mr", dereg_mr>::call;
+  ops.destroy_ah = Reporting<"ibv_destroy_ah", destroy_ah>::call;
+  ops.destroy_cq = Reporting<"ibv_destroy_cq", destroy_cq>::call;
+  ops.destroy_qp = Reporting<"ibv_destroy_qp", destroy_qp>::call;
+  ops.destroy_srq = Reporting<"ibv_destroy_srq", destroy_srq>::call;
+  ops.detach_mcast = Reporting<"ibv_detach_mcast", detach_mcast>::call;
   ops.free_context = free_context;
-  ops.get_srq_num = Reporting<get_srq_num>::call;
-  ops.import_mr = import_mr;
-  ops.import_pd = import_pd;
-  ops.modify_cq = Reporting<modify_cq>::call;
-  ops.modify_qp = Reporting<modify_qp>::call;
-  ops.modify_srq = Reporting<modify_srq>::call;
-  ops.open_qp = open_qp;
-  ops.open_xrcd = open_xrcd;
+  ops.get_srq_num = Reporting<"ibv_get_srq_num", get_srq_num>::call;
+  ops.import_mr = Reporting<"ibv_import_mr", import_mr>::call;
+  ops.import_pd = Reporting<"ibv_import_pd", import_pd>::call;
+  ops.modify_cq = Reporting<"ibv_modify_cq", modify_cq>::call;
+  ops.modify_qp = Reporting<"ibv_modify_qp", modify_qp>::call;
+  ops.modify_srq = Reporting<"ibv_modify_srq", modify_srq>::call;
+  ops.open_qp = Reporting<"ibv_open_qp", open_qp>::call;
+  ops.open_xrcd = Reporting<"ibv_open_xrcd", open_xrcd>::call;
   ops.poll_cq = poll_cq;
   ops.post_recv = post_recv;
   ops.post_send = post_send;
   ops.post_srq_recv = post_srq_recv;
-  ops.query_device_ex = Reporting<query_device_ex>::call;
-  ops.query_port = Reporting<query_port>::call;
-  ops.query_qp = Reporting<query_qp>::call;
-  ops.query_rt_values = Reporting<query_rt_values>::call;
-  ops.query_srq = Reporting<query_srq>::call;
-  ops.reg_mr = reg_mr;
+  ops.query_device_ex = Reporting<"ibv_query_device_ex", query_device_ex>::call;
+  ops.query_port = Reporting<"ibv_query_port", query_port>::call;
+  ops.query_qp = Reporting<"ibv_query_qp", query_qp>::call;
+  ops.query_rt_values = Reporting<"ibv_query_rt_values", query_rt_values>::call;
+  ops.query_srq = Reporting<"ibv_query_srq", query_srq>::call;
+  ops.reg_mr = Reporting<"ibv_reg_mr", reg_mr>::call;
   ops.req_notify_cq = req_notify_cq;
-  ops.rereg_mr = Reporting<rereg_mr>::call;
-  ops.resize_cq = Reporting<resize_cq>::call;
+  ops.rereg_mr = Reporting<"ibv_rereg_mr", rereg_mr>::call;
+  ops.resize_cq = Reporting<"ibv_resize_cq", resize_cq>::call;
   ops.unimport_mr = unimport_mr;
   ops.unimport_pd = unimport_pd;
   return ops;
@@ -296,24 +324,29 @@ constexpr abi34::ContextOps make_operations() {
 
 /// Makes a context with its own session, then calls `share(context)`, which returns 0 or an errno
 /// value.
-verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Context&)) {
+verbs_context* make_context(const char* verb, ibv_device* ibv_device, int cmd_fd,
+                            int (*share)(Context&)) {
   static constexpr abi34::ContextOps kOperations = make_operations();
   static constexpr std::uint32_t kNoKernelDriver = 0;
   auto* context = static_cast<Context*>(_verbs_init_and_alloc_context(
       ibv_device, cmd_fd, sizeof(Context), std::bit_cast<verbs_context*>(offset_of_library_part()),
       kNoKernelDriver));
   if (context == nullptr) return nullptr;
+  read_debug_setting();
   construct_parts(*context);
   const auto* device = reinterpret_cast<const Device*>(ibv_device);
-  int error = is_of_known_size(*context) ? 0 : ENOSYS;
+  int error = is_of_known_size(*context)
+                  ? 0
+                  : refuse(ENOSYS, "no plugin of the provider fits this libibverbs");
   if (error == 0) error = open_session(*context, device->socket);
   if (error == 0) error = share(*context);
   if (error == 0) error = serve_files(*context);
   if (error != 0) {
     close(*context);
-    errno = error;
+    failed(verb, error);
     return nullptr;
   }
+  forget_reason();
   context->ibv()->num_comp_vectors = static_cast<int>(context->limits.completion_vectors);
   const Operations operations = operations_of(library_version(), kOperations);
   verbs_set_ops(library_part(*context), operations.data());
@@ -321,11 +354,11 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
 }
 
 verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) {
-  return make_context(device, cmd_fd, share_session);
+  return make_context("ibv_open_device", device, cmd_fd, share_session);
 }
 
 verbs_context* import_context(ibv_device* device, int cmd_fd) {
-  return make_context(device, cmd_fd, join_session);
+  return make_context("ibv_import_device", device, cmd_fd, join_session);
 }
 
 }  // namespace

@@ -2,21 +2,14 @@
 
 // The operations that this provider gives to the library, by file of verbs/. An operation that
 // returns a pointer sets errno if it is null. One that returns int returns 0 or an errno value
-// (polling: a count, or a negative errno value). As on the kernel's path, errno also has the value:
-// posting, polling and arming set it themselves, and device.cpp sets it for the others.
+// (polling: a count, or a negative errno value). As on the kernel's path, errno also has the value.
+// Posting, polling and arming set it and explain their failures themselves (explain.hpp).
+// device.cpp does so for the others.
 #pragma once
-
-#include <cerrno>
 
 #include "libverbs-provider/abi34.hpp"
 
 namespace softhca::provider {
-
-/// Returns `error`, 0 or an errno value, and sets errno to it unless it is 0.
-inline int report(int error) {
-  if (error != 0) errno = error;
-  return error;
-}
 
 // query.cpp
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,

@@ -50,6 +50,7 @@ softhca-run sets SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT and SOFTHCA_RUNTIME_D
 adds the provider at the front of IBV_DRIVERS and RDMAV_DRIVERS, and a library at the end of
 LD_PRELOAD. PROGRAM may set LD_PRELOAD for another program: this one gets the library, too. If the
 path of softhca has a space, softhca-run also adds a folder at the front of LD_LIBRARY_PATH.
+With SOFTHCA_DEBUG=1, each RDMA call of PROGRAM that fails writes the reason to standard error.
 Exit code: that of PROGRAM, with --daemon 128+N if signal N ended it; 125 if softhca-run or the
 start of its daemon fails, 126 if PROGRAM cannot be run, 127 if it is not found.
 

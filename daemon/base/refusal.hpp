@@ -67,6 +67,7 @@ enum class RefusalSide : std::uint8_t {
   kReceive = 1,  ///< its own receive
   kServed = 2,   ///< memory or messages that its peer asked it for
   kPeer = 3,     ///< at its peer, for its command
+  kFlushed = 4,  ///< nowhere: the queue pair had failed (engine::flush_error())
 };
 
 enum class RefusedOperation : std::uint8_t {

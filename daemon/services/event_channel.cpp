@@ -57,7 +57,10 @@ int EventChannel::command(std::span<const std::byte> body, Reply& reply) {
   const int error =
       service->command(*channel_, request.command, management::rdma_cm::ChannelId(request.channel),
                        body.subspan(sizeof request), answer, now());
-  if (error != 0) return error;
+  if (error != 0) {
+    if (request.command != RDMA_USER_CM_CMD_GET_EVENT) reply.write_refusal(service->explain(error));
+    return error;
+  }
   struct {
     abi::ConnectionCommandReply head;
     std::array<std::byte, abi::kMaxConnectionReply> bytes;

@@ -10,7 +10,7 @@ namespace softhca::memory {
 
 namespace {
 
-Error invalid(const char* why) { return {std::string("memory region: ") + why, EINVAL}; }
+Error invalid(const char* why) { return {why, EINVAL}; }
 
 /// Returns null if the extents are ascending, adjoining and cover the region, else the error.
 const char* wrong_extents(const RegionSpec& spec) {
@@ -52,7 +52,9 @@ Expected<std::unique_ptr<Region>> Region::make(RegionSpec spec) {
     return invalid("addresses exceed 64 bits");
   const std::uint32_t writes = kRemoteWrite | kRemoteAtomic;
   if ((spec.access & writes) != 0 && (spec.access & kLocalWrite) == 0)
-    return invalid("remote write and atomic access require local write access");
+    return invalid(
+        "access IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_ATOMIC without "
+        "IBV_ACCESS_LOCAL_WRITE");
   if (const char* why = wrong_extents(spec)) return invalid(why);
   join_neighbours(spec.extents);
   return std::unique_ptr<Region>(new Region(std::move(spec)));

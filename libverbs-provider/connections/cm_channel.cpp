@@ -6,10 +6,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
 #include "libverbs-provider/control/tenant_socket.hpp"
+#include "libverbs-provider/explain.hpp"
 
 namespace softhca::provider {
 
@@ -31,7 +33,8 @@ int CmChannel::open(const char* tenant_socket, int& signal_fd) {
   int fd = -1;
   const int error = connect_socket(path, fd);
   fd_.reset(fd);
-  return error != 0 ? error : greet(signal_fd);
+  if (error != 0) return refuse(error, "cannot connect to %s; start the daemon", path);
+  return greet(signal_fd);
 }
 
 int CmChannel::share() {
@@ -102,7 +105,7 @@ int CmChannel::Turn::give_up(int error) {
 
 int CmChannel::Turn::command(const abi::ConnectionCommandRequest& request,
                              std::span<const std::byte> body, Response& response) {
-  if (channel_.lost()) return EIO;
+  if (channel_.lost()) return refuse_lost();
   if (!channel_.fd_.is_ours()) return EBADF;  // other processes that share the channel continue
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),
                             channel_.shared_->next_tag++};
@@ -118,7 +121,11 @@ int CmChannel::Turn::command(const abi::ConnectionCommandRequest& request,
   const Received got = receive_record(channel_.fd_.get(), reply, none);
   if (got.bytes == 0) return give_up(EIO);
   if (got.bytes < sizeof answer || answer.tag != header.tag) return give_up(EPROTO);
-  if (answer.error != 0) return answer.error > 0 ? answer.error : give_up(EPROTO);
+  if (answer.error > 0)
+    return refuse_as_answered(answer.error,
+                              std::as_bytes(std::span{&response, 1})
+                                  .first(std::min(got.bytes - sizeof answer, sizeof response)));
+  if (answer.error != 0) return give_up(EPROTO);
   const bool whole = got.bytes >= sizeof answer + sizeof response.head &&
                      response.head.bytes <= sizeof response.bytes &&
                      got.bytes == sizeof answer + sizeof response.head + response.head.bytes;

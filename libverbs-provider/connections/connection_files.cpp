@@ -16,6 +16,7 @@
 #include "libverbs-provider/connections/import_redirect.hpp"
 #include "libverbs-provider/connections/open_channels.hpp"
 #include "libverbs-provider/control/tenant_socket.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/lock.hpp"
 
 namespace softhca::provider {
@@ -37,7 +38,7 @@ int open_device_file(int flags) {
   }
   int fd = -1;
   if (const int error = open_channel(path, fd)) {
-    errno = error;
+    failed("rdma_create_event_channel", error);
     return -1;
   }
   // The new descriptor has close-on-exec set; `flags` decide about that, and about blocking.

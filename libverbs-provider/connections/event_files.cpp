@@ -17,6 +17,7 @@
 
 #include "libverbs-provider/connections/descriptor_table.hpp"
 #include "libverbs-provider/connections/import_redirect.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/share/own_descriptor.hpp"
 
 namespace softhca::provider {
@@ -102,7 +103,7 @@ ssize_t command(Context& context, const void* buffer, std::size_t bytes) {
     }
   }
   if (error == 0) return static_cast<ssize_t>(bytes);
-  errno = error;
+  failed("ibv_create_comp_channel", error);
   return -1;
 }
 
@@ -182,7 +183,7 @@ void drop_stale_records(int fd, FileKind kind) {
 /// return an error. REQUIRES: files_lock held.
 ssize_t report_loss(Context& context, void* buffer) {
   if (context.loss_reported) {
-    errno = EIO;
+    errno = refuse_lost();
     return -1;
   }
   context.loss_reported = true;
@@ -201,6 +202,10 @@ ssize_t take_record(int fd, const File& file, void* buffer) {
   drop_stale_records(fd, kind);
   const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
   if (got == 0 && kind == FileKind::kAsync) return report_loss(*file.context, buffer);
+  if (got == 0) {
+    errno = refuse_lost();
+    return -1;
+  }
   if (got != static_cast<ssize_t>(record_bytes(kind))) return got;
   const Named named = named_by(kind, buffer);
   if (named.target != nullptr) ++*named.delivered;
@@ -235,7 +240,10 @@ ssize_t verbs_read(int fd, void* buffer, std::size_t bytes) {
   const File file = find(fd);
   if (file.kind != FileKind::kChannel && file.kind != FileKind::kAsync)
     return ::read(fd, buffer, bytes);
-  return read_events(fd, file, buffer, bytes);
+  const ssize_t got = read_events(fd, file, buffer, bytes);
+  if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+    failed(file.kind == FileKind::kChannel ? "ibv_get_cq_event" : "ibv_get_async_event", errno);
+  return got;
 }
 
 int verbs_ioctl(int fd, unsigned long request, void* argument) {

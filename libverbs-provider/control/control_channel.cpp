@@ -5,9 +5,12 @@
 #include <poll.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+
+#include "libverbs-provider/explain.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -34,7 +37,7 @@ ControlChannel::Turn::~Turn() {
 
 int ControlChannel::Turn::call(abi::Operation operation, std::span<const iovec> body,
                                std::span<std::byte> reply, ReceivedFds& fds) {
-  if (channel_.lost()) return EIO;
+  if (channel_.lost()) return refuse_lost();
   const abi::RequestHeader header{static_cast<std::uint32_t>(operation), channel_.next_tag_++};
   return channel_.exchange(header, body, reply, fds);
 }
@@ -47,13 +50,16 @@ int ControlChannel::broken(int error) {
 
 int ControlChannel::exchange(const abi::RequestHeader& header, std::span<const iovec> body,
                              std::span<std::byte> reply, ReceivedFds& fds) {
-  if (!fd_.is_ours()) return broken(EBADF);
+  if (!fd_.is_ours()) {
+    refuse_lost();
+    return broken(EBADF);
+  }
   iovec parts[kMaxParts] = {{const_cast<abi::RequestHeader*>(&header), sizeof header}};
   std::size_t count = 1;
   for (const iovec& part : body) parts[count++] = part;
   if (const int error = send_record(fd_.get(), {parts, count})) {
     if (is_shortage(error)) return error;
-    return error == EMSGSIZE ? EINVAL : broken(EIO);
+    return error == EMSGSIZE ? EINVAL : broken(refuse_lost());
   }
   return receive(reply, header.tag, fds);
 }
@@ -73,11 +79,19 @@ void ControlChannel::wait_awake() const {
 
 int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds) {
   abi::ReplyHeader header{};
-  iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}};
+  std::byte rest[abi::kMaxRefusalText];  // of the reason why the daemon refuses
+  iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}, {rest, sizeof rest}};
   wait_awake();
-  const Received got = receive_record(fd_.get(), parts, fds);
-  if (got.bytes == 0) return broken(EIO);
+  const Received got =
+      receive_record(fd_.get(), std::span(parts).first(is_explaining() ? 3 : 2), fds);
+  if (got.bytes == 0) return broken(refuse_lost());
   if (got.bytes < sizeof header || header.tag != tag) return broken(EPROTO);
+  if (header.error > 0 && header.error != EPROTO) {
+    const std::size_t bytes = got.bytes - sizeof header;
+    const std::size_t begin = std::min(bytes, reply.size());
+    return refuse_as_answered(header.error, reply.first(begin),
+                              {rest, std::min(bytes - begin, sizeof rest)});
+  }
   if (header.error != 0) return header.error > 0 ? header.error : broken(EPROTO);
   const bool whole = got.bytes >= sizeof header + reply.size();
   return whole && !got.too_many_fds ? 0 : broken(EPROTO);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "abi/session.hpp"
+#include "libverbs-provider/explain.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -40,7 +41,8 @@ int make_hello(Hello& hello, std::uint32_t device, abi::VersionRange versions) {
   hello.body = {{{abi::kSessionMagic, versions}, {}}, device, 0};
   hello.bytes = sizeof named.hello;
   if (const char* level = wanted_level()) {
-    if (std::strlen(level) >= sizeof named.level) return EINVAL;
+    if (std::strlen(level) >= sizeof named.level)
+      return refuse(EINVAL, "SOFTHCA_LEVEL has more than %zu bytes", sizeof named.level - 1);
     std::memcpy(named.level, level, std::strlen(level));
     hello.bytes = sizeof named;
   }
@@ -50,10 +52,11 @@ int make_hello(Hello& hello, std::uint32_t device, abi::VersionRange versions) {
 }
 
 void explain_refusal(abi::VersionRange answer, abi::VersionRange versions) {
-  static std::atomic<bool> said{false};
-  if (said.exchange(true, std::memory_order_relaxed)) return;
   char why[abi::kMismatchBytes];
   abi::explain_mismatch(abi::refused_range(answer), versions, why);
+  refuse(EPROTO, "%s", why);
+  static std::atomic<bool> said{false};
+  if (is_explaining() || said.exchange(true, std::memory_order_relaxed)) return;
   ::dprintf(STDERR_FILENO, "softhca: the device cannot be opened: %s\n", why);
 }
 

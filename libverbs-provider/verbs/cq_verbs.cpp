@@ -7,6 +7,7 @@
 
 #include "libverbs-provider/connections/event_files.hpp"
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/polling.hpp"
 
@@ -30,8 +31,10 @@ int attach(Context& context, const abi::CreateCqReply& reply, ReceivedFds& fds, 
   return 0;
 }
 
-bool size_allowed(const Context& context, int cqe) {
-  return cqe >= 1 && static_cast<std::uint32_t>(cqe) <= context.limits.max_cqe;
+/// Returns 0 or an errno value.
+int check_size(const Context& context, int cqe) {
+  if (cqe >= 1 && static_cast<std::uint32_t>(cqe) <= context.limits.max_cqe) return 0;
+  return refuse(EINVAL, "cqe %d, must be 1 to %u", cqe, context.limits.max_cqe);
 }
 
 /// Returns 0 or an errno value. The handle is kNoHandle if `channel` is null.
@@ -39,15 +42,16 @@ int find_channel(const Context& context, const ibv_comp_channel* channel, std::u
   handle = abi::kNoHandle;
   if (channel == nullptr) return 0;
   const auto known = channel_handle(context, channel->fd);
-  if (!known) return EINVAL;
+  if (!known) return refuse(EINVAL, "the completion channel is of another device context");
   handle = *known;
   return 0;
 }
 
 /// Creates the queue. Returns 0 or an errno value.
 int create(Context& context, Cq& cq, int cqe, const ibv_comp_channel* channel, int vector) {
-  if (!size_allowed(context, cqe) || vector < 0 || vector >= context.ibv()->num_comp_vectors)
-    return EINVAL;
+  if (const int error = check_size(context, cqe)) return error;
+  if (const int vectors = context.ibv()->num_comp_vectors; vector < 0 || vector >= vectors)
+    return refuse(EINVAL, "comp_vector %d, must be 0 to %d", vector, vectors - 1);
   abi::CreateCqRequest request{user_handle_of(&cq), static_cast<std::uint32_t>(cqe), 0};
   if (const int error = find_channel(context, channel, request.channel)) return error;
   abi::CreateCqReply reply{};
@@ -87,7 +91,9 @@ std::uint32_t drain(Cq& cq, CqRing& ring, HeapArray<PolledCompletion>& backlog) 
 
 /// Returns 0 or an errno value. REQUIRES: cq.lock held.
 int resize(Context& context, Cq& cq, std::uint32_t entries) {
-  if (elements_waiting(cq) > entries) return EINVAL;
+  if (const std::uint32_t waiting = elements_waiting(cq); waiting > entries)
+    return refuse(EINVAL, "cqe %u, must be at least the %u completions in the queue", entries,
+                  waiting);
   // The engine may add to the old ring until it answers.
   HeapArray<PolledCompletion> backlog;
   if (!backlog.allocate(cq.ring.entries + (cq.backlog_count - cq.backlog_next))) return ENOMEM;
@@ -136,7 +142,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* ibv_context, ibv_cq_init_attr_ex* init) {
   const std::uint32_t flags = has_flags ? init->flags : 0;
   if ((init->wc_flags & ~kFields) != 0 || (init->comp_mask & ~kParts) != 0 ||
       (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
-    errno = EOPNOTSUPP;
+    errno = refuse(EOPNOTSUPP, "wc_flags 0x%llx, comp_mask 0x%x or flags 0x%x is not supported",
+                   static_cast<unsigned long long>(init->wc_flags), init->comp_mask, flags);
     return nullptr;
   }
   constexpr std::uint32_t kMost = 0x7fffffff;  // more gives EINVAL, like any size beyond the limit
@@ -150,15 +157,16 @@ ibv_cq_ex* create_cq_ex(ibv_context* ibv_context, ibv_cq_init_attr_ex* init) {
 
 int resize_cq(ibv_cq* ibv_cq, int cqe) {
   Cq& cq = *to_cq(ibv_cq);
-  if (!size_allowed(*cq.context, cqe)) return EINVAL;
-  if (cq.context->control.lost()) return EIO;
+  if (const int error = check_size(*cq.context, cqe)) return error;
+  if (cq.context->control.lost()) return refuse_lost();
   Guard guard(cq.lock);
   return resize(*cq.context, cq, static_cast<std::uint32_t>(cqe));
 }
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
-  if (attr->attr_mask == 0) return EINVAL;
-  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
+  if (attr->attr_mask == 0) return refuse(EINVAL, "attr_mask is 0");
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+    return refuse(EOPNOTSUPP, "attr_mask 0x%x, must be IBV_CQ_ATTR_MODERATE", attr->attr_mask);
   const abi::ModifyCqRequest request{cq->handle, attr->moderate.cq_count, attr->moderate.cq_period};
   return to_cq(cq)->context->control.call(abi::Operation::kModifyCq, request);
 }
@@ -174,7 +182,7 @@ int destroy_cq(ibv_cq* ibv_cq) {
 
 int req_notify_cq(ibv_cq* ibv_cq, int solicited_only) {
   Cq& cq = *to_cq(ibv_cq);
-  if (cq.context->control.lost()) return report(EIO);
+  if (cq.context->control.lost()) return failed("ibv_req_notify_cq", refuse_lost());
   // The program polls once more, and must not read the ring before the engine can see the flag.
   Guard guard(cq.lock);  // keeps the ring from being replaced
   cq.ring.header->arm.fetch_or(solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny,

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/heap.hpp"
 #include "libverbs-provider/operations.hpp"
 
@@ -25,7 +26,8 @@ ibv_pd* alloc_pd(ibv_context* ibv_context) {
 
 int dealloc_pd(ibv_pd* ibv_pd) {
   Pd* pd = reinterpret_cast<Pd*>(ibv_pd);
-  if (pd->users.load(std::memory_order_acquire) != 0) return EBUSY;
+  if (const std::uint32_t users = pd->users.load(std::memory_order_acquire))
+    return refuse(EBUSY, "in use by %u parent domain%s", users, users == 1 ? "" : "s");
   if (pd->parent_of != nullptr) {
     pd->parent_of->users.fetch_sub(1, std::memory_order_release);
     if (pd->td != nullptr) pd->td->users.fetch_sub(1, std::memory_order_release);
@@ -57,7 +59,7 @@ void unimport_pd(ibv_pd* pd) { dispose(reinterpret_cast<Pd*>(pd)); }
 /// here, because uncontended locks cost almost nothing.
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
   if (init->comp_mask != 0) {
-    errno = EINVAL;
+    errno = refuse(EINVAL, "comp_mask 0x%x, must be 0", init->comp_mask);
     return nullptr;
   }
   Td* td = make<Td>();
@@ -68,7 +70,8 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
 
 int dealloc_td(ibv_td* ibv_td) {
   Td* td = reinterpret_cast<Td*>(ibv_td);
-  if (td->users.load(std::memory_order_acquire) != 0) return EBUSY;
+  if (const std::uint32_t users = td->users.load(std::memory_order_acquire))
+    return refuse(EBUSY, "in use by %u parent domain%s", users, users == 1 ? "" : "s");
   dispose(td);
   return 0;
 }
@@ -78,11 +81,11 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* i
   constexpr std::uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (init->pd == nullptr || init->pd->context != context) {
-    errno = EINVAL;
+    errno = refuse(EINVAL, "pd is NULL, or of another device context");
     return nullptr;
   }
   if ((init->comp_mask & ~kKnown) != 0) {
-    errno = EOPNOTSUPP;
+    errno = refuse(EOPNOTSUPP, "comp_mask has unsupported bits 0x%x", init->comp_mask & ~kKnown);
     return nullptr;
   }
   Pd* parent = make<Pd>();

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/heap.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/send_commands.hpp"
@@ -33,7 +34,7 @@ int dealloc_mw(ibv_mw* mw) {
 /// Binds a window of type 1; each bind changes its key.
 int bind_mw(ibv_qp* ibv_qp, ibv_mw* mw, ibv_mw_bind* bind) {
   Qp& qp = *to_qp(ibv_qp);
-  if (!in(opcodes_of(qp.type), IBV_WR_BIND_MW)) return EINVAL;
+  if (!in(opcodes_of(qp.type), IBV_WR_BIND_MW)) return refuse_opcode(qp, IBV_WR_BIND_MW);
   const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
   abi::CommandHeader header{};
   header.opcode = IBV_WR_BIND_MW;
@@ -41,7 +42,7 @@ int bind_mw(ibv_qp* ibv_qp, ibv_mw* mw, ibv_mw_bind* bind) {
   if (const int error = fill_bind(header, mw, rkey, bind->bind_info)) return error;
   Guard guard(qp.send.lock);
   if (const int error = may_post(qp)) return error;
-  if (is_full(qp.send)) return ENOMEM;
+  if (is_full(qp.send)) return refuse_full(qp.send);
   const std::uint32_t first = qp.send.next;
   append(qp, header, bind->wr_id);
   const int error = announce(qp, first);

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/heap.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/memory_region.hpp"
@@ -79,6 +80,14 @@ void keep_in_children(std::uint64_t addr, std::uint64_t length) {
   }
 }
 
+/// Explains why memory cannot be shared, nor reached. Returns `error`.
+int refuse_memory(int error, std::uint64_t addr, std::uint64_t length, bool writable) {
+  if (error != EFAULT) return error;
+  return refuse(error, "%llu bytes at 0x%llx are not all mapped%s",
+                static_cast<unsigned long long>(length), static_cast<unsigned long long>(addr),
+                writable ? ", or not writable, as the access flags need" : "");
+}
+
 /// Shares the memory of the region for `access`, and registers it by `send(extents)`. Both return 0
 /// or an errno value. Under a memory shortage of the tenant, the daemon may have given up memory
 /// kept from earlier registrations; then this shares it anew.
@@ -92,23 +101,29 @@ int share(Context& context, std::uint64_t addr, std::uint64_t length, int access
   int error = ESTALE;
   for (int i = 0; error == ESTALE && i < kAttempts; ++i) {
     if (const int failed = context.memory->prepare({addr, length, writable}, extents))
-      return failed;
+      return refuse_memory(failed, addr, length, writable);
     error = send(extents.all());
     if (error == ESTALE)
       context.memory->forget(extents.all());
     else if (error != 0)
       context.memory->release(extents.all());
     if (error == EOPNOTSUPP && !context.memory_offer.is_made()) {
-      if (const int shortage = context.shortage.load(std::memory_order_relaxed)) return shortage;
+      if (const int shortage = context.shortage.load(std::memory_order_relaxed))
+        return refuse(shortage, "the process has no free descriptor, by which memory is shared");
       say_unshared(addr, length, extents.all(), context.memory_offer.open_error());
     }
   }
-  return error == ESTALE ? ENOMEM : error;
+  if (error != ESTALE) return error;
+  return refuse(ENOMEM, "the tenant is short of shared memory: the daemon gives it up at once");
 }
 
-/// True for a range that the kernel accepts: it has at least one byte and does not wrap around.
-bool is_range(std::uintptr_t begin, std::size_t length) {
-  return length != 0 && begin + length >= begin;
+/// Checks that the kernel accepts a range: it has at least one byte and does not wrap around.
+/// Returns 0 or an errno value.
+int check_range(std::uintptr_t begin, std::size_t length) {
+  if (length == 0) return refuse(EINVAL, "length is 0");
+  if (begin + length >= begin) return 0;
+  return refuse(EINVAL, "%zu bytes at 0x%zx exceed the address space", length,
+                static_cast<std::size_t>(begin));
 }
 
 /// True for a region on demand, if the daemon can reach the process. Such a region is of addresses,
@@ -126,7 +141,7 @@ bool is_implicit(const abi::RegisterMrRequest& request) {
 
 /// Checks a region of all addresses. Returns 0 or an errno value.
 int check_implicit(const Context& context, const abi::RegisterMrRequest& request) {
-  if (request.iova != 0) return EINVAL;
+  if (request.iova != 0) return refuse(EINVAL, "a region of all addresses with iova not 0");
   if (is_of_addresses(context, static_cast<int>(request.access))) return 0;
   say_implicit();
   return EOPNOTSUPP;
@@ -178,15 +193,15 @@ int check_new_access(Context& context, const Mr& mr, int access, ExtentList& ext
   const int error = context.memory->prepare(
       {reinterpret_cast<std::uintptr_t>(base.addr), base.length, true}, extents);
   if (error == 0) context.memory->release(extents.all());
-  return error;
+  return refuse_memory(error, reinterpret_cast<std::uintptr_t>(base.addr), base.length, true);
 }
 
 }  // namespace
 
 ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
   const auto begin = reinterpret_cast<std::uintptr_t>(addr);
-  if (!is_range(begin, length)) {
-    errno = EINVAL;
+  if (const int error = check_range(begin, length)) {
+    errno = error;
     return nullptr;
   }
   Owned<Mr> mr(make<Mr>());
@@ -238,10 +253,15 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   Context& context = *to_context(verbs_mr->mr.context);
   const auto begin = reinterpret_cast<std::uintptr_t>(addr);
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-  if (moves && !is_range(begin, length)) return EINVAL;
+  if (moves)
+    if (const int error = check_range(begin, length)) return error;
   const int new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : verbs_mr->access;
   const bool turns = ((new_access ^ verbs_mr->access) & IBV_ACCESS_ON_DEMAND) != 0;
-  if (turns && !moves) return EOPNOTSUPP;  // the request would need the extents of the memory
+  if (turns && !moves)
+    return refuse(
+        EOPNOTSUPP,
+        "IBV_ACCESS_ON_DEMAND changes only with the translation");  // the request would need the
+                                                                    // extents of the memory
   abi::ReregisterMrRequest request{};
   request.handle = verbs_mr->mr.handle;
   request.flags = static_cast<std::uint32_t>(flags);

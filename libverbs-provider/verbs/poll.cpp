@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/polling.hpp"
 
@@ -109,6 +110,14 @@ bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp) {
   return false;
 }
 
+/// Explains only the first failure, because programs repeat polls at any rate. Returns EIO.
+int refuse_poll(Cq& cq) {
+  if (!cq.poll_explained.exchange(true, std::memory_order_relaxed))
+    return failed("ibv_poll_cq", refuse_lost());
+  errno = EIO;
+  return EIO;
+}
+
 int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
   if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
@@ -117,12 +126,12 @@ int poll_in_vain(Cq& cq) {
     if (!cq.context->session.can_wake()) cq.context->control.give_up();
     cq.context->control.hung_up();
   }
-  return cq.context->control.lost() ? report(EIO) : 0;
+  return cq.context->control.lost() ? refuse_poll(cq) : 0;
 }
 
 int poll_cq(ibv_cq* ibv_cq, int entries, ibv_wc* wc) {
   Cq& cq = *to_cq(ibv_cq);
-  if (cq.context->forked.load(std::memory_order_relaxed)) return -report(EIO);
+  if (cq.context->forked.load(std::memory_order_relaxed)) return -refuse_poll(cq);
   const int count = take(cq, entries, wc);
   return count != 0 || entries <= 0 ? count : -poll_in_vain(cq);
 }

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/polling.hpp"
 
@@ -35,8 +36,9 @@ int take_next(Cq& cq) {
 
 int start_poll(ibv_cq_ex* ex, ibv_poll_cq_attr* attr) {
   Cq& cq = from(ex);
-  if (attr->comp_mask != 0) return report(EINVAL);
-  if (cq.context->forked.load(std::memory_order_relaxed)) return report(EIO);
+  if (attr->comp_mask != 0)
+    return failed("ibv_start_poll", refuse(EINVAL, "comp_mask 0x%x, must be 0", attr->comp_mask));
+  if (cq.context->forked.load(std::memory_order_relaxed)) return refuse_poll(cq);
   enter(cq);
   if (take_next(cq) == 0) {
     cq.empty_polls = 0;

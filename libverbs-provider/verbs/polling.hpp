@@ -17,6 +17,9 @@ bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp);
 /// daemon has ended.
 int poll_in_vain(Cq& cq);
 
+/// Refuses a poll, as the daemon has ended. Returns EIO.
+int refuse_poll(Cq& cq);
+
 /// Sets the calls of an extended completion queue.
 void install_poll_operations(Cq& cq, std::uint64_t wc_flags);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/send_commands.hpp"
 
@@ -59,29 +60,36 @@ std::uint16_t write_payload(const ibv_send_wr& wr, std::byte* payload) {
 
 /// Checks a work request. Returns 0 or an errno value.
 int check(const Qp& qp, const ibv_send_wr& wr) {
-  if (wr.opcode == IBV_WR_TSO) return EOPNOTSUPP;
-  if (!in(opcodes_of(qp.type), wr.opcode)) return EINVAL;
-  if (wr.num_sge < 0) return EINVAL;
-  if (qp.type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
-  if ((wr.send_flags & IBV_SEND_INLINE) == 0)
-    return static_cast<std::uint32_t>(wr.num_sge) <= qp.send.max_sge ? 0 : EINVAL;
-  if (!in(kPushOpcodes, wr.opcode)) return EINVAL;
+  if (wr.opcode == IBV_WR_TSO) return refuse(EOPNOTSUPP, "wr.opcode IBV_WR_TSO is not supported");
+  if (!in(opcodes_of(qp.type), wr.opcode)) return refuse_opcode(qp, wr.opcode);
+  if (wr.num_sge < 0) return refuse(EINVAL, "wr.num_sge %d is negative", wr.num_sge);
+  if (qp.type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return refuse(EINVAL, "wr.wr.ud.ah is NULL");
+  if ((wr.send_flags & IBV_SEND_INLINE) == 0) {
+    if (static_cast<std::uint32_t>(wr.num_sge) <= qp.send.max_sge) return 0;
+    return refuse(EINVAL, "wr.num_sge %d, at most max_send_sge %u", wr.num_sge, qp.send.max_sge);
+  }
+  if (!in(kPushOpcodes, wr.opcode))
+    return refuse(EINVAL, "IBV_SEND_INLINE with %s, which has no data to send",
+                  name_of_opcode(wr.opcode));
   std::uint64_t bytes = 0;
   for (int i = 0; i < wr.num_sge; ++i) bytes += wr.sg_list[i].length;
-  return bytes <= qp.send.max_inline ? 0 : EINVAL;
+  if (bytes <= qp.send.max_inline) return 0;
+  return refuse(EINVAL, "inline data of %llu bytes, at most max_inline_data %u",
+                static_cast<unsigned long long>(bytes), qp.send.max_inline);
 }
 
 /// Writes a command without data. Returns 0 or an errno value.
 int write_window_command(Qp& qp, const ibv_send_wr& wr) {
-  if (!in(opcodes_of(qp.type), wr.opcode)) return EINVAL;
-  if (is_full(qp.send)) return ENOMEM;
+  if (!in(opcodes_of(qp.type), wr.opcode)) return refuse_opcode(qp, wr.opcode);
+  if (is_full(qp.send)) return refuse_full(qp.send);
   abi::CommandHeader header{};
   header.opcode = static_cast<std::uint8_t>(wr.opcode);
   header.flags = command_flags(qp, wr.send_flags & ~unsigned{IBV_SEND_INLINE});
   header.rkey = wr.invalidate_rkey;
   if (wr.opcode == IBV_WR_BIND_MW) {
     // ibv_bind_mw() binds windows of type 1.
-    if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
+    if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2)
+      return refuse(EINVAL, "wr.bind_mw.mw must be a memory window of type 2");
     const auto& bind = wr.bind_mw;
     if (const int error = fill_bind(header, bind.mw, bind.rkey, bind.bind_info)) return error;
   }
@@ -93,7 +101,7 @@ int write_window_command(Qp& qp, const ibv_send_wr& wr) {
 int write_command(Qp& qp, const ibv_send_wr& wr) {
   if (in(kWindowOpcodes, wr.opcode)) return write_window_command(qp, wr);
   if (const int error = check(qp, wr)) return error;
-  if (is_full(qp.send)) return ENOMEM;
+  if (is_full(qp.send)) return refuse_full(qp.send);
   abi::CommandHeader header{};
   header.opcode = static_cast<std::uint8_t>(wr.opcode);
   header.flags = command_flags(qp, wr.send_flags);
@@ -111,7 +119,7 @@ int post_send(ibv_qp* ibv_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   int error = may_post(qp);
   if (error != 0) {
     *bad = wr;
-    return report(error);
+    return failed("ibv_post_send", error);
   }
   const std::uint32_t first = qp.send.next;
   ibv_send_wr* const begin = wr;
@@ -119,7 +127,7 @@ int post_send(ibv_qp* ibv_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   if (error != 0) *bad = wr;
   const int lost = announce(qp, first);
   if (lost != 0) *bad = begin;
-  return report(lost != 0 ? lost : error);
+  return report("ibv_post_send", lost != 0 ? lost : error);
 }
 
 }  // namespace softhca::provider

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/share/kernel.hpp"
 
@@ -24,11 +25,14 @@ struct Range {
 /// such an entry.
 int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& entry, Range& range) {
   OnDemandRegions::Found found;
-  if (!context.on_demand.find(entry.lkey, found)) return ENOENT;
+  if (!context.on_demand.find(entry.lkey, found))
+    return refuse(ENOENT, "lkey 0x%x is of no on-demand region", entry.lkey);
   if (found.mr.pd->handle != pd.handle || (write && (found.access & kWritableAccess) == 0))
-    return EPERM;
+    return refuse(EPERM, "lkey 0x%x is of another protection domain, or not writable", entry.lkey);
   const std::uint64_t offset = entry.addr - found.iova;
-  if (offset > found.mr.length || entry.length > found.mr.length - offset) return EFAULT;
+  if (offset > found.mr.length || entry.length > found.mr.length - offset)
+    return refuse(EFAULT, "%u bytes at 0x%llx exceed the region of lkey 0x%x", entry.length,
+                  static_cast<unsigned long long>(entry.addr), entry.lkey);
   if (!found.imported)
     range = {reinterpret_cast<std::uintptr_t>(found.mr.addr) + offset, entry.length};
   return 0;
@@ -50,7 +54,8 @@ int populate(Range range, bool write, bool wait) {
   // effort.
   const int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   if (kernel.advise(begin, range.length, advice) == 0 || errno == EINVAL) return 0;
-  return EFAULT;
+  return refuse(EFAULT, "some pages of %zu bytes at 0x%zx cannot be had", range.length,
+                static_cast<std::size_t>(range.begin));
 }
 
 }  // namespace
@@ -59,8 +64,9 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
               std::uint32_t count) {
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
       advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-    return EOPNOTSUPP;
-  if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) return EINVAL;
+    return refuse(EOPNOTSUPP, "advice %d is not supported", static_cast<int>(advice));
+  if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0)
+    return refuse(EINVAL, "flags 0x%x, or num_sge %u", flags, count);
   Context& context = *to_context(pd->context);
   const bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
   const bool wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;

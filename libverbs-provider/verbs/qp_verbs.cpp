@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <iterator>
 
 #include "libverbs-provider/connections/event_files.hpp"
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/modify_attributes.hpp"
 #include "libverbs-provider/verbs/queues.hpp"
@@ -73,15 +75,20 @@ int check_extensions(const ibv_qp_init_attr_ex& init) {
   constexpr std::uint32_t kParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                    IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                                    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  if (!supported(init.qp_type) || (init.comp_mask & ~kParts) != 0) return EOPNOTSUPP;
+  if (!supported(init.qp_type))
+    return refuse(EOPNOTSUPP, "qp_type %d is not supported", static_cast<int>(init.qp_type));
+  if ((init.comp_mask & ~kParts) != 0)
+    return refuse(EOPNOTSUPP, "comp_mask has unsupported bits 0x%x", init.comp_mask & ~kParts);
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
   const bool has_domain = target ? (init.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 && init.xrcd
                                  : (init.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && init.pd;
-  if (!has_domain) return EINVAL;
+  if (!has_domain)
+    return refuse(EINVAL, "no %s, which type %s needs", target ? "xrcd" : "pd",
+                  name_of_type(init.qp_type));
   if ((init.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && init.create_flags != 0)
-    return EOPNOTSUPP;
+    return refuse(EOPNOTSUPP, "create_flags 0x%x, must be 0", init.create_flags);
   if ((init.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0 && init.max_tso_header != 0)
-    return EOPNOTSUPP;
+    return refuse(EOPNOTSUPP, "max_tso_header %u, must be 0", init.max_tso_header);
   if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return 0;
   return check_send_operations(init.qp_type, init.send_ops_flags);
 }
@@ -112,7 +119,8 @@ ibv_qp_init_attr_ex reduced(const ibv_qp_init_attr_ex& given) {
 int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
   const bool receives = !target && init.qp_type != IBV_QPT_XRC_SEND;
-  if ((!target && init.send_cq == nullptr) || (receives && init.recv_cq == nullptr)) return EINVAL;
+  if (!target && init.send_cq == nullptr) return refuse(EINVAL, "send_cq is NULL");
+  if (receives && init.recv_cq == nullptr) return refuse(EINVAL, "recv_cq is NULL");
   abi::CreateQpRequest request{};
   request.user_handle = user_handle_of(&qp);
   request.pd = target ? abi::kNoHandle : init.pd->handle;
@@ -216,6 +224,29 @@ int reset(Qp& qp, abi::ModifyQpRequest& request) {
 
 }  // namespace
 
+const char* name_of_type(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return "RC";
+    case IBV_QPT_UC:
+      return "UC";
+    case IBV_QPT_UD:
+      return "UD";
+    case IBV_QPT_XRC_SEND:
+      return "XRC_SEND";
+    case IBV_QPT_XRC_RECV:
+      return "XRC_RECV";
+    default:
+      return "of another kind";
+  }
+}
+
+const char* name_of_state(int state) {
+  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  const auto index = static_cast<std::size_t>(state);
+  return index < std::size(kNames) ? kNames[index] : "an unknown state";
+}
+
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   Owned<Qp> qp(make<Qp>());
   if (qp == nullptr) return nullptr;
@@ -258,10 +289,11 @@ ibv_qp* open_qp(ibv_context* ibv_context, ibv_qp_open_attr* attr) {
   int error = 0;
   abi::HandleBody reply{};
   if ((attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) != 0)
-    error = EOPNOTSUPP;
+    error = refuse(EOPNOTSUPP, "comp_mask has unsupported bits 0x%x",
+                   attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT));
   else if ((attr->comp_mask & kNeeded) != kNeeded || attr->xrcd == nullptr ||
            attr->qp_type != IBV_QPT_XRC_RECV)
-    error = EINVAL;
+    error = refuse(EINVAL, "needs the number, the XRC domain and type XRC_RECV");
   else
     error = context.control.call(
         abi::Operation::kOpenQp,

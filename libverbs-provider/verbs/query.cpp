@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 
 namespace softhca::provider {
@@ -86,7 +87,8 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, std::size_t attr_size) {
-  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (input != nullptr && input->comp_mask != 0)
+    return refuse(EINVAL, "comp_mask 0x%x, must be 0", input->comp_mask);
   ibv_device_attr_ex full{};
   full.orig_attr = describe(to_context(context)->limits);
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | kFlushGlobal | kAtomicWrite;
@@ -118,7 +120,7 @@ int query_rt_values(ibv_context*, ibv_values_ex* values) {
 }
 
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) {
-  if (port != 1) return EINVAL;
+  if (port != 1) return refuse(EINVAL, "port_num %u, must be 1", port);
   abi::PortReply reply{};
   const int error = to_context(context)->control.call(abi::Operation::kQueryPort,
                                                       abi::HandleBody{port, 0}, reply);

@@ -69,6 +69,7 @@ struct Cq {
   std::uint32_t backlog_next = 0;
   std::uint32_t backlog_count = 0;
   std::uint32_t empty_polls = 0;
+  std::atomic<bool> poll_explained{false};  ///< why polls fail
   // Extended completion queues: the current completion, of ibv_start_poll() and ibv_next_poll().
   bool single_threaded = false;  ///< the program serialises its threads
   ibv_wc current{};
@@ -166,6 +167,11 @@ inline Cq* to_cq(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Qp* to_qp(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Srq* to_srq(ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
 static_assert(offsetof(Cq, base) == 0 && offsetof(Qp, base) == 0 && offsetof(Srq, base) == 0);
+
+/// Returns "RC", "XRC_SEND". Defined in qp_verbs.cpp, as the next one.
+const char* name_of_type(ibv_qp_type type);
+/// Returns "RTS". `state`: an ibv_qp_state.
+const char* name_of_state(int state);
 
 template <class Object>
 std::uint64_t user_handle_of(Object* object) {

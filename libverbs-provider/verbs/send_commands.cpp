@@ -6,8 +6,10 @@
 #include <time.h>
 
 #include <cerrno>
+#include <iterator>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -49,19 +51,57 @@ bool ring(const Qp& qp, abi::DoorbellCause cause) {
 
 }  // namespace
 
+const char* name_of_opcode(unsigned opcode) {
+  constexpr const char* kNames[] = {"IBV_WR_RDMA_WRITE",
+                                    "IBV_WR_RDMA_WRITE_WITH_IMM",
+                                    "IBV_WR_SEND",
+                                    "IBV_WR_SEND_WITH_IMM",
+                                    "IBV_WR_RDMA_READ",
+                                    "IBV_WR_ATOMIC_CMP_AND_SWP",
+                                    "IBV_WR_ATOMIC_FETCH_AND_ADD",
+                                    "IBV_WR_LOCAL_INV",
+                                    "IBV_WR_BIND_MW",
+                                    "IBV_WR_SEND_WITH_INV",
+                                    "IBV_WR_TSO",
+                                    "IBV_WR_DRIVER1",
+                                    "opcode 12",
+                                    "opcode 13",
+                                    "IBV_WR_FLUSH",
+                                    "IBV_WR_ATOMIC_WRITE"};
+  return opcode < std::size(kNames) ? kNames[opcode] : "an unknown opcode";
+}
+
+int refuse_opcode(const Qp& qp, unsigned opcode) {
+  return refuse(EINVAL, "wr.opcode %u (%s): a queue pair of type %s has no such operation", opcode,
+                name_of_opcode(opcode), name_of_type(qp.type));
+}
+
+int refuse_full(const Sq& queue) {
+  return refuse(ENOMEM,
+                "the send queue is full: %u work requests (max_send_wr) have no polled completion",
+                queue.max_wr);
+}
+
 int may_post(const Qp& qp) {
-  if (qp.context->control.lost()) return EIO;
+  if (qp.context->control.lost()) return refuse_lost();
   const int state = qp.state.load(std::memory_order_acquire);
   const bool takes =
       state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE || state == IBV_QPS_ERR;
-  return takes ? 0 : EINVAL;
+  if (takes) return 0;
+  return refuse(EINVAL, "the queue pair is in %s, must be in RTS, SQD, SQE or ERR",
+                name_of_state(state));
 }
 
 int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
               const ibv_mw_bind_info& info) {
   constexpr std::uint32_t kOwnersBits = 0xff;
-  if (mw == nullptr || ((mw->rkey ^ rkey) & ~kOwnersBits) != 0) return EINVAL;
-  if (info.mr == nullptr && info.length != 0) return EINVAL;
+  if (mw == nullptr) return refuse(EINVAL, "mw is NULL");
+  if (((mw->rkey ^ rkey) & ~kOwnersBits) != 0)
+    return refuse(EINVAL, "rkey 0x%x differs from mw->rkey 0x%x in more than the last 8 bits", rkey,
+                  mw->rkey);
+  if (info.mr == nullptr && info.length != 0)
+    return refuse(EINVAL, "bind_info.mr is NULL, with bind_info.length %llu",
+                  static_cast<unsigned long long>(info.length));
   header.rkey = rkey;
   header.remote_addr = info.addr;
   header.compare_add = info.length;
@@ -87,7 +127,8 @@ int announce(Qp& qp, std::uint32_t first) {
 
 int announce_by_doorbell(const Qp& qp, std::uint32_t first) {
   const bool is_chain = qp.send.next - first > kLongestVcbChain;
-  return ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb) ? 0 : EIO;
+  const bool rung = ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb);
+  return rung ? 0 : refuse_lost();
 }
 
 }  // namespace softhca::provider

@@ -56,8 +56,15 @@ constexpr unsigned extended_opcodes_of(ibv_qp_type type) {
 
 constexpr bool in(unsigned set, unsigned opcode) { return opcode < 32 && (set >> opcode & 1) != 0; }
 
+/// Returns the name of a work request: "IBV_WR_SEND".
+const char* name_of_opcode(unsigned opcode);
+
 /// Checks whether commands may be posted now. Returns 0 or an errno value.
 int may_post(const Qp& qp);
+/// Refuses an opcode that the type does not have. Returns EINVAL.
+int refuse_opcode(const Qp& qp, unsigned opcode);
+/// Refuses a command, as all elements of the send queue are in use. Returns ENOMEM.
+int refuse_full(const Sq& queue);
 
 /// Returns CommandHeader::flags for enum ibv_send_flags.
 inline std::uint8_t command_flags(const Qp& qp, unsigned send_flags) {

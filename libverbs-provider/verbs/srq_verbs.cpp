@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <utility>
 
 #include "libverbs-provider/connections/event_files.hpp"
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/queues.hpp"
 
@@ -91,19 +93,25 @@ int check(const ibv_srq_init_attr_ex& init) {
   constexpr std::uint32_t kParts =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   const bool typed = (init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
-  if ((init.comp_mask & ~kParts) != 0) return EOPNOTSUPP;
-  if (typed && init.srq_type != IBV_SRQT_BASIC && init.srq_type != IBV_SRQT_XRC) return EOPNOTSUPP;
+  if ((init.comp_mask & ~kParts) != 0)
+    return refuse(EOPNOTSUPP, "comp_mask has unsupported bits 0x%x", init.comp_mask & ~kParts);
+  if (typed && init.srq_type != IBV_SRQT_BASIC && init.srq_type != IBV_SRQT_XRC)
+    return refuse(EOPNOTSUPP, "srq_type %d is not supported", static_cast<int>(init.srq_type));
   const std::uint32_t needed = is_xrc(init) ? kParts : std::uint32_t{IBV_SRQ_INIT_ATTR_PD};
-  if ((init.comp_mask & needed) != needed || init.pd == nullptr) return EINVAL;
-  return is_xrc(init) && (init.xrcd == nullptr || init.cq == nullptr) ? EINVAL : 0;
+  if ((init.comp_mask & needed) != needed || init.pd == nullptr)
+    return refuse(EINVAL, "comp_mask 0x%x lacks 0x%x, or pd is NULL", init.comp_mask,
+                  needed & ~init.comp_mask);
+  const bool has_all = !is_xrc(init) || (init.xrcd != nullptr && init.cq != nullptr);
+  return has_all ? 0 : refuse(EINVAL, "xrcd or cq is NULL");
 }
 
 /// Changes the size. Returns 0 or an errno value. REQUIRES: srq.lock held, so that no thread posts
 /// meanwhile.
 int resize(Context& context, Srq& srq, const abi::ResizeSrqRequest& request) {
-  if (request.max_wr == 0 || request.max_wr > context.limits.max_srq_wr ||
-      request.max_wr < srq.outstanding())
-    return EINVAL;
+  const std::uint32_t least = std::max(srq.outstanding(), 1u);
+  if (request.max_wr < least || request.max_wr > context.limits.max_srq_wr)
+    return refuse(EINVAL, "max_wr %u, must be %u (receives without a polled completion) to %u",
+                  request.max_wr, least, context.limits.max_srq_wr);
   if (const int error = add_slots(srq, request.max_wr)) return error;
   abi::CreateSrqReply reply{};
   ReceivedFds fds;
@@ -165,7 +173,8 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 
 /// Returns the number of an XRC shared receive queue; others have none.
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
-  if (to_srq(srq)->base.type != IBV_SRQT_XRC) return EINVAL;
+  if (to_srq(srq)->base.type != IBV_SRQT_XRC)
+    return refuse(EINVAL, "only shared receive queues of XRC have a number");
   *number = to_srq(srq)->base.srq_num;
   return 0;
 }
@@ -173,11 +182,13 @@ int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
 int modify_srq(ibv_srq* ibv_srq, ibv_srq_attr* attr, int mask) {
   Srq& srq = *to_srq(ibv_srq);
   Context& context = *srq.context;
-  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
+  if (const int unknown = mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+    return refuse(EINVAL, "srq_attr_mask has unknown bits 0x%x", static_cast<unsigned>(unknown));
   const bool sets_limit = (mask & IBV_SRQ_LIMIT) != 0;
   if ((mask & IBV_SRQ_MAX_WR) != 0) {
-    if ((context.limits.capabilities & abi::kCanResizeSrq) == 0) return EOPNOTSUPP;
-    if (context.control.lost()) return EIO;
+    if ((context.limits.capabilities & abi::kCanResizeSrq) == 0)
+      return refuse(EOPNOTSUPP, "the daemon cannot resize shared receive queues");
+    if (context.control.lost()) return refuse_lost();
     const abi::ResizeSrqRequest request{ibv_srq->handle, attr->max_wr,
                                         sets_limit ? attr->srq_limit : 0, sets_limit ? 1u : 0u};
     Guard guard(srq.lock);

@@ -5,26 +5,37 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cinttypes>
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/share/proc_file.hpp"
 
 namespace softhca::provider {
 namespace {
 
-/// True at the first call.
-bool first_time(std::atomic<bool>& said) { return !said.exchange(true, std::memory_order_relaxed); }
+/// Explains the failure of the verb (explain.hpp). Else reports it, at the first call.
+[[gnu::format(printf, 2, 3)]] void say(std::atomic<bool>& said, const char* format, ...) {
+  char text[400];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  refuse(EOPNOTSUPP, "%s", text);
+  if (is_explaining() || said.exchange(true, std::memory_order_relaxed)) return;
+  ::dprintf(STDERR_FILENO, "softhca: %s\n", text);
+}
 
 }  // namespace
 
 void say_implicit() {
   static std::atomic<bool> said{false};
-  if (!first_time(said)) return;
-  ::dprintf(STDERR_FILENO,
-            "softhca: a memory region of all addresses (implicit on-demand paging) needs "
-            "tenant.process_memory = true\n");
+  say(said,
+      "a memory region of all addresses (implicit on-demand paging) needs "
+      "tenant.process_memory = true");
 }
 
 void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi::MrExtent> extents,
@@ -37,25 +48,23 @@ void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi:
     if (first == nullptr) first = &extent;
     bytes += extent.length;
   }
-  if (first == nullptr || !first_time(said)) return;
+  if (first == nullptr) return;
   const ProcFile::Use maps(ProcFile::maps());
   if (maps.fd() < 0 || open_error != 0) {
-    ::dprintf(
-        STDERR_FILENO,
-        "softhca: a memory region of %" PRIu64 " bytes at 0x%" PRIx64
+    say(said,
+        "a memory region of %" PRIu64 " bytes at 0x%" PRIx64
         " cannot be registered: /proc/self/%s cannot be opened (%s); mount /proc, and open the "
-        "device before the program gives up its rights\n",
+        "device before the program gives up its rights",
         length, addr, maps.fd() < 0 ? "maps" : "mem",
         std::strerror(maps.fd() < 0 ? maps.error() : open_error));
     return;
   }
-  ::dprintf(
-      STDERR_FILENO,
-      "softhca: a memory region of %" PRIu64 " bytes at 0x%" PRIx64 " is refused: %" PRIu64
+  say(said,
+      "a memory region of %" PRIu64 " bytes at 0x%" PRIx64 " is refused: %" PRIu64
       " bytes (the first at 0x%" PRIx64
       ") cannot be shared with the daemon. They are part of a page, a stack, a file or shared "
       "memory of others. Register whole pages of private memory, or set "
-      "tenant.process_memory = true\n",
+      "tenant.process_memory = true",
       length, addr, bytes, first->addr);
 }
 

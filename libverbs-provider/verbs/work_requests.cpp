@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/verbs/pieces.hpp"
 #include "libverbs-provider/verbs/send_commands.hpp"
@@ -17,8 +18,10 @@ namespace {
 
 Qp& from(ibv_qp_ex* qp) { return *to_qp(&qp->qp_base); }
 
-void fail(Qp& qp, int error) {
-  if (qp.open.error == 0) qp.open.error = error;
+/// Keeps the first mistake: `refused()` explains it and returns an errno value.
+template <class Refused>
+[[gnu::cold]] void fail(Qp& qp, Refused&& refused) {
+  if (qp.open.error == 0) qp.open.error = refused();
 }
 
 /// Puts the current command, which is complete now, into the send queue.
@@ -28,7 +31,11 @@ void finish(Qp& qp) {
   open.begun = false;
   const bool each_addressed = qp.type == IBV_QPT_UD || qp.type == IBV_QPT_XRC_SEND;
   const bool addressed = (open.header.flags & abi::kCommandAddressed) != 0;
-  if (each_addressed && !addressed && !in(kWindowOpcodes, open.header.opcode)) fail(qp, EINVAL);
+  if (each_addressed && !addressed && !in(kWindowOpcodes, open.header.opcode))
+    fail(qp, [&] {
+      return refuse(EINVAL, "%s without ibv_wr_set_%s", name_of_opcode(open.header.opcode),
+                    qp.type == IBV_QPT_UD ? "ud_addr, or with a NULL address handle" : "xrc_srqn");
+    });
   if (open.error != 0) return;
   show_payload(qp, true);
   open.in_vcb = false;
@@ -40,8 +47,9 @@ void finish(Qp& qp) {
 abi::CommandHeader& begin(ibv_qp_ex* ex, unsigned opcode) {
   Qp& qp = from(ex);
   finish(qp);
-  if (!in(extended_opcodes_of(qp.type), opcode)) fail(qp, EINVAL);
-  if (is_full(qp.send)) fail(qp, ENOMEM);
+  if (!in(extended_opcodes_of(qp.type), opcode))
+    fail(qp, [&] { return refuse_opcode(qp, opcode); });
+  if (is_full(qp.send)) fail(qp, [&] { return refuse_full(qp.send); });
   OpenCommand& open = qp.open;
   open.begun = true;
   open.wr_id = ex->wr_id;
@@ -64,10 +72,19 @@ void begin_remote(ibv_qp_ex* ex, unsigned opcode, std::uint32_t rkey, std::uint6
   header.remote_addr = addr;
 }
 
+int refuse_payload(const Qp& qp) {
+  if ((qp.open.header.flags & abi::kCommandInline) != 0)
+    return refuse(EINVAL, "inline data of more than max_inline_data %u bytes", qp.send.max_inline);
+  return refuse(EINVAL, "more entries than max_send_sge %u", qp.send.max_sge);
+}
+
 /// Returns the place for `bytes` more of payload, or null after a mistake.
 std::byte* extend(Qp& qp, std::size_t bytes, std::size_t most) {
   OpenCommand& open = qp.open;
-  if (!open.begun || bytes > most - open.header.payload_bytes) fail(qp, EINVAL);
+  if (!open.begun)
+    fail(qp, [] { return refuse(EINVAL, "data or entries without an operation"); });
+  else if (bytes > most - open.header.payload_bytes)
+    fail(qp, [&] { return refuse_payload(qp); });
   if (open.error != 0) return nullptr;
   std::byte* at = next_payload(qp.send) + open.header.payload_bytes;
   open.header.payload_bytes = static_cast<std::uint16_t>(open.header.payload_bytes + bytes);
@@ -75,7 +92,11 @@ std::byte* extend(Qp& qp, std::size_t bytes, std::size_t most) {
 }
 
 void set_data(Qp& qp, const void* data, std::size_t bytes) {
-  if (!in(kPushOpcodes, qp.open.header.opcode)) fail(qp, EINVAL);
+  if (!in(kPushOpcodes, qp.open.header.opcode))
+    fail(qp, [&] {
+      return refuse(EINVAL, "inline data with %s, which has no data to send",
+                    name_of_opcode(qp.open.header.opcode));
+    });
   qp.open.header.flags |= abi::kCommandInline;
   std::byte* at = extend(qp, bytes, qp.send.max_inline);
   if (at == nullptr || bytes == 0) return;
@@ -124,7 +145,10 @@ void wr_flush(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, std::size_t
   begin_remote(ex, kWrFlush, rkey, addr);
   constexpr std::uint8_t kPlacements = 3, kSelectivities = 2;
   if (placement == 0 || placement > kPlacements || selectivity >= kSelectivities)
-    fail(from(ex), EINVAL);
+    fail(from(ex), [&] {
+      return refuse(EINVAL, "type %u and level %u of a flush: must be 1 to %u and 0 to %u",
+                    placement, selectivity, kPlacements, kSelectivities - 1u);
+    });
   from(ex).open.header.compare_add = bytes;
   from(ex).open.header.swap = abi::flush_word(placement, selectivity);
   show_operands(ex);
@@ -138,7 +162,11 @@ void wr_local_inv(ibv_qp_ex* ex, std::uint32_t rkey) {
 void wr_bind_mw(ibv_qp_ex* ex, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
   abi::CommandHeader& header = begin(ex, IBV_WR_BIND_MW);
   const bool type_2 = mw != nullptr && mw->type == IBV_MW_TYPE_2;
-  if (const int error = type_2 ? fill_bind(header, mw, rkey, *info) : EINVAL) fail(from(ex), error);
+  Qp& qp = from(ex);
+  if (!type_2)
+    fail(qp, [] { return refuse(EINVAL, "mw must be a memory window of type 2"); });
+  else if (qp.open.error == 0)
+    qp.open.error = fill_bind(header, mw, rkey, *info);
   show_operands(ex);
 }
 
@@ -166,7 +194,11 @@ void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
 
 void wr_set_xrc_srqn(ibv_qp_ex* ex, std::uint32_t remote_srqn) {
   OpenCommand& open = from(ex).open;
-  if (from(ex).type != IBV_QPT_XRC_SEND || !open.begun) return fail(from(ex), EINVAL);
+  if (from(ex).type != IBV_QPT_XRC_SEND || !open.begun)
+    return fail(from(ex), [&] {
+      return refuse(EINVAL, "ibv_wr_set_xrc_srqn %s",
+                    open.begun ? "on a queue pair that is not XRC_SEND" : "without an operation");
+    });
   open.header.flags |= abi::kCommandAddressed;
   open.header.remote_srq = remote_srqn;
   show_address(ex);
@@ -175,7 +207,7 @@ void wr_set_xrc_srqn(ibv_qp_ex* ex, std::uint32_t remote_srqn) {
 /// True, and a mistake, if the command has data or entries already.
 bool has_payload(Qp& qp) {
   if (qp.open.header.payload_bytes == 0) return false;
-  fail(qp, EINVAL);
+  fail(qp, [] { return refuse(EINVAL, "the work request has data or entries already"); });
   return true;
 }
 
@@ -233,7 +265,7 @@ int wr_complete(ibv_qp_ex* ex) {
   else
     forget(qp);
   qp.send.lock.unlock();
-  return report(error);
+  return report("ibv_wr_complete", error);
 }
 
 void wr_abort(ibv_qp_ex* ex) {
@@ -265,7 +297,9 @@ constexpr struct {
 int check_send_operations(ibv_qp_type type, std::uint64_t operations) {
   for (const auto& known : kOperations)
     if (in(extended_opcodes_of(type), known.opcode)) operations &= ~known.operation;
-  return operations == 0 ? 0 : EOPNOTSUPP;
+  if (operations == 0) return 0;
+  return refuse(EOPNOTSUPP, "send_ops_flags has operations 0x%llx, which type %s does not have",
+                static_cast<unsigned long long>(operations), name_of_type(type));
 }
 
 /// Sets all operations, even those that were not requested: an operation that is not possible

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/share/own_descriptor.hpp"
 
@@ -25,7 +26,7 @@ int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request
               OwnDescriptor& file) {
   if (init.fd == -1) return 0;
   struct stat status {};
-  if (::fstat(init.fd, &status) != 0) return errno;
+  if (::fstat(init.fd, &status) != 0) return refuse(errno, "fd %d", init.fd);
   request.device = status.st_dev;
   request.inode = status.st_ino;
   request.flags = abi::kXrcOfFile;
@@ -40,8 +41,10 @@ int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request
 /// Opens the domain. Returns 0 or an errno value.
 int open(Context& context, const ibv_xrcd_init_attr& init, Xrcd& xrcd) {
   constexpr std::uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-  if ((init.comp_mask & ~kNeeded) != 0) return EOPNOTSUPP;
-  if (init.comp_mask != kNeeded) return EINVAL;
+  if ((init.comp_mask & ~kNeeded) != 0)
+    return refuse(EOPNOTSUPP, "comp_mask has unsupported bits 0x%x", init.comp_mask & ~kNeeded);
+  if (init.comp_mask != kNeeded)
+    return refuse(EINVAL, "comp_mask 0x%x, must be 0x%x", init.comp_mask, kNeeded);
   abi::OpenXrcDomainRequest request{};
   if (const int error = name_file(init, request, xrcd.file)) return error;
   abi::HandleBody reply{};

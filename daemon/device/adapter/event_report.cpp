@@ -27,6 +27,7 @@ constexpr EventMessage kMessages[] = {
      "rdma_cm: ", true},
     {"session_refused", spdlog::level::warn, "b03927677d9a4c7c854ddbc029a47bc4",
      "connection refused: ", true},
+    {"request_refused", spdlog::level::info, "7f61ea7b9b274d27a2e4575ee267cdaf", "refused: ", true},
     {"gsa_client_refused", spdlog::level::warn, "7576850ab1164361b88ea3c7a0588b4c",
      "datagrams: ", true},
     {"link_down", spdlog::level::warn, "0b7595b623bc4b34a11d477adccd40f2", "", false},

@@ -39,14 +39,26 @@ struct JournalEntry {
 /// fill the journal.
 class ComplaintLimit {
  public:
-  /// True at most once in ten seconds.
+  ComplaintLimit() = default;
+  /// `most`: reports in ten seconds.
+  explicit ComplaintLimit(unsigned most) : most_(most) {}
+
+  /// True if the event is to be reported.
   bool allows(Time now) {
-    if (now < next_) return false;
-    next_ = now + std::chrono::seconds(10);
+    if (now >= next_) {
+      next_ = now + std::chrono::seconds(10);
+      left_ = most_;
+    }
+    if (left_ == 0) return false;
+    --left_;
     return true;
   }
+  /// True if the next events are not reported, until the ten seconds are over.
+  bool is_exhausted() const { return left_ == 0; }
 
  private:
+  unsigned most_ = 1;
+  unsigned left_ = 0;
   Time next_{};
 };
 

@@ -13,12 +13,22 @@ namespace softhca::control {
 
 int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out) {
   const GidEntries gids = gid_table(context.tenant().addresses, context.device_index());
-  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= gids.size()) return EINVAL;
+  if (av.is_global == 0)
+    return context.refuse(EINVAL, "ah_attr.is_global 0, must be 1: RoCE needs GIDs");
+  if (av.port_num != 1)
+    return context.refuse(EINVAL, "ah_attr.port_num %u, must be 1", av.port_num);
+  if (av.sgid_index >= gids.size())
+    return context.refuse(EINVAL, "ah_attr.grh.sgid_index %u, at most %zu", av.sgid_index,
+                          gids.size() - 1);
   const engine::Tenant::Address& source = gids[av.sgid_index];
   Gid destination;
   std::memcpy(destination.bytes.data(), av.dgid, sizeof av.dgid);
+  if (destination.is_zero()) return context.refuse(EINVAL, "ah_attr.grh.dgid is zero");
   // RoCE v2 puts both addresses into one IP header.
-  if (destination.is_zero() || destination.is_ipv4() != source.gid.is_ipv4()) return EINVAL;
+  if (destination.is_ipv4() != source.gid.is_ipv4())
+    return context.refuse(EINVAL, "ah_attr.grh.dgid is %s address, and the GID of sgid_index %u %s",
+                          destination.is_ipv4() ? "an IPv4" : "an IPv6", av.sgid_index,
+                          source.gid.is_ipv4() ? "an IPv4 address" : "an IPv6 address");
   out.source = source.gid;
   out.destination = destination;
   out.port = source.port;
@@ -40,12 +50,12 @@ int AhObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateAhRequest request;
   if (!body.read(request)) return EINVAL;
   PdObject* pd = pds_.find(request.pd);
-  if (pd == nullptr) return EINVAL;
+  if (pd == nullptr) return context_.refuse_unknown("protection domain");
   auto ah = std::make_unique<Ah>();
   if (const int error = path_of(context_, request.av, ah->engine.route.path)) return error;
   ah->charge = context_.take(configuration::Kind::kAddressHandles);
   if (!ah->charge) return ENOMEM;
-  ah->pd = PdUse(*pd);
+  ah->pd = PdUse(*pd, PdUser::kAddressHandle);
   ah->engine.session = &context_.engine_session();
   ah->engine.pd = pd->id;
   ah->handle = context_.on_engine(engine::AddAh{ah->engine});
@@ -61,7 +71,7 @@ int AhObjects::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto found = handles_.find(request.handle);
-  if (found == handles_.end()) return EINVAL;
+  if (found == handles_.end()) return context_.refuse_unknown("address handle");
   const auto ah = ahs_.remove(found->second);
   handles_.erase(found);
   context_.on_engine(engine::RemoveAh{ah->handle});

@@ -24,7 +24,8 @@ bool CqObjects::end(const Turn& turn) {
 
 int CqObjects::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
-  if (context_.peer().is_stuck()) return EBUSY;
+  if (context_.peer().is_stuck())
+    return context_.refuse(EBUSY, "too many closed channels of the tenant wait to be closed here");
   // Does not look at every call: the time to create many channels would grow with the square of
   // their number.
   if (channels_.size() >= enough_channels_) drop_closed_channels();
@@ -56,14 +57,20 @@ bool CqObjects::drop_closed_channels() {
   return std::ranges::find(closed, true) != closed.end();
 }
 
+int CqObjects::check_entries(std::uint32_t entries) const {
+  const std::uint32_t most = context_.device().kMaxCqe;
+  if (entries != 0 && entries <= most) return 0;
+  return context_.refuse(EINVAL, "cqe %u, must be 1 to %u", entries, most);
+}
+
 int CqObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateCqRequest request;
   if (!body.read(request)) return EINVAL;
-  if (request.entries == 0 || request.entries > context_.device().kMaxCqe) return EINVAL;
+  if (const int error = check_entries(request.entries)) return error;
   Channel* channel = nullptr;
   if (request.channel != abi::kNoHandle) {
     channel = channels_.find(request.channel);
-    if (channel == nullptr) return EINVAL;
+    if (channel == nullptr) return context_.refuse_unknown("completion channel");
   }
 
   auto cq = std::make_unique<CqObject>();
@@ -92,8 +99,8 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeCqRequest request;
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
-  if (cq == nullptr || request.entries == 0 || request.entries > context_.device().kMaxCqe)
-    return EINVAL;
+  if (cq == nullptr) return context_.refuse_unknown("completion queue");
+  if (const int error = check_entries(request.entries)) return error;
 
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
@@ -110,7 +117,7 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
       .cq = cq->engine, .base = ring.base, .entries = entries, .most = request.entries});
   if (!resized) {
     rings_.release(ring);
-    return EINVAL;
+    return context_.refuse(EINVAL, "cqe %u is below the completions in the queue", request.entries);
   }
   // The process still reads the completions in the old ring. Its memory is used again after the
   // next resize.
@@ -127,19 +134,29 @@ int CqObjects::modify(const RequestBody& body, Reply&) {
   abi::ModifyCqRequest request;
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
-  if (cq == nullptr) return EINVAL;
+  if (cq == nullptr) return context_.refuse_unknown("completion queue");
   context_.on_engine(engine::ModerateCq{.cq = cq->engine,
                                         .count = request.count,
                                         .period = std::chrono::microseconds(request.period)});
   return 0;
 }
 
+/// Refuses to destroy an unknown queue. The provider itself sends kNoHandle (CreateCqReply).
+int CqObjects::refuse_destroy(std::uint32_t handle) const {
+  return handle == abi::kNoHandle ? EINVAL : context_.refuse_unknown("completion queue");
+}
+
 int CqObjects::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const CqObject* found = cqs_.find(request.handle);
-  if (found == nullptr) return EINVAL;
-  if (found->users != 0) return EBUSY;
+  if (found == nullptr) return refuse_destroy(request.handle);
+  if (found->queue_pairs != 0 || found->shared_receive_queues != 0)
+    return context_.refuse(
+        EBUSY, "in use by %s",
+        found->queue_pairs != 0
+            ? counted(found->queue_pairs, "queue pair").c_str()
+            : counted(found->shared_receive_queues, "shared receive queue").c_str());
   const auto cq = cqs_.remove(request.handle);
   context_.on_engine(engine::RemoveCq{cq->engine});
   context_.await_event(cq->engine.completion_end);

@@ -19,7 +19,9 @@ struct CqObject {
   Ring ring;
   Ring retired;  ///< the ring before the last resize
   std::uint32_t channel = abi::kNoHandle;
-  std::uint32_t users = 0;
+  // Its users:
+  std::uint32_t queue_pairs = 0;
+  std::uint32_t shared_receive_queues = 0;  ///< of XRC
 };
 
 class CqObjects {
@@ -50,6 +52,8 @@ class CqObjects {
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();
+  int check_entries(std::uint32_t entries) const;
+  int refuse_destroy(std::uint32_t handle) const;
 
   const SessionContext& context_;
   RingMemory& rings_;

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 #include <memory>
 #include <utility>
+
+#include "daemon/device/adapter/control_clock.hpp"
 
 namespace softhca::control {
 namespace {
@@ -14,7 +18,60 @@ namespace {
 // mapped.
 constexpr std::size_t kPiece = 16 << 20;
 
+/// Returns the name of a kind in a sentence: "memory regions".
+std::string words_of(configuration::Kind kind) {
+  std::string name = configuration::name_of(kind);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 }  // namespace
+
+int SessionContext::refuse(int error, const char* format, ...) const {
+  char text[abi::kMaxRefusalText + 1];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  refusal_ = text;
+  return error;
+}
+
+int SessionContext::refuse(const Error& error) const {
+  return error.message.empty() ? error.code : refuse(error.code, "%s", error.message.c_str());
+}
+
+void SessionContext::explain_refusal(Reply& reply, const char* verb) {
+  if (refusal_.empty()) return;
+  reply.write_refusal(refusal_);
+  if (verb == nullptr || !reported_refusals_.allows(now())) return;
+  const auto pid = static_cast<std::uint32_t>(identity().pid);
+  std::string text = "process " + std::to_string(pid) + ": " + verb + ": " + refusal_;
+  if (reported_refusals_.is_exhausted())
+    text += "; further refusals of this device context are not reported for 10 s";
+  adapter_.journal.add(
+      {.kind = "request_refused", .tenant = tenant_.name, .text = std::move(text), .process = pid});
+}
+
+configuration::Charge SessionContext::take(configuration::Kind kind, std::uint64_t amount,
+                                           std::uint64_t spare) const {
+  configuration::Accounts& accounts = tenant_.control.accounts;
+  const std::uint64_t by_whole = accounts.refused_by_whole(kind);
+  configuration::Charge charge = accounts.take(kind, amount, spare);
+  if (charge) return charge;
+  const std::string words = words_of(kind);
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  if (accounts.refused_by_whole(kind) != by_whole)
+    refuse(ENOMEM, "%llu more %s: all tenants together have too many (pools.%s)", number(amount),
+           words.c_str(), configuration::name_of(kind));
+  else if (amount == 1 && spare == 0)
+    refuse(ENOMEM, "tenant limit of %llu %s reached", number(accounts.limit(kind)), words.c_str());
+  else
+    refuse(ENOMEM, "%llu more %s: the tenant has %llu of at most %llu", number(amount),
+           words.c_str(), number(accounts.in_use(kind)),
+           number(accounts.limit(kind) - std::min(spare, accounts.limit(kind))));
+  return charge;
+}
 
 Unmap SessionContext::unmap() const {
   return [&calls = adapter_.blocking_calls, helpers = adapter_.helpers,

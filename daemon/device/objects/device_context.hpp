@@ -5,10 +5,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,11 @@ namespace softhca::control {
 /// A request handler returns one of these in place of 0 or an errno value, to be called again: in
 /// the tenant's next turn, or when some of the tenant's memory has been unmapped.
 constexpr int kUnfinished = -1, kNoRoomYet = -2;
+
+/// Returns a number of objects in words: "1 queue pair", "2 queue pairs".
+inline std::string counted(std::uint64_t count, const char* one) {
+  return std::to_string(count) + ' ' + one + (count == 1 ? "" : "s");
+}
 
 class SessionContext {
  public:
@@ -75,11 +82,28 @@ class SessionContext {
   /// Returns the engine's session. REQUIRES: set_engine_session() was called.
   engine::Session& engine_session() const { return *session_; }
 
-  /// Charges the tenant for a new object. Empty: the tenant has too many; the refusal is counted.
+  /// Charges the tenant for a new object. Empty: the tenant has too many; the refusal is counted,
+  /// and recorded as by refuse().
   configuration::Charge take(configuration::Kind kind, std::uint64_t amount = 1,
-                             std::uint64_t spare = 0) const {
-    return tenant_.control.accounts.take(kind, amount, spare);
+                             std::uint64_t spare = 0) const;
+
+  // --- why a request is refused
+
+  /// Records why the current request is refused, for its program and the operator. The text names
+  /// the attribute, its value and what is allowed. Returns `error`, an errno value.
+  [[gnu::format(printf, 3, 4)]] int refuse(int error, const char* format, ...) const;
+  /// As refuse(), with the message of an error if it has one. Returns its code.
+  int refuse(const Error& error) const;
+  /// As refuse(), for a handle that names no object. Returns EINVAL.
+  int refuse_unknown(const char* what) const {
+    return refuse(EINVAL, "no such %s: destroyed, or of another device context", what);
   }
+  /// Drops what was recorded: by a part of a request that succeeded as a whole.
+  void forget_refusal() const { refusal_.clear(); }
+  /// Writes what was recorded, if anything, into the answer, and reports it to the operator.
+  /// `verb`: by which programs know the request; null: it is not reported.
+  void explain_refusal(Reply& reply, const char* verb);
+
   /// Carries a request to the engine as Worker::run_for(), at the tenant's cost, and returns its
   /// answer. REQUIRES: the engine has the session.
   template <class Request>
@@ -125,6 +149,8 @@ class SessionContext {
   Peer& peer_;
   engine::Session* session_ = nullptr;
   std::uint8_t device_index_ = 0;
+  mutable std::string refusal_;  ///< not a state of the session: the parts see it as constant
+  ComplaintLimit reported_refusals_{8};
 };
 
 }  // namespace softhca::control

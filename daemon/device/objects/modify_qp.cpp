@@ -4,6 +4,7 @@
 // changes the state.
 #include <cerrno>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "daemon/device/objects/qp_objects.hpp"
@@ -55,13 +56,15 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
   abi::ModifyQpRequest request;
   if (!body.read(request)) return EINVAL;
   QpObject* found = find(request.qpn);
-  if (found == nullptr) return EINVAL;
+  if (found == nullptr) return context_.refuse_unknown("queue pair");
   QpObject& qp = *found;
   abi::QpAttributes& a = request.attributes;
 
-  if ((a.mask & ~kKnownAttributes) != 0) return EINVAL;
-  if ((a.mask & attr::kState) != 0 && a.qp_state > static_cast<std::uint32_t>(QpState::kError))
-    return EINVAL;
+  if ((a.mask & ~kKnownAttributes) != 0)
+    return context_.refuse(EINVAL, "attr_mask has unknown bits 0x%x", a.mask & ~kKnownAttributes);
+  constexpr auto kMostState = static_cast<std::uint32_t>(QpState::kError);
+  if ((a.mask & attr::kState) != 0 && a.qp_state > kMostState)
+    return context_.refuse(EINVAL, "qp_state %u, at most %u", a.qp_state, kMostState);
   if (const int error = check_values(qp, a)) return error;
   a.access_flags &= kQpAccess;
   std::optional<engine::AddressPath> path;
@@ -83,9 +86,9 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
   using Result = engine::ModifyQp::Result;
   qp.waited = changed.waited;
   if (changed.result == Result::kWaits) return kUnfinished;
-  if (changed.result == Result::kRefused) return EINVAL;
+  if (changed.result == Result::kRefused) return refuse_transition(qp, a, changed.state);
   store_attributes(a, qp.attributes);
-  if (changed.entered == QpState::kReset) {
+  if (changed.state == QpState::kReset) {
     qp.attributes = {};
     qp.reads = {};
   }
@@ -93,30 +96,64 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
   return 0;
 }
 
+/// Refuses attributes that do not fit the state of the queue pair. Returns EINVAL.
+int QpObjects::refuse_transition(const QpObject& qp, const abi::QpAttributes& a,
+                                 QpState from) const {
+  if ((a.mask & attr::kCurState) != 0 && a.cur_qp_state != static_cast<std::uint32_t>(from))
+    return context_.refuse(EINVAL, "cur_qp_state %u, but the queue pair is in %s (%u)",
+                           a.cur_qp_state, name_of(from), static_cast<unsigned>(from));
+  const QpState to = (a.mask & attr::kState) != 0 ? static_cast<QpState>(a.qp_state) : from;
+  const auto fault = engine::check_transition(qp.engine.type, from, to, a.mask);
+  const auto refuse = [&](const std::string& what) {
+    return context_.refuse(EINVAL, "%s->%s: %s", name_of(from), name_of(to), what.c_str());
+  };
+  const char* const type = name_of(qp.engine.type);
+  if (fault.is_unknown) return refuse(std::string("no such transition of type ") + type);
+  if (fault.missing != 0) return refuse(engine::names_of(fault.missing) + " missing");
+  return refuse(engine::names_of(fault.excess) + " not allowed in this transition of type " + type);
+}
+
 int QpObjects::check_values(const QpObject& qp, const abi::QpAttributes& a) const {
   const configuration::DeviceConfig& device = context_.device();
+  const auto given = [&](std::uint32_t bit) { return (a.mask & bit) != 0; };
   // The daemon does not support automatic path migration, so it rejects an alternate path that it
   // would never use.
-  if ((a.mask & attr::kAltPath) != 0) return EOPNOTSUPP;
-  if ((a.mask & attr::kPathMigState) != 0 && a.path_mig_state != kMigrated) return EOPNOTSUPP;
-  if ((a.mask & attr::kPort) != 0 && a.port_num != 1) return EINVAL;
-  if ((a.mask & attr::kPkeyIndex) != 0 && a.pkey_index != 0) return EINVAL;
-  if ((a.mask & attr::kPathMtu) != 0 &&
-      (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode || mtu_bytes(a.path_mtu) > context_.path_mtu()))
-    return EINVAL;
-  if ((a.mask & attr::kDestQpn) != 0 && a.dest_qp_num >= kQpnLimit) return EINVAL;
-  if ((a.mask & attr::kMaxRdAtomic) != 0 && a.max_rd_atomic > device.kMaxRdAtomic) return EINVAL;
-  if ((a.mask & attr::kMaxDestRdAtomic) != 0 && a.max_dest_rd_atomic > device.kMaxRdAtomic)
-    return EINVAL;
-  if ((a.mask & attr::kTimeout) != 0 && a.timeout > 31) return EINVAL;
-  if ((a.mask & attr::kMinRnrTimer) != 0 && a.min_rnr_timer > 31) return EINVAL;
-  if ((a.mask & attr::kRetryCount) != 0 && a.retry_cnt > 7) return EINVAL;
-  if ((a.mask & attr::kRnrRetry) != 0 && a.rnr_retry > 7) return EINVAL;
-  if ((a.mask & attr::kQkey) != 0 && !context_.may_use_qkey(a.qkey)) return EPERM;
+  if (given(attr::kAltPath)) return context_.refuse(EOPNOTSUPP, "alt_ah_attr is not supported");
+  if (given(attr::kPathMigState) && a.path_mig_state != kMigrated)
+    return context_.refuse(EOPNOTSUPP, "path_mig_state %u, must be IBV_MIG_MIGRATED (%u)",
+                           a.path_mig_state, kMigrated);
+  if (given(attr::kPort) && a.port_num != 1)
+    return context_.refuse(EINVAL, "port_num %u, must be 1", a.port_num);
+  if (given(attr::kPathMtu) && (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode))
+    return context_.refuse(EINVAL, "path_mtu %u, must be 1 to %u (an enum ibv_mtu)", a.path_mtu,
+                           kMaxMtuCode);
+  if (given(attr::kPathMtu) && mtu_bytes(a.path_mtu) > context_.path_mtu())
+    return context_.refuse(EINVAL, "path_mtu %u (%u bytes), at most the active_mtu of %u bytes",
+                           a.path_mtu, mtu_bytes(a.path_mtu), context_.path_mtu());
+  const struct {
+    std::uint32_t bit;
+    std::uint32_t value, most;
+  } limits[] = {
+      {attr::kPkeyIndex, a.pkey_index, 0},
+      {attr::kDestQpn, a.dest_qp_num, kQpnLimit - 1},
+      {attr::kMaxRdAtomic, a.max_rd_atomic, device.kMaxRdAtomic},
+      {attr::kMaxDestRdAtomic, a.max_dest_rd_atomic, device.kMaxRdAtomic},
+      {attr::kTimeout, a.timeout, 31},
+      {attr::kMinRnrTimer, a.min_rnr_timer, 31},
+      {attr::kRetryCount, a.retry_cnt, 7},
+      {attr::kRnrRetry, a.rnr_retry, 7},
+  };
+  for (const auto& [bit, value, most] : limits)
+    if (given(bit) && value > most)
+      return context_.refuse(EINVAL, "%s %u, at most %u", engine::names_of(bit).c_str(), value,
+                             most);
+  if (given(attr::kQkey) && !context_.may_use_qkey(a.qkey))
+    return context_.refuse(EPERM, "qkey 0x%x needs tenant.controlled_qkeys = true", a.qkey);
   // UD has neither remote reads nor atomics.
-  if ((a.mask & attr::kAccessFlags) != 0 && qp.engine.type == QpType::kUd &&
+  if (given(attr::kAccessFlags) && qp.engine.type == QpType::kUd &&
       (a.access_flags & (memory::kRemoteRead | memory::kRemoteAtomic)) != 0)
-    return EINVAL;
+    return context_.refuse(EINVAL, "qp_access_flags 0x%x: UD has no remote reads and atomics",
+                           a.access_flags);
   return 0;
 }
 

@@ -75,12 +75,13 @@ int MrObjects::add(const Extents& extents, memory::RegionSpec& spec) const {
     if (is_shared(extent)) {
       if (buffer == nullptr) return ESTALE;
       out.mapped = buffer->at(extent.offset, extent.length);
-      if (out.mapped == nullptr) return EINVAL;
+      if (out.mapped == nullptr)
+        return context_.refuse(EINVAL, "an extent exceeds its shared memory");
       spec.buffers.push_back(buffer);
     } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
-      return EINVAL;
+      return context_.refuse(EINVAL, "unknown kind %u of extent", extent.kind);
     } else if (process_ == nullptr) {
-      return EOPNOTSUPP;
+      return context_.refuse(EOPNOTSUPP, "the process has not offered the memory");
     } else {
       spec.process = process_;
     }
@@ -127,13 +128,19 @@ std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MrObjects::
   return out;
 }
 
+/// Returns 0 or an errno value.
+int MrObjects::check_access(std::uint32_t access) const {
+  const std::uint32_t unknown = access & ~kPermittedAccess;
+  return unknown == 0 ? 0 : context_.refuse(EOPNOTSUPP, "access has unknown flags 0x%x", unknown);
+}
+
 /// Checks and charges a registration. Error codes are errno values.
 Expected<MrObjects::Registration> MrObjects::begin(const abi::RegisterMrRequest& request,
                                                    Extents extents) {
   const auto refused = [](int error) { return Error{{}, error}; };
   PdObject* pd = pds_.find(request.pd);
-  if (pd == nullptr) return refused(EINVAL);
-  if ((request.access & ~kPermittedAccess) != 0) return refused(EOPNOTSUPP);
+  if (pd == nullptr) return refused(context_.refuse_unknown("protection domain"));
+  if (const int error = check_access(request.access)) return refused(error);
 
   memory::RegionSpec spec;
   spec.tenant = context_.tenant().id;
@@ -148,7 +155,7 @@ Expected<MrObjects::Registration> MrObjects::begin(const abi::RegisterMrRequest&
   if (!region) return region.error();
 
   auto mr = std::make_unique<MrObject>();
-  mr->pd = PdUse(*pd);
+  mr->pd = PdUse(*pd, PdUser::kMemoryRegion);
   mr->charge = context_.take(configuration::Kind::kMemoryRegions);
   if (!mr->charge) return refused(ENOMEM);
   mr->bytes = context_.take(configuration::Kind::kRegisteredBytes, counted);
@@ -166,7 +173,7 @@ int MrObjects::advance(const RequestBody& body, const Request& request, std::uin
     Extents extents;
     if (!read_extents<Request>(body, count, extents)) return EINVAL;
     auto begun = begin(request, std::move(extents));
-    if (!begun) return begun.error().code;
+    if (!begun) return context_.refuse(begun.error());
     registration_ = std::move(*begun);
   }
   if (!map_some(*registration_)) return kUnfinished;
@@ -187,9 +194,9 @@ int MrObjects::alloc_null_mr(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   PdObject* pd = pds_.find(request.handle);
-  if (pd == nullptr) return EINVAL;
+  if (pd == nullptr) return context_.refuse_unknown("protection domain");
   auto mr = std::make_unique<MrObject>();
-  mr->pd = PdUse(*pd);
+  mr->pd = PdUse(*pd, PdUser::kMemoryRegion);
   mr->charge = context_.take(configuration::Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
   return install(memory::Region::make_null(context_.tenant().id, pd->id), std::move(mr), reply);
@@ -201,7 +208,7 @@ int MrObjects::install(std::unique_ptr<memory::Region> region, std::unique_ptr<M
                        Reply& reply) {
   const auto registered = context_.on_engine(engine::RegisterMr{
       .tenant = context_.tenant(), .region = std::move(region), .bytes = mr->bytes.amount()});
-  if (!registered) return registered.error().code;
+  if (!registered) return context_.refuse(registered.error());
   mr->region = *registered;
   mr->key = mr->region->key();
   const std::uint32_t lkey = mr->key;
@@ -214,12 +221,12 @@ int MrObjects::install(std::unique_ptr<memory::Region> region, std::unique_ptr<M
 int MrObjects::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
                            memory::RegionSpec& spec) const {
   if ((request.flags & kChangeAccess) != 0) {
-    if ((request.region.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
+    if (const int error = check_access(request.region.access)) return error;
     spec.access = request.region.access & kKnownAccess;
   }
   if ((request.flags & kChangePd) != 0) {
     const PdObject* pd = pds_.find(request.region.pd);
-    if (pd == nullptr) return EINVAL;
+    if (pd == nullptr) return context_.refuse_unknown("protection domain");
     spec.pd = pd->id;
   }
   if ((request.flags & kChangeTranslation) == 0) return 0;
@@ -237,10 +244,14 @@ Expected<MrObjects::Registration> MrObjects::begin(const abi::ReregisterMrReques
   const auto refused = [](int error) { return Error{{}, error}; };
   MrObject* known = pds_.regions().find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
-  if (known == nullptr || known->region->is_null() || (request.flags & ~kKnown) != 0)
-    return refused(EINVAL);
+  if (known == nullptr) return refused(context_.refuse_unknown("memory region"));
+  if (known->region->is_null())
+    return refused(context_.refuse(EINVAL, "a null region cannot be changed"));
+  if ((request.flags & ~kKnown) != 0)
+    return refused(context_.refuse(EINVAL, "unknown flags 0x%x", request.flags & ~kKnown));
   const bool moves = (request.flags & kChangeTranslation) != 0;
-  if (!moves && !extents.all.empty()) return refused(EINVAL);
+  if (!moves && !extents.all.empty())
+    return refused(context_.refuse(EINVAL, "extents without IBV_REREG_MR_CHANGE_TRANSLATION"));
 
   memory::RegionSpec spec = known->region->spec();
   if (const int error = change_spec(request, extents, spec)) return refused(error);
@@ -253,7 +264,8 @@ Expected<MrObjects::Registration> MrObjects::begin(const abi::ReregisterMrReques
     if (!changed->bytes) return refused(ENOMEM);
   }
   if (moves && !charge_extents(extents, changed->extents)) return refused(ENOMEM);
-  if ((request.flags & kChangePd) != 0) changed->pd = PdUse(*pds_.find(request.region.pd));
+  if ((request.flags & kChangePd) != 0)
+    changed->pd = PdUse(*pds_.find(request.region.pd), PdUser::kMemoryRegion);
   return Registration{.extents = std::move(extents),
                       .region = std::move(*region),
                       .mr = std::move(changed),
@@ -267,7 +279,8 @@ int MrObjects::reregister_mr(const RequestBody& body, Reply& reply) {
   if (const int error = advance(body, request, request.region.extents, done)) return error;
   MrObject* mr = pds_.regions().find(request.handle);
   // Another process with the context may have changed the region first.
-  if (mr == nullptr || mr->region->serial() != done.replaces) return EBUSY;
+  if (mr == nullptr || mr->region->serial() != done.replaces)
+    return context_.refuse(EBUSY, "another process has changed the region meanwhile");
   const std::uint64_t counted = registered_bytes(done.region->spec());
   mr->region = done.region.get();
   std::unique_ptr<memory::Region> before =
@@ -288,7 +301,7 @@ int MrObjects::deregister_mr(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto mr = pds_.regions().remove(request.handle);
-  if (mr == nullptr) return EINVAL;
+  if (mr == nullptr) return context_.refuse_unknown("memory region");
   std::unique_ptr<memory::Region> region;
   context_.on_engine(removal(*mr, region));
   region.reset();  // unmaps its memory here, not on the engine's thread
@@ -307,7 +320,7 @@ int MrObjects::import_mr(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const MrObject* mr = pds_.regions().find(request.handle);
-  if (mr == nullptr) return EINVAL;
+  if (mr == nullptr) return context_.refuse_unknown("memory region");
   const memory::Region& region = *mr->region;
   reply.write(abi::ImportMrReply{.length = region.length(),
                                  .iova = region.iova(),

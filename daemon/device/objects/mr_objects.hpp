@@ -71,6 +71,7 @@ class MrObjects {
     std::size_t extent = 0;        ///< next extent to map
     std::uint64_t offset = 0;      ///< offset in it of the next page
   };
+  int check_access(std::uint32_t access) const;
   Expected<Registration> begin(const abi::RegisterMrRequest& request, Extents extents);
   Expected<Registration> begin(const abi::ReregisterMrRequest& request, Extents extents);
   bool map_some(Registration& at) const;

@@ -19,13 +19,16 @@ int MwObjects::alloc(const RequestBody& body, Reply& reply) {
   PdObject* pd = pds_.find(request.pd);
   constexpr std::uint32_t kType1 = 1;
   constexpr std::uint32_t kType2 = 2;
-  if (pd == nullptr || (request.type != kType1 && request.type != kType2)) return EINVAL;
+  if (pd == nullptr) return context_.refuse_unknown("protection domain");
+  if (request.type != kType1 && request.type != kType2)
+    return context_.refuse(EINVAL, "type %u, must be 1 or 2", request.type);
   auto window = std::make_unique<Window>();
   window->charge = context_.take(configuration::Kind::kMemoryWindows);
   if (!window->charge) return ENOMEM;
-  window->pd = PdUse(*pd);
+  window->pd = PdUse(*pd, PdUser::kMemoryWindow);
   window->key = context_.on_engine(engine::AllocMw{.pd = pd->id, .type2 = request.type == kType2});
-  if (window->key == 0) return ENOMEM;
+  if (window->key == 0)
+    return context_.refuse(ENOMEM, "all memory windows of the adapter are in use");
   const std::uint32_t key = window->key;
   reply.write(abi::AllocWindowReply{windows_.add(std::move(window)), key});
   return 0;
@@ -35,7 +38,7 @@ int MwObjects::dealloc(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto window = windows_.remove(request.handle);
-  if (window == nullptr) return EINVAL;
+  if (window == nullptr) return context_.refuse_unknown("memory window");
   context_.on_engine(engine::DeallocMw{window->key});
   return 0;
 }

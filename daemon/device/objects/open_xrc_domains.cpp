@@ -11,7 +11,8 @@ int OpenXrcDomains::open(const RequestBody& body, Reply& reply) {
   abi::OpenXrcDomainRequest request;
   if (!body.read(request)) return EINVAL;
   constexpr std::uint32_t kKnown = abi::kXrcOfFile | abi::kXrcCreate | abi::kXrcExclusive;
-  if ((request.flags & ~kKnown) != 0) return EINVAL;
+  if ((request.flags & ~kKnown) != 0)
+    return context_.refuse(EINVAL, "unknown flags 0x%x", request.flags & ~kKnown);
   auto open = std::make_unique<OpenXrcDomain>();
   open->charge = context_.take(configuration::Kind::kProtectionDomains);
   if (!open->charge) return ENOMEM;
@@ -24,7 +25,7 @@ int OpenXrcDomains::open(const RequestBody& body, Reply& reply) {
                              .inode = request.inode},
                             (request.flags & abi::kXrcCreate) != 0,
                             (request.flags & abi::kXrcExclusive) != 0);
-    if (!domain) return domain.error().code;
+    if (!domain) return context_.refuse(domain.error());
     open->domain = std::move(*domain);
   }
   reply.write(abi::HandleBody{open_.add(std::move(open)), 0});
@@ -35,8 +36,10 @@ int OpenXrcDomains::close(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const OpenXrcDomain* open = open_.find(request.handle);
-  if (open == nullptr) return EINVAL;
-  if (open->users != 0) return EBUSY;
+  if (open == nullptr) return context_.refuse_unknown("XRC domain");
+  if (open->users != 0)
+    return context_.refuse(EBUSY, "in use by %s (targets and shared receive queues)",
+                           counted(open->users, "object").c_str());
   open_.remove(request.handle);
   return 0;
 }

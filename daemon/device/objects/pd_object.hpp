@@ -3,6 +3,8 @@
 // A protection domain, and its use by objects.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <unordered_set>
@@ -29,6 +31,16 @@ class PdNumbers {
   std::unordered_set<std::uint32_t> in_use_;
 };
 
+/// Kinds of objects in a domain.
+enum class PdUser : std::uint8_t {
+  kMemoryRegion,
+  kMemoryWindow,
+  kQueuePair,
+  kSharedReceiveQueue,
+  kAddressHandle,
+  kCount,
+};
+
 struct PdObject {
   explicit PdObject(PdNumbers& all) : numbers(all), id(all.take()) {}
   PdObject(const PdObject&) = delete;
@@ -38,7 +50,7 @@ struct PdObject {
   configuration::Charge charge;
   PdNumbers& numbers;
   memory::PdId id;
-  std::uint32_t users = 0;
+  std::array<std::uint32_t, static_cast<std::size_t>(PdUser::kCount)> users{};  ///< by kind
 };
 
 /// Held by an object in the domain. The domain must outlive the object: it cannot be removed while
@@ -46,18 +58,20 @@ struct PdObject {
 class PdUse {
  public:
   PdUse() = default;
-  explicit PdUse(PdObject& pd) : pd_(&pd) { ++pd.users; }
-  PdUse(PdUse&& other) noexcept : pd_(std::exchange(other.pd_, nullptr)) {}
+  PdUse(PdObject& pd, PdUser user) : users_(&pd.users[static_cast<std::size_t>(user)]) {
+    ++*users_;
+  }
+  PdUse(PdUse&& other) noexcept : users_(std::exchange(other.users_, nullptr)) {}
   PdUse& operator=(PdUse&& other) noexcept {
-    std::swap(pd_, other.pd_);
+    std::swap(users_, other.users_);
     return *this;
   }
   ~PdUse() {
-    if (pd_ != nullptr) --pd_->users;
+    if (users_ != nullptr) --*users_;
   }
 
  private:
-  PdObject* pd_ = nullptr;
+  std::uint32_t* users_ = nullptr;  ///< the count of the domain
 };
 
 }  // namespace softhca::control

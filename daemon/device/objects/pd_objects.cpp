@@ -3,9 +3,25 @@
 #include "daemon/device/objects/pd_objects.hpp"
 
 #include <cerrno>
+#include <iterator>
+#include <string>
 #include <utility>
 
 namespace softhca::control {
+namespace {
+
+/// Returns the objects in a domain: "2 memory regions, 1 queue pair". Empty: none.
+std::string users_of(const PdObject& pd) {
+  constexpr const char* kNames[] = {"memory region", "memory window", "queue pair",
+                                    "shared receive queue", "address handle"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(PdUser::kCount));
+  std::string text;
+  for (std::size_t i = 0; i < pd.users.size(); ++i)
+    if (pd.users[i] != 0) text += (text.empty() ? "" : ", ") + counted(pd.users[i], kNames[i]);
+  return text;
+}
+
+}  // namespace
 
 int PdObjects::alloc(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
@@ -20,8 +36,9 @@ int PdObjects::dealloc(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const PdObject* pd = find(request.handle);
-  if (pd == nullptr) return EINVAL;
-  if (pd->users != 0) return EBUSY;
+  if (pd == nullptr) return context_.refuse_unknown("protection domain");
+  if (const std::string users = users_of(*pd); !users.empty())
+    return context_.refuse(EBUSY, "in use by %s", users.c_str());
   file_->pds.remove(request.handle);
   return 0;
 }
@@ -29,13 +46,13 @@ int PdObjects::dealloc(const RequestBody& body, Reply&) {
 int PdObjects::import(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  return find(request.handle) != nullptr ? 0 : EINVAL;
+  return find(request.handle) != nullptr ? 0 : context_.refuse_unknown("protection domain");
 }
 
 int PdObjects::share_context(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   const auto token = shared_.device_files.share(file_, context_.user());
-  if (!token) return token.error().code;
+  if (!token) return context_.refuse(token.error());
   file_->device = context_.device_index();
   reply.write(*token);
   return 0;
@@ -46,9 +63,11 @@ int PdObjects::share_context(const RequestBody& body, Reply& reply) {
 int PdObjects::join_context(const RequestBody& body, Reply&) {
   abi::ContextToken token;
   if (!body.read(token)) return EINVAL;
-  if (file_->pds.size() != 0 || file_->mrs.size() != 0) return EBUSY;
+  if (file_->pds.size() != 0 || file_->mrs.size() != 0)
+    return context_.refuse(EBUSY, "the context has objects of its own");
   auto file = shared_.device_files.find(token, context_.user());
-  if (file == nullptr || file->device != context_.device_index()) return EACCES;
+  if (file == nullptr || file->device != context_.device_index())
+    return context_.refuse(EACCES, "no context of this user and device has this descriptor");
   leave_file();
   file_ = std::move(file);
   return 0;

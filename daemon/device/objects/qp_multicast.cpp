@@ -16,9 +16,24 @@ int QpObjects::change_membership(const RequestBody& body) {
   QpObject* qp = find(request.qpn);
   Gid group;
   std::memcpy(group.bytes.data(), request.group, sizeof request.group);
-  if (qp == nullptr || qp->engine.type != engine::QpType::kUd || !group.is_multicast())
-    return EINVAL;
-  return context_.on_engine(Change{.qp = qp->engine, .group = group});
+  if (qp == nullptr) return context_.refuse_unknown("queue pair");
+  if (qp->engine.type != engine::QpType::kUd)
+    return context_.refuse(EINVAL, "a queue pair of type %s, must be UD", name_of(qp->engine.type));
+  if (!group.is_multicast()) return context_.refuse(EINVAL, "gid is not that of a multicast group");
+  switch (const int error = context_.on_engine(Change{.qp = qp->engine, .group = group})) {
+    case EINVAL:
+      return context_.refuse(error, "the queue pair is not attached to the group");
+    case ENOMEM:
+      return context_.refuse(error,
+                             "a queue pair joins at most %u groups, and a group has at most "
+                             "%u queue pairs of the tenant",
+                             abi::kMaxMulticastGroups, abi::kMaxMulticastMembers);
+    case EOPNOTSUPP:
+      return context_.refuse(error,
+                             "UDP sockets, the tenant's only ports, receive no group packets");
+    default:
+      return error;
+  }
 }
 
 int QpObjects::attach_multicast(const RequestBody& body, Reply&) {

@@ -79,16 +79,24 @@ int QpObjects::check_create(const abi::CreateQpRequest& request) const {
   const configuration::DeviceConfig& device = context_.device();
   const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
   const bool initiator = is(QpType::kXrcSend);
-  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd) && !initiator) return EOPNOTSUPP;
-  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr) return EINVAL;
-  if (initiator ? request.receive_cq != abi::kNoHandle || request.srq != abi::kNoHandle
-                : cqs_.find(request.receive_cq) == nullptr)
-    return EINVAL;
-  if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
-  if (request.max_send_wr > device.kMaxQpWr || request.max_receive_wr > device.kMaxQpWr ||
-      request.max_send_sge > device.kMaxSge || request.max_receive_sge > device.kMaxSge ||
-      request.max_inline > device.kMaxInline)
-    return EINVAL;
+  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd) && !initiator)
+    return context_.refuse(EOPNOTSUPP, "qp_type %u is not supported", request.type);
+  if (pds_.find(request.pd) == nullptr) return context_.refuse_unknown("protection domain");
+  if (cqs_.find(request.send_cq) == nullptr) return context_.refuse_unknown("send_cq");
+  if (initiator ? request.receive_cq != abi::kNoHandle : cqs_.find(request.receive_cq) == nullptr)
+    return context_.refuse_unknown("recv_cq");
+  if (request.srq != abi::kNoHandle && (initiator || srqs_.find(request.srq) == nullptr))
+    return context_.refuse_unknown("srq");
+  const struct {
+    const char* name;
+    std::uint32_t value, most;
+  } limits[] = {{"max_send_wr", request.max_send_wr, device.kMaxQpWr},
+                {"max_recv_wr", request.max_receive_wr, device.kMaxQpWr},
+                {"max_send_sge", request.max_send_sge, device.kMaxSge},
+                {"max_recv_sge", request.max_receive_sge, device.kMaxSge},
+                {"max_inline_data", request.max_inline, device.kMaxInline}};
+  for (const auto& [name, value, most] : limits)
+    if (value > most) return context_.refuse(EINVAL, "%s %u, at most %u", name, value, most);
   return 0;
 }
 
@@ -138,7 +146,7 @@ int QpObjects::create(const RequestBody& body, Reply& reply) {
 
   if (!context_.on_engine(engine::InstallQp{qp->engine})) {
     rings_.release(qp->ring);
-    return ENOMEM;
+    return context_.refuse(ENOMEM, "all queue pairs of the adapter are in use");
   }
   use(request, 1);
   abi::CreateQpReply out = reply_of(*qp, sizes);
@@ -156,7 +164,7 @@ void QpObjects::fill(QpObject& qp, const Sizes& sizes) const {
   e.tenant = &context_.tenant();
   e.user_handle = request.user_handle;
   PdObject& pd = *pds_.find(request.pd);
-  qp.pd = PdUse(pd);
+  qp.pd = PdUse(pd, PdUser::kQueuePair);
   e.pd = pd.id;
   e.signal_all = request.signal_all != 0;
   e.sq.ring = shm::SendRing(qp.ring.base, sizes.send_entries, sizes.send_stride);
@@ -195,8 +203,10 @@ abi::CreateQpReply QpObjects::reply_of(const QpObject& qp, const Sizes& sizes) c
 
 /// Adds `one` to the users of the queues that a queue pair uses; -1 when it ends.
 void QpObjects::use(const abi::CreateQpRequest& request, std::uint32_t one) {
-  cqs_.find(request.send_cq)->users += one;
-  if (CqObject* cq = cqs_.find(request.receive_cq)) cq->users += one;
+  cqs_.find(request.send_cq)->queue_pairs += one;
+  CqObject* const receive_cq = cqs_.find(request.receive_cq);
+  if (receive_cq != nullptr && request.receive_cq != request.send_cq)
+    receive_cq->queue_pairs += one;
   if (SrqObject* srq = srqs_.find(request.srq)) srq->users += one;
 }
 
@@ -210,7 +220,7 @@ int QpObjects::query(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const QpObject* found = find(request.handle);
-  if (found == nullptr) return EINVAL;
+  if (found == nullptr) return context_.refuse_unknown("queue pair");
   const QpObject& qp = *found;
   abi::QueryQpReply out{qp.attributes};
   const auto [state, draining] = context_.on_engine(engine::QueryQp{qp.engine});
@@ -224,9 +234,11 @@ int QpObjects::destroy(const RequestBody& body, Reply&) {
   abi::DestroyQpRequest request;
   if (!body.read(request)) return EINVAL;
   const auto found = qps_.find(request.qpn);
-  if (found == qps_.end()) return EINVAL;
+  if (found == qps_.end()) return context_.refuse_unknown("queue pair");
   engine::QueuePair& e = found->second->engine;
-  if (!e.groups.empty()) return EBUSY;  // only requests of this thread change it
+  if (!e.groups.empty())  // only requests of this thread change it
+    return context_.refuse(EBUSY, "attached to %s",
+                           counted(e.groups.size(), "multicast group").c_str());
   engine::SendWait& waited = found->second->waited;
   const auto waits = context_.on_engine(
       engine::AwaitSends{.qp = e, .send_sequence = request.send_sequence, .waited = waited});

@@ -94,6 +94,7 @@ class QpObjects {
   abi::CreateQpReply reply_of(const QpObject& qp, const Sizes& sizes) const;
 
   int check_values(const QpObject& qp, const abi::QpAttributes& a) const;
+  int refuse_transition(const QpObject& qp, const abi::QpAttributes& a, engine::QpState from) const;
 
   int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
   void release(const std::shared_ptr<QpObject>& qp, std::uint64_t user_handle,

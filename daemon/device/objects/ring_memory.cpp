@@ -27,7 +27,7 @@ int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint3
     if (!*mapping) return ENOMEM;
   }
   const auto allocation = segments_.allocate(bytes, std::move(mapping));
-  if (!allocation) return ENOMEM;
+  if (!allocation) return context_.refuse(allocation.error());
   ring.location = allocation->location;
   ring.base = allocation->base;
   ring.bytes = std::move(charge);

@@ -29,7 +29,8 @@ int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;
   if (!body.read(request)) return EINVAL;
   if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxBytes)
-    return EINVAL;
+    return context_.refuse(EINVAL, "shared memory of %llu bytes: must be whole pages, at most 2^40",
+                           static_cast<unsigned long long>(request.bytes));
   if (!context_.may_map()) return kNoRoomYet;
   struct Account {
     configuration::Charge bytes;
@@ -48,7 +49,7 @@ int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
       std::make_shared<configuration::Charge>(context_.take(configuration::Kind::kDescriptors));
   if (!*descriptor) return ENOMEM;
   const auto created = buffers_.create(request.bytes, account, descriptor);
-  if (!created) return created.error().code;
+  if (!created) return context_.refuse(created.error());
   reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
   reply.share(created->fd);
   return 0;
@@ -72,7 +73,7 @@ int SharedBuffers::name(const RequestBody& body, Reply& reply) {
     return kUnfinished;
   }
   const auto token = names_.name(buffer, context_.user());
-  if (!token) return token.error().code;
+  if (!token) return context_.refuse(token.error());
   reply.write(*token);
   return 0;
 }
@@ -88,7 +89,8 @@ int SharedBuffers::join(const RequestBody& body, Reply& reply) {
   abi::SharedToken token;
   if (!body.read(token)) return EINVAL;
   const auto buffer = names_.find(token, context_.user());
-  if (buffer == nullptr) return EACCES;
+  if (buffer == nullptr)
+    return context_.refuse(EACCES, "no shared memory of this user and tenant has this token");
   reply.write(abi::HandleBody{buffers_.join(buffer), 0});
   return 0;
 }

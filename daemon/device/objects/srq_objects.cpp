@@ -48,13 +48,16 @@ bool SrqObjects::drop_retired() {
 int SrqObjects::check_create(const abi::CreateXrcSrqRequest& request) const {
   const configuration::DeviceConfig& device = context_.device();
   const abi::CreateSrqRequest& plain = request.srq;
-  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.kMaxSrqWr ||
-      plain.max_sge > device.kMaxSge || plain.limit > plain.max_wr)
-    return EINVAL;
+  if (pds_.find(plain.pd) == nullptr) return context_.refuse_unknown("protection domain");
+  if (plain.max_wr == 0 || plain.max_wr > device.kMaxSrqWr)
+    return context_.refuse(EINVAL, "max_wr %u, must be 1 to %u", plain.max_wr, device.kMaxSrqWr);
+  if (plain.max_sge > device.kMaxSge)
+    return context_.refuse(EINVAL, "max_sge %u, at most %u", plain.max_sge, device.kMaxSge);
+  if (plain.limit > plain.max_wr)
+    return context_.refuse(EINVAL, "srq_limit %u, at most max_wr %u", plain.limit, plain.max_wr);
   if (request.xrc_domain == abi::kNoHandle) return 0;
-  const bool known =
-      domains_.find(request.xrc_domain) != nullptr && cqs_.find(request.cq) != nullptr;
-  return known ? 0 : EINVAL;
+  if (domains_.find(request.xrc_domain) == nullptr) return context_.refuse_unknown("XRC domain");
+  return cqs_.find(request.cq) != nullptr ? 0 : context_.refuse_unknown("completion queue");
 }
 
 int SrqObjects::create(const RequestBody& body, Reply& reply) {
@@ -84,7 +87,7 @@ int SrqObjects::create(const RequestBody& body, Reply& reply) {
   if (!srq->accounts) return ENOMEM;
   abi::CreateSrqReply out{};
   if (const int error = rings_.allocate(bytes, reply, srq->ring, out.new_segment)) return error;
-  srq->pd = PdUse(*pd);
+  srq->pd = PdUse(*pd, PdUser::kSharedReceiveQueue);
   srq->max_wr = request.max_wr;
   srq->engine.session = &context_.engine_session();
   srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
@@ -97,7 +100,7 @@ int SrqObjects::create(const RequestBody& body, Reply& reply) {
     srq->engine.xrc_domain = open->domain->id;
     srq->engine.cq = &cqs_.find(whole.cq)->engine;
     ++open->users;
-    ++cqs_.find(whole.cq)->users;
+    ++cqs_.find(whole.cq)->shared_receive_queues;
     ++of_xrc_;
   }
   const engine::Tenant& tenant = context_.tenant();
@@ -118,7 +121,9 @@ int SrqObjects::modify(const RequestBody& body, Reply&) {
   abi::ModifySrqRequest request;
   if (!body.read(request)) return EINVAL;
   SrqObject* srq = srqs_.find(request.handle);
-  if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
+  if (srq == nullptr) return context_.refuse_unknown("shared receive queue");
+  if (request.limit > srq->max_wr)
+    return context_.refuse(EINVAL, "srq_limit %u, at most max_wr %u", request.limit, srq->max_wr);
   context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = request.limit});
   return 0;
 }
@@ -157,13 +162,17 @@ int SrqObjects::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeSrqRequest request;
   if (!body.read(request)) return EINVAL;
   SrqObject* srq = srqs_.find(request.handle);
-  if (srq == nullptr || request.max_wr == 0 || request.max_wr > context_.device().kMaxSrqWr)
-    return EINVAL;
+  if (srq == nullptr) return context_.refuse_unknown("shared receive queue");
+  if (request.max_wr == 0 || request.max_wr > context_.device().kMaxSrqWr)
+    return context_.refuse(EINVAL, "max_wr %u, must be 1 to %u", request.max_wr,
+                           context_.device().kMaxSrqWr);
   std::optional<std::uint32_t> limit;
   if (request.sets_limit != 0) limit = request.limit;
   const std::optional<shm::ReceiveRing> ring = context_.on_engine(
       engine::CheckSrqResize{.srq = srq->engine, .max_wr = request.max_wr, .limit = limit});
-  if (!ring) return EINVAL;
+  if (!ring)
+    return context_.refuse(EINVAL, "max_wr %u is below the receives that are posted, or the limit",
+                           request.max_wr);
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
   abi::CreateSrqReply out{};
   if (entries != ring->entries()) {
@@ -187,7 +196,7 @@ int SrqObjects::query(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const SrqObject* srq = srqs_.find(request.handle);
-  if (srq == nullptr) return EINVAL;
+  if (srq == nullptr) return context_.refuse_unknown("shared receive queue");
   const std::uint32_t limit = context_.on_engine(engine::QuerySrqLimit{srq->engine});
   reply.write(abi::QuerySrqReply{
       .max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = limit, .reserved = 0});
@@ -200,8 +209,9 @@ int SrqObjects::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   SrqObject* const found = srqs_.find(request.handle);
-  if (found == nullptr) return EINVAL;
-  if (found->users != 0) return EBUSY;
+  if (found == nullptr) return context_.refuse_unknown("shared receive queue");
+  if (found->users != 0)
+    return context_.refuse(EBUSY, "in use by %s", counted(found->users, "queue pair").c_str());
   if (found->xrc_domain != abi::kNoHandle) {
     engine::SharedReceiveQueue* const retiring = &found->engine;
     if (!retiring->retired) context_.on_engine(engine::RetireSrqs{{&retiring, 1}});
@@ -212,7 +222,7 @@ int SrqObjects::destroy(const RequestBody& body, Reply&) {
   if (srq->xrc_domain != abi::kNoHandle) {
     --of_xrc_;
     --domains_.find(srq->xrc_domain)->users;
-    --cqs_.find(srq->cq)->users;
+    --cqs_.find(srq->cq)->shared_receive_queues;
   }
   rings_.release(srq->ring);
   return 0;

@@ -18,7 +18,7 @@ constexpr std::uint32_t kMostHolders = 1024;
 /// Makes a target. It has no rings, as no program posts to it.
 int QpObjects::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
-  if (open == nullptr) return EINVAL;
+  if (open == nullptr) return context_.refuse_unknown("XRC domain");
   auto qp = std::make_shared<QpObject>();
   qp->charge = context_.take(configuration::Kind::kQueuePairs);
   if (!qp->charge) return ENOMEM;
@@ -31,7 +31,8 @@ int QpObjects::create_xrc_target(const abi::CreateQpRequest& request, Reply& rep
   e.xrc_domain = open->domain->id;
   e.rq.device = context_.device_index();
   e.rc.mtu = context_.path_mtu();
-  if (!context_.on_engine(engine::InstallQp{e})) return ENOMEM;
+  if (!context_.on_engine(engine::InstallQp{e}))
+    return context_.refuse(ENOMEM, "all queue pairs of the adapter are in use");
   ++open->users;
   abi::CreateQpReply out{};
   out.qpn = e.qpn.value;
@@ -45,16 +46,19 @@ int QpObjects::open(const RequestBody& body, Reply& reply) {
   abi::OpenQpRequest request;
   if (!body.read(request)) return EINVAL;
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
-  if (open == nullptr) return EINVAL;
+  if (open == nullptr) return context_.refuse_unknown("XRC domain");
   const auto found = open->domain->targets.find(request.qpn);
-  if (found == open->domain->targets.end()) return EINVAL;
+  if (found == open->domain->targets.end())
+    return context_.refuse(EINVAL, "qp_num %u: the XRC domain has no such target", request.qpn);
   auto opened = std::make_unique<OpenedQp>();
   opened->charge = context_.take(configuration::Kind::kQueuePairs);
   if (!opened->charge) return ENOMEM;
   opened->qp = found->second.lock();
   opened->user_handle = request.user_handle;
   opened->xrc_domain = request.xrc_domain;
-  if (opened->qp->holders == kMostHolders) return ENOMEM;
+  if (opened->qp->holders == kMostHolders)
+    return context_.refuse(ENOMEM, "qp_num %u is open %u times, the most", request.qpn,
+                           kMostHolders);
   ++opened->qp->holders;
   context_.on_engine(engine::ShareQp{.qp = opened->qp->engine,
                                      .session = context_.engine_session(),
@@ -70,7 +74,7 @@ int QpObjects::close(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto opened = opened_.remove(request.handle);
-  if (opened == nullptr) return EINVAL;
+  if (opened == nullptr) return context_.refuse_unknown("queue pair");
   const auto target = opened_by_number_.find(opened->qp->engine.qpn.value);
   if (--target->second.times == 0) opened_by_number_.erase(target);
   release(opened->qp, opened->user_handle, opened->xrc_domain);

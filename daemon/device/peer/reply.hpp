@@ -7,9 +7,12 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "abi/control.hpp"
 
 namespace softhca::control {
 
@@ -28,6 +31,7 @@ class Reply {
   Reply& operator=(const Reply&) = delete;
 
   static constexpr std::size_t kRoom = 512;  ///< bytes of body
+  static_assert(abi::kMaxRefusalText <= kRoom);
 
   /// Writes the first `size` bytes of `body`.
   template <class T>
@@ -36,6 +40,10 @@ class Reply {
     static_assert(sizeof(T) <= kRoom);
     std::memcpy(bytes_, &body, size);
     size_ = size;
+  }
+  /// Writes the text that says why the request is refused.
+  void write_refusal(std::string_view text) {
+    size_ = text.copy(reinterpret_cast<char*>(bytes_), abi::kMaxRefusalText);
   }
   /// Adds memory that the process is to map. `memory`: number of the caller's memfd, which must
   /// stay open until the reply is sent.

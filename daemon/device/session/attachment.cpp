@@ -34,7 +34,7 @@ int Attachment::open(engine::Level* level, std::uint32_t version, Reply& reply) 
   vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
   auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
                                      context_.lock_memory());
-  if (!memory) return memory.error().code;
+  if (!memory) return context_.refuse(memory.error());
   memory_ = std::move(*memory);
   if (const int error = make_ways(reply)) return error;
   install(level, version);

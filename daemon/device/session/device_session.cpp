@@ -145,9 +145,9 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
     return ask_for_event_channel(header.tag, body);
   if (header.operation == static_cast<std::uint32_t>(abi::Operation::kOpenDatagramClient))
     return ask_for_datagrams(header.tag, body);
-  const Handler handler = handler_of(header.operation);
+  const RequestKind request = kind_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
-  if (handler == nullptr || hello == greeted()) return false;
+  if (request.handler == nullptr || hello == greeted()) return false;
   const auto go_on_later = [&] {
     unfinished_.assign(record.begin(), record.end());
     return true;
@@ -157,7 +157,8 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
     attachment_.begin();
   }
   Reply reply;
-  const int error = handler(*this, body, reply);
+  context_.forget_refusal();
+  const int error = request.handler(*this, body, reply);
   if (error == kUnfinished || error == kNoRoomYet) {
     rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();
@@ -169,6 +170,8 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }
+  // The front end reports a refused connection.
+  if (error != 0) context_.explain_refusal(reply, refusal_.empty() ? request.verb : nullptr);
   const bool sent = context_.peer().answer(header.tag, error, reply);
   rings_.replied(error == 0 && sent);
   return sent;

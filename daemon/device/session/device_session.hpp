@@ -127,6 +127,10 @@ class DeviceSession final : private configuration::IdleHolder {
  private:
   struct Requests;
   using Handler = int (*)(DeviceSession&, const RequestBody&, Reply&);
+  struct RequestKind {
+    const char* verb = nullptr;  ///< by which programs know the request
+    Handler handler = nullptr;
+  };
 
   /// Memory that the process has mapped, while a thread of its tenant seals it.
   struct Sealing {
@@ -146,8 +150,8 @@ class DeviceSession final : private configuration::IdleHolder {
   void give_up_idle(configuration::Kind kind) override;
 
   // device_session_requests.cpp
-  /// Returns the handler of a request. Null: unknown request.
-  static Handler handler_of(std::uint32_t operation);
+  /// Returns how a request is answered. A null handler: unknown request.
+  static RequestKind kind_of(std::uint32_t operation);
 
   // device_session_files.cpp
   /// The result refers to text in `hello`.

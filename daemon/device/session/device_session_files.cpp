@@ -69,17 +69,17 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
   abi::HelloWithDevice asked;
   const abi::HelloWithLevel& named = asked.named;
   if (const int error = read_hello(body, asked, reply)) return error;
-  if (const std::size_t has = adapter_.devices(tenant()).size(); asked.device >= has) {
-    refusal_ = "it asks for device " + std::to_string(asked.device) +
-               ", counted from 0; the tenant has " + std::to_string(has);
-    return EINVAL;
-  }
+  if (const std::size_t has = adapter_.devices(tenant()).size(); asked.device >= has)
+    return context_.refuse(EINVAL,
+                           "the program asks for device %u, counted from 0; the tenant has %zu",
+                           asked.device, has);
   context_.set_device_index(static_cast<std::uint8_t>(asked.device));
-  if (tenant().control.leaving) return ENODEV;
-  if (!*descriptors_) return EMFILE;
+  if (tenant().control.leaving) return context_.refuse(ENODEV, "the tenant is being removed");
+  if (!*descriptors_)
+    return context_.refuse(EMFILE, "the tenant has too many descriptors (tenant.descriptors)");
 
   const auto level = find_level(named);
-  if (!level) return level.error().code;
+  if (!level) return context_.refuse(level.error());
 
   if (const int error = attachment_.charge()) return error;
   may_offer_memory_ = adapter_.settings(tenant()).programs.process_memory;
@@ -104,17 +104,22 @@ bool DeviceSession::is_trusted() const {
 /// Gives the process a way to offer its memory: the daemon itself could open that only with rights
 /// over the process. A process without room for its end of the way asks again.
 int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
-  if (!body.empty() || regions_.uses_process()) return EINVAL;
-  if (!may_offer_memory_) return EOPNOTSUPP;
+  if (!body.empty()) return EINVAL;
+  if (regions_.uses_process())
+    return context_.refuse(EINVAL, "the context has regions of offered memory already");
+  if (!may_offer_memory_)
+    return context_.refuse(EOPNOTSUPP,
+                           "only memory that can be shared: tenant.process_memory is "
+                           "false");
   const bool by_proxy = context_.helpers() != nullptr && !is_trusted();
   const engine::MemoryReach reach =
       context_.on_engine(engine::ReachMemory{.tenant = context_.tenant(), .by_proxy = by_proxy});
   auto offered = context_.peer().offer_memory(reach, by_proxy);
-  if (!offered) return offered.error().code;
+  if (!offered) return context_.refuse(offered.error());
   configuration::Charge descriptor = regions_.has_process()
                                          ? context_.take(configuration::Kind::kDescriptors)
                                          : descriptors_->split(1);
-  if (!descriptor) return EMFILE;
+  if (!descriptor) return EMFILE;  // take() has recorded why
   // Regions may outlive the session, if other sessions share them.
   struct Account {
     configuration::Charge descriptor;

@@ -26,70 +26,71 @@ int by(DeviceSession& session, const RequestBody& body, Reply& reply) {
 struct DeviceSession::Requests {
   struct Row {
     abi::Operation operation;
+    const char* verb;
     Handler handler;
   };
   using Op = abi::Operation;
   using S = DeviceSession;
   static constexpr Row kRows[] = {
-      {Op::kHello, by_session<&S::hello>},
-      {Op::kQueryDevice, by_session<&S::query_device>},
-      {Op::kQueryPort, by_session<&S::query_port>},
+      {Op::kHello, "ibv_open_device", by_session<&S::hello>},
+      {Op::kQueryDevice, "ibv_query_device", by_session<&S::query_device>},
+      {Op::kQueryPort, "ibv_query_port", by_session<&S::query_port>},
 
-      {Op::kAllocPd, by<&S::pds_, &PdObjects::alloc>},
-      {Op::kDeallocPd, by<&S::pds_, &PdObjects::dealloc>},
-      {Op::kImportPd, by<&S::pds_, &PdObjects::import>},
-      {Op::kShareContext, by<&S::pds_, &PdObjects::share_context>},
-      {Op::kJoinContext, by<&S::pds_, &PdObjects::join_context>},
+      {Op::kAllocPd, "ibv_alloc_pd", by<&S::pds_, &PdObjects::alloc>},
+      {Op::kDeallocPd, "ibv_dealloc_pd", by<&S::pds_, &PdObjects::dealloc>},
+      {Op::kImportPd, "ibv_import_pd", by<&S::pds_, &PdObjects::import>},
+      {Op::kShareContext, "ibv_open_device", by<&S::pds_, &PdObjects::share_context>},
+      {Op::kJoinContext, "ibv_import_device", by<&S::pds_, &PdObjects::join_context>},
 
-      {Op::kAllocShared, by<&S::buffers_, &SharedBuffers::alloc>},
-      {Op::kFreeShared, by<&S::buffers_, &SharedBuffers::free>},
-      {Op::kOfferMemory, by_session<&S::offer_memory>},
-      {Op::kNameShared, by<&S::buffers_, &SharedBuffers::name>},
-      {Op::kJoinShared, by<&S::buffers_, &SharedBuffers::join>},
-      {Op::kRegisterMr, by<&S::regions_, &MrObjects::register_mr>},
-      {Op::kReregisterMr, by<&S::regions_, &MrObjects::reregister_mr>},
-      {Op::kDeregisterMr, by<&S::regions_, &MrObjects::deregister_mr>},
-      {Op::kAllocNullMr, by<&S::regions_, &MrObjects::alloc_null_mr>},
-      {Op::kImportMr, by<&S::regions_, &MrObjects::import_mr>},
-      {Op::kAllocWindow, by<&S::windows_, &MwObjects::alloc>},
-      {Op::kDeallocWindow, by<&S::windows_, &MwObjects::dealloc>},
+      {Op::kAllocShared, "ibv_reg_mr", by<&S::buffers_, &SharedBuffers::alloc>},
+      {Op::kFreeShared, "ibv_dereg_mr", by<&S::buffers_, &SharedBuffers::free>},
+      {Op::kOfferMemory, "ibv_reg_mr", by_session<&S::offer_memory>},
+      {Op::kNameShared, "ibv_reg_mr", by<&S::buffers_, &SharedBuffers::name>},
+      {Op::kJoinShared, "ibv_reg_mr", by<&S::buffers_, &SharedBuffers::join>},
+      {Op::kRegisterMr, "ibv_reg_mr", by<&S::regions_, &MrObjects::register_mr>},
+      {Op::kReregisterMr, "ibv_rereg_mr", by<&S::regions_, &MrObjects::reregister_mr>},
+      {Op::kDeregisterMr, "ibv_dereg_mr", by<&S::regions_, &MrObjects::deregister_mr>},
+      {Op::kAllocNullMr, "ibv_alloc_null_mr", by<&S::regions_, &MrObjects::alloc_null_mr>},
+      {Op::kImportMr, "ibv_import_mr", by<&S::regions_, &MrObjects::import_mr>},
+      {Op::kAllocWindow, "ibv_alloc_mw", by<&S::windows_, &MwObjects::alloc>},
+      {Op::kDeallocWindow, "ibv_dealloc_mw", by<&S::windows_, &MwObjects::dealloc>},
 
-      {Op::kCreateChannel, by<&S::cqs_, &CqObjects::create_channel>},
-      {Op::kCreateCq, by<&S::cqs_, &CqObjects::create>},
-      {Op::kResizeCq, by<&S::cqs_, &CqObjects::resize>},
-      {Op::kModifyCq, by<&S::cqs_, &CqObjects::modify>},
-      {Op::kDestroyCq, by<&S::cqs_, &CqObjects::destroy>},
+      {Op::kCreateChannel, "ibv_create_comp_channel", by<&S::cqs_, &CqObjects::create_channel>},
+      {Op::kCreateCq, "ibv_create_cq", by<&S::cqs_, &CqObjects::create>},
+      {Op::kResizeCq, "ibv_resize_cq", by<&S::cqs_, &CqObjects::resize>},
+      {Op::kModifyCq, "ibv_modify_cq", by<&S::cqs_, &CqObjects::modify>},
+      {Op::kDestroyCq, "ibv_destroy_cq", by<&S::cqs_, &CqObjects::destroy>},
 
-      {Op::kCreateSrq, by<&S::srqs_, &SrqObjects::create>},
-      {Op::kModifySrq, by<&S::srqs_, &SrqObjects::modify>},
-      {Op::kResizeSrq, by<&S::srqs_, &SrqObjects::resize>},
-      {Op::kQuerySrq, by<&S::srqs_, &SrqObjects::query>},
-      {Op::kDestroySrq, by<&S::srqs_, &SrqObjects::destroy>},
-      {Op::kOpenXrcDomain, by<&S::xrc_domains_, &OpenXrcDomains::open>},
-      {Op::kCloseXrcDomain, by<&S::xrc_domains_, &OpenXrcDomains::close>},
+      {Op::kCreateSrq, "ibv_create_srq", by<&S::srqs_, &SrqObjects::create>},
+      {Op::kModifySrq, "ibv_modify_srq", by<&S::srqs_, &SrqObjects::modify>},
+      {Op::kResizeSrq, "ibv_modify_srq", by<&S::srqs_, &SrqObjects::resize>},
+      {Op::kQuerySrq, "ibv_query_srq", by<&S::srqs_, &SrqObjects::query>},
+      {Op::kDestroySrq, "ibv_destroy_srq", by<&S::srqs_, &SrqObjects::destroy>},
+      {Op::kOpenXrcDomain, "ibv_open_xrcd", by<&S::xrc_domains_, &OpenXrcDomains::open>},
+      {Op::kCloseXrcDomain, "ibv_close_xrcd", by<&S::xrc_domains_, &OpenXrcDomains::close>},
 
-      {Op::kCreateQp, by<&S::qps_, &QpObjects::create>},
-      {Op::kModifyQp, by<&S::qps_, &QpObjects::modify>},
-      {Op::kQueryQp, by<&S::qps_, &QpObjects::query>},
-      {Op::kDestroyQp, by<&S::qps_, &QpObjects::destroy>},
-      {Op::kOpenQp, by<&S::qps_, &QpObjects::open>},
-      {Op::kCloseQp, by<&S::qps_, &QpObjects::close>},
-      {Op::kAttachMulticast, by<&S::qps_, &QpObjects::attach_multicast>},
-      {Op::kDetachMulticast, by<&S::qps_, &QpObjects::detach_multicast>},
-      {Op::kCreateAh, by<&S::ahs_, &AhObjects::create>},
-      {Op::kDestroyAh, by<&S::ahs_, &AhObjects::destroy>},
+      {Op::kCreateQp, "ibv_create_qp", by<&S::qps_, &QpObjects::create>},
+      {Op::kModifyQp, "ibv_modify_qp", by<&S::qps_, &QpObjects::modify>},
+      {Op::kQueryQp, "ibv_query_qp", by<&S::qps_, &QpObjects::query>},
+      {Op::kDestroyQp, "ibv_destroy_qp", by<&S::qps_, &QpObjects::destroy>},
+      {Op::kOpenQp, "ibv_open_qp", by<&S::qps_, &QpObjects::open>},
+      {Op::kCloseQp, "ibv_destroy_qp", by<&S::qps_, &QpObjects::close>},
+      {Op::kAttachMulticast, "ibv_attach_mcast", by<&S::qps_, &QpObjects::attach_multicast>},
+      {Op::kDetachMulticast, "ibv_detach_mcast", by<&S::qps_, &QpObjects::detach_multicast>},
+      {Op::kCreateAh, "ibv_create_ah", by<&S::ahs_, &AhObjects::create>},
+      {Op::kDestroyAh, "ibv_destroy_ah", by<&S::ahs_, &AhObjects::destroy>},
   };
 };
 
-DeviceSession::Handler DeviceSession::handler_of(std::uint32_t operation) {
-  static constexpr auto kHandlers = [] {
+DeviceSession::RequestKind DeviceSession::kind_of(std::uint32_t operation) {
+  static constexpr auto kKinds = [] {
     constexpr auto kLast = std::ranges::max(Requests::kRows, {}, &Requests::Row::operation);
-    std::array<Handler, static_cast<std::size_t>(kLast.operation) + 1> handlers{};
+    std::array<RequestKind, static_cast<std::size_t>(kLast.operation) + 1> kinds{};
     for (const Requests::Row& row : Requests::kRows)
-      handlers[static_cast<std::size_t>(row.operation)] = row.handler;
-    return handlers;
+      kinds[static_cast<std::size_t>(row.operation)] = {row.verb, row.handler};
+    return kinds;
   }();
-  return operation < kHandlers.size() ? kHandlers[operation] : nullptr;
+  return operation < kKinds.size() ? kKinds[operation] : RequestKind{};
 }
 
 }  // namespace softhca::control

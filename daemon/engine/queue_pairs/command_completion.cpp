@@ -80,7 +80,7 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
 std::uint32_t CommandExecution::remember_failed(QueuePair& qp, PcbId pcb, Verdict verdict) {
   if (verdict == Verdict::kFlushed) {
     history_.add_if_any(qp, QpEventKind::kCommandsFlushed);
-    return 0;
+    return flush_error(qp.error.cause);
   }
   const Refusal why = refusals_.explain(qp, pcbs_.pcb(pcb), verdict);
   history_.add(qp, QpEventKind::kCommandFailed, {.detail = static_cast<std::uint32_t>(verdict)});

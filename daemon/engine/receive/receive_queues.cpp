@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/engine/records/costs.hpp"
+#include "daemon/engine/records/qp_failure.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -277,7 +278,7 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
   out.qpn = qp.qpn.value;
   out.index = qp.rq.work->index;
   out.byte_len = completion.byte_len;
-  out.imm = completion.imm;
+  out.imm = completion.verdict == Verdict::kFlushed ? flush_error(qp.error.cause) : completion.imm;
   out.status = status_of(completion.verdict);
   out.opcode = completion.from_write ? abi::CompletionOpcode::kReceiveRdmaWithImm
                                      : abi::CompletionOpcode::kReceive;

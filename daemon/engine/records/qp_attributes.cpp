@@ -3,6 +3,7 @@
 #include "daemon/engine/records/qp_attributes.hpp"
 
 #include <cstddef>
+#include <iterator>
 
 namespace softhca::engine {
 namespace {
@@ -102,15 +103,43 @@ const char* name_of(QpState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
-bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
+TransitionFault check_transition(QpType type, QpState from, QpState to, std::uint32_t mask) {
   const std::uint32_t given = mask & ~kState;
   // Allowed from every state. A queue pair in RESET has nothing that could be in error.
-  if (to == kReset || (to == kError && from != kReset)) return (given & ~kCurState) == 0;
+  if (to == kReset || (to == kError && from != kReset)) return {.excess = given & ~kCurState};
   for (const Transition& t : kTransitions) {
     if (t.type != type || t.from != from || t.to != to) continue;
-    return (given & t.required) == t.required && (given & ~(t.required | t.optional)) == 0;
+    return {.missing = t.required & ~given, .excess = given & ~(t.required | t.optional)};
   }
-  return false;
+  return {.is_unknown = true};
+}
+
+std::string names_of(std::uint32_t mask) {
+  constexpr const char* kNames[] = {"qp_state",
+                                    "cur_qp_state",
+                                    "en_sqd_async_notify",
+                                    "qp_access_flags",
+                                    "pkey_index",
+                                    "port_num",
+                                    "qkey",
+                                    "ah_attr",
+                                    "path_mtu",
+                                    "timeout",
+                                    "retry_cnt",
+                                    "rnr_retry",
+                                    "rq_psn",
+                                    "max_rd_atomic",
+                                    "alt_ah_attr",
+                                    "min_rnr_timer",
+                                    "sq_psn",
+                                    "max_dest_rd_atomic",
+                                    "path_mig_state",
+                                    "cap",
+                                    "dest_qp_num"};
+  std::string names;
+  for (std::size_t bit = 0; bit < std::size(kNames); ++bit)
+    if ((mask >> bit & 1) != 0) names += (names.empty() ? "" : ", ") + std::string(kNames[bit]);
+  return names;
 }
 
 }  // namespace softhca::engine

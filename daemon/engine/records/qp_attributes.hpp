@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace softhca::engine {
 
@@ -65,9 +66,19 @@ inline constexpr std::uint32_t kDestQpn = 1 << 20;
 /// Returns the bytes of a value of enum ibv_mtu.
 constexpr std::uint32_t mtu_bytes(std::uint32_t code) { return 128u << code; }
 
-/// True if this type allows the transition `from` -> `to` with the attributes in `mask`. `mask` may
+/// What is wrong with a transition.
+struct TransitionFault {
+  bool is_unknown = false;    ///< the type has no such transition, with any attributes
+  std::uint32_t missing = 0;  ///< attributes that it needs
+  std::uint32_t excess = 0;   ///< attributes that it must not have
+
+  explicit operator bool() const { return is_unknown || (missing | excess) != 0; }
+};
+/// Checks the transition `from` -> `to` of this type with the attributes in `mask`, which may
 /// include kState.
-bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);
+TransitionFault check_transition(QpType type, QpState from, QpState to, std::uint32_t mask);
+/// Returns the names of attributes, as members of ibv_qp_attr: "path_mtu, dest_qp_num".
+std::string names_of(std::uint32_t mask);
 
 constexpr bool may_send(QpState s) { return s == QpState::kRts; }
 constexpr bool may_receive(QpState s) {

@@ -11,9 +11,9 @@
 namespace softhca::engine {
 
 /// The cause that put a queue pair into the error state: the status of a command or receive, or the
-/// cause of an asynchronous event.
+/// cause of an asynchronous event. The values are part of vendor_err and do not change.
 enum class QpFailure : std::uint8_t {
-  kNone,
+  kNone,  ///< the program requested the error state
   // The command that caused the failure has this status.
   kLocalLength,
   kMalformedCommand,
@@ -42,6 +42,11 @@ enum class QpFailure : std::uint8_t {
 
 /// Returns the failure for a command that completed with `verdict`. REQUIRES: not kOk.
 QpFailure failure_of(Verdict verdict);
+/// Returns ibv_wc::vendor_err of a completion that is flushed after the failure.
+constexpr std::uint32_t flush_error(QpFailure failure) {
+  return static_cast<std::uint32_t>(RefusalSide::kFlushed) << 8 |
+         static_cast<std::uint32_t>(failure);
+}
 /// True if the check that failed belongs to this failure.
 bool explains(const Refusal& refusal, QpFailure failure);
 /// Returns one word, for labels.

@@ -111,18 +111,18 @@ ModifyQp::Answer ModifyQp::run(Engine& engine) const {
       (attributes.mask & attr::kState) != 0 ? static_cast<QpState>(attributes.qp_state) : from;
   const bool expected = (attributes.mask & attr::kCurState) == 0 ||
                         attributes.cur_qp_state == static_cast<std::uint32_t>(from);
-  if (!expected || !transition_allowed(qp.type, from, to, attributes.mask))
-    return {.result = Result::kRefused};
+  if (!expected || check_transition(qp.type, from, to, attributes.mask))
+    return {.result = Result::kRefused, .state = from};
   if (ends_sending(from, to))
     if (const auto wait = AwaitSends{qp, send_sequence, waited}.run(engine))
-      return {.result = Result::kWaits, .waited = *wait};
+      return {.result = Result::kWaits, .state = from, .waited = *wait};
   if (path) {
     qp.connection.route.path = *path;
     ReceiveQueues::path_changed(qp);
   }
   store_attributes(qp, attributes);
   change_state(engine.queue_pairs(), *this, from, to);
-  return {.entered = to};
+  return {.state = to};
 }
 
 QueryQp::Answer QueryQp::run(Engine&) const {

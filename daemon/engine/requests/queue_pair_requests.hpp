@@ -77,8 +77,8 @@ struct ModifyQp {
   };
   struct Answer {
     Result result = Result::kDone;
-    QpState entered = QpState::kReset;  ///< kDone: the state that it entered or stays in
-    SendWait waited{};                  ///< kWaits: for the next turn
+    QpState state = QpState::kReset;  ///< in which it is now
+    SendWait waited{};                ///< kWaits: for the next turn
   };
 
   QueuePair& qp;

@@ -40,6 +40,7 @@ int IdentifierTable::find_of(ChannelId channel, std::uint32_t number, Identifier
   // A request that was not reported yet belongs to no channel, so its number is invalid.
   if (found == nullptr || found->channel == ChannelId()) return ENOENT;
   if (found->channel != channel) return EINVAL;
+  last_named_ = number;
   return found->state == IdentifierState::kRemoved ? ENXIO : 0;
 }
 

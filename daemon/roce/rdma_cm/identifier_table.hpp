@@ -30,6 +30,11 @@ class IdentifierTable {
   /// Like find_of(), but returns EINVAL if the identifier is not bound to an address.
   int find_bound(ChannelId channel, std::uint32_t number, Identifier*& found);
 
+  /// Returns the identifier that the last command named. Null: it named none that exists.
+  const Identifier* last_named() { return find(last_named_); }
+  /// Call it before each command.
+  void forget_last_named() { last_named_ = kNone; }
+
   std::size_t size() const { return size_; }
   /// Returns the number of slots; every number in use is below it.
   std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
@@ -43,6 +48,8 @@ class IdentifierTable {
  private:
   std::vector<std::unique_ptr<Identifier>> slots_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  std::uint32_t last_named_ = kNone;
   std::uint32_t generations_ = 0;
   std::size_t size_ = 0;
 };

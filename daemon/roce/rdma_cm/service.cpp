@@ -77,12 +77,46 @@ int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Bo
   Channel* const channel = channels_.find(id);
   if (channel == nullptr) return EBADF;
   Channel* const other = channels_.find(other_id);
+  identifiers_.forget_last_named();
   Channel* const emptied = command == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
   const bool had_events = emptied != nullptr && !emptied->events.empty();
   const int error = dispatch(
       command, {.channel = *channel, .other = other, .body = body, .reply = reply, .now = now});
   reply.drained = had_events && emptied->events.empty();
   return error;
+}
+
+std::string Service::explain(int error) {
+  const Identifier* const id = identifiers_.last_named();
+  const auto cause = [&]() -> std::string {
+    switch (error) {
+      case EADDRNOTAVAIL:
+        return "the address is not one of the tenant's";
+      case EADDRINUSE:
+        return "the address and port are in use";
+      case EACCES:
+      case EPERM:
+        return "not permitted: a port below 1024, or a queue pair of another user or tenant";
+      case EAGAIN:
+      case EMFILE:
+      case ENOBUFS:
+      case ENOMEM:
+      case ENOSPC:
+        return "a limit of the tenant's connections is reached (softhcactl events)";
+      case ENODEV:
+      case ENXIO:
+        return "the device is gone";
+      case ENOENT:
+        return "no such identifier or membership";
+      case ENOSYS:
+        return "no such operation or option";
+      default:
+        return "not possible in this state, or with these arguments";
+    }
+  }();
+  if (id == nullptr) return cause;
+  return cause + "; the identifier is in state " + name_of(id->state) +
+         (id->source ? "" : ", without an address");
 }
 
 int Service::dispatch(std::uint32_t command, const ChannelCommand& with) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "daemon/roce/cm/manager.hpp"
 #include "daemon/roce/rdma_cm/addresses/address_binding.hpp"
@@ -64,6 +65,8 @@ class Service : private cm::User {
   /// SET_OPTION: the option's value follows the 24 bytes of the command.
   int command(ChannelId channel, std::uint32_t command, ChannelId other,
               std::span<const std::byte> body, ChannelReply& reply, Time now);
+  /// Returns why the last command failed with this errno value, and the state of its identifier.
+  std::string explain(int error);
 
   // --- network and timers
   /// Handles a MAD of class communication management, see cm::Manager::receive().

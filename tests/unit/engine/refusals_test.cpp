@@ -114,6 +114,38 @@ TEST_P(Refused, ReceiveTooShort_ReceiverSeesBothLengths) {
   EXPECT_EQ(there.limit, 32u);
 }
 
+TEST_P(Refused, LongMessageForAShortReceive_MayBeLongerOnTheWire) {
+  pair.connect_pair();
+  Buffer& near = a.make_buffer(16384);
+  Buffer& far = b.make_buffer(32);
+  b.post_receive(*pair.qb, {far.all()});
+  a.post(*pair.qa, {.sge = {near.all()}});
+  EXPECT_EQ(failed_completion(*pair.ca), 0x350u);
+  wait_for_the_peer();
+  const Refusal there = refusal_of(b, *pair.qb);
+  EXPECT_EQ(there.cause, RefusalCause::kReceiveTooShort);
+  EXPECT_EQ(there.more_follows, !local()) << "only packets leave the length open";
+  EXPECT_EQ(there.length, local() ? 16384 : pair.qb->qp.rc.mtu);
+  EXPECT_EQ(there.limit, 32u);
+}
+
+TEST_P(Refused, FlushedCompletions_SayWhyTheQueuePairFailed) {
+  pair.connect_pair();
+  Buffer& near = a.make_buffer(8);
+  Buffer& far = b.make_buffer(64);
+  a.post_receive(*pair.qa, {near.all()});
+  b.post_receive(*pair.qb, {far.all()});
+  a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
+                    .sge = {near.all()},
+                    .remote_addr = far.addr(),
+                    .rkey = far.key ^ 1u << 20});
+  a.post(*pair.qa, {.sge = {near.all()}});
+  EXPECT_EQ(failed_completion(*pair.ca), 0x351u);
+  for (int i = 0; i < 2; ++i)  // the send and the receive
+    EXPECT_EQ(failed_completion(*pair.ca), flush_error(QpFailure::kRemoteAccess));
+  EXPECT_EQ(failed_completion(*pair.cb), flush_error(QpFailure::kPeerAccess));
+}
+
 TEST_P(Refused, EntryOfAReceive_IsNamed) {
   pair.connect_pair();
   Buffer& near = a.make_buffer(64);

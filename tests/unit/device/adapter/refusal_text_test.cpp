@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "daemon/engine/records/qp_failure.hpp"
 #include "daemon/tenant_memory/region.hpp"
 
 namespace softhca::control {
@@ -30,6 +31,28 @@ TEST(RefusalText, EachCauseIsInTheTableOfVendorErr) {
         std::string("\n| ") + code + " | `" + words.name + "` | " + words.meaning + " |\n";
     EXPECT_NE(text.find(row), std::string::npos) << "docs/verbs.md lacks" << row;
   }
+}
+
+TEST(RefusalText, EachFailureIsInTheTableOfFlushedCompletions) {
+  const std::string text = document("verbs.md");
+  for (unsigned i = 0; i < static_cast<unsigned>(engine::QpFailure::kCount); ++i) {
+    const auto failure = static_cast<engine::QpFailure>(i);
+    char row[200];
+    std::snprintf(row, sizeof row, "\n| 0x%03x | `%s` | %s", engine::flush_error(failure),
+                  engine::name_of(failure), engine::text_of(failure));
+    EXPECT_NE(text.find(row), std::string::npos) << "docs/verbs.md lacks" << row;
+  }
+}
+
+TEST(RefusalText, MessageWithMorePackets_HasThatManyBytesOrMore) {
+  Refusal refusal{.cause = RefusalCause::kReceiveTooShort,
+                  .side = RefusalSide::kReceive,
+                  .more_follows = true,
+                  .length = 2048,
+                  .limit = 1500};
+  EXPECT_EQ(text_of(refusal, kPeer), "message of 2048 bytes or more, receive of 1500 bytes");
+  refusal.more_follows = false;
+  EXPECT_EQ(text_of(refusal, kPeer), "message of 2048 bytes, receive of 1500 bytes");
 }
 
 TEST(RefusalText, EachCauseHasASentence) {

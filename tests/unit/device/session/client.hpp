@@ -109,12 +109,20 @@ class ProcessEnd {
     EXPECT_EQ(reply->header.tag, tag_);
     out = std::move(reply->body);
     fds_ = std::move(reply->fds);
+    why_.clear();
     if (reply->header.error != 0) {
-      EXPECT_EQ(out.size(), reply->header.error == EPROTO ? sizeof(abi::VersionRange) : 0u);
+      if (reply->header.error == EPROTO) {
+        EXPECT_EQ(out.size(), sizeof(abi::VersionRange));
+      } else {
+        why_.assign(reinterpret_cast<const char*>(out.data()), out.size());
+      }
+      EXPECT_LE(why_.size(), abi::kMaxRefusalText);
       EXPECT_TRUE(fds_.empty());
     }
     return reply->header.error;
   }
+  /// Returns why the last request was refused. Empty: it was not, or the daemon did not say.
+  const std::string& why() const { return why_; }
 
   std::size_t descriptors() const { return fds_.size(); }
   int descriptor(std::size_t i) const { return fds_[i].get(); }
@@ -125,6 +133,7 @@ class ProcessEnd {
   UniqueFd served_end_;
   std::uint32_t tag_ = 0;
   std::vector<UniqueFd> fds_;  ///< of the last reply
+  std::string why_;
 };
 
 /// A process and its session, in one thread.

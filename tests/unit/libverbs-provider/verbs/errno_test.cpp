@@ -3,6 +3,7 @@
 // Programs look at errno when a verb has failed, whatever it returns: rdma-core's kernel path
 // leaves the reason there.
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include <functional>
 #include <vector>
@@ -180,6 +181,9 @@ TEST_F(Errno, ProviderRefuses_EveryVerbSetsIt) {
 }
 
 TEST_F(Errno, DaemonGone_PollingArmingAndPostingSetIt) {
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context_);
+  ASSERT_NE(channel, nullptr);
+  ::shutdown(session().channels.begin()->second, SHUT_RDWR);
   daemon().hang_up();
   ibv_port_attr port;
   EXPECT_EQ(ibv_query_port(context_, 1, &port), EIO);
@@ -195,12 +199,18 @@ TEST_F(Errno, DaemonGone_PollingArmingAndPostingSetIt) {
       [&] { return ibv_post_recv(qp_, &receive, &bad_receive) == EIO; },
       [&] { return ibv_post_srq_recv(srq_, &receive, &bad_receive) == EIO; },
       [&] { return ibv_resize_cq(cq_, 32) == EIO; },
+      [&] {
+        ibv_cq* cq = nullptr;
+        void* context = nullptr;
+        return ibv_get_cq_event(channel, &cq, &context) == -1;
+      },
   };
   for (const auto& fails : verbs) {
     errno = 0;
     EXPECT_TRUE(fails());
     EXPECT_EQ(errno, EIO);
   }
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
 TEST_F(Errno, Success_LeavesItAsItWas) {
