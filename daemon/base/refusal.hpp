@@ -55,6 +55,7 @@ enum class RefusalCause : std::uint8_t {
   kPeerType = 0x46,                ///< the queue pair is of another type
   kNoTenant = 0x47,                ///< no tenant has the address now
   kNoReceive = 0x48,               ///< limit: rnr_retry
+  kPeerPsn = 0x49,                 ///< psns
   kInvalidRequestNak = 0x50,
   kAccessNak = 0x51,
   kOperationNak = 0x52,
@@ -90,6 +91,12 @@ struct NamedRegion {
   std::uint32_t domain = 0;  ///< its protection domain
 };
 
+/// PSNs of a queue pair and of its peer.
+struct RefusedPsns {
+  Psn sent;
+  Psn expected;
+};
+
 struct Refusal {
   RefusalCause cause = RefusalCause::kNone;
   RefusalSide side = RefusalSide::kCommand;
@@ -110,6 +117,7 @@ struct Refusal {
   NamedRegion region{};  ///< if `has_region`
   // The peer.
   Qpn qpn;
+  RefusedPsns psns;
   std::uint32_t process = 0;
   std::uint32_t ms = 0;
   TenantId tenant;               ///< of the peer's address

@@ -70,6 +70,7 @@ constexpr CauseWords kCauses[] = {
     {RefusalCause::kPeerType, "peer_type", "the peer's queue pair is of another type"},
     {RefusalCause::kNoTenant, "no_tenant", "no tenant has the peer's address any more"},
     {RefusalCause::kNoReceive, "no_receive", "the peer had no receive for the message"},
+    {RefusalCause::kPeerPsn, "peer_psn", "the peer's queue pair expects another PSN"},
     {RefusalCause::kInvalidRequestNak, "invalid_request_nak", "the peer answered 0x61"},
     {RefusalCause::kAccessNak, "access_nak", "the peer answered 0x62"},
     {RefusalCause::kOperationNak, "operation_nak", "the peer answered 0x63"},
@@ -267,6 +268,9 @@ std::string absence_text(const Refusal& r, const RefusalPeer& peer) {
              (r.qpn == Qpn() ? "another address" : "queue pair " + decimal(r.qpn.value));
     case RefusalCause::kPeerType:
       return its + "; its queue pair " + number + " is of another type";
+    case RefusalCause::kPeerPsn:
+      return its + "; its queue pair " + number + " expects PSN " +
+             decimal(r.psns.expected.value()) + ", this one is at " + decimal(r.psns.sent.value());
     case RefusalCause::kNoTenant:
       return "; no tenant has " + peer.address + " any more";
     default:  // kNoAnswer
@@ -280,12 +284,12 @@ std::string silence_text(const Refusal& r, const RefusalPeer& peer) {
          timeout_text(r.limit) + absence_text(r, peer);
 }
 
-/// Returns what a peer refused that gives no reason.
+/// Returns what a peer refused without a reason, or answered wrongly.
 std::string nak_text(const Refusal& r) {
-  std::string text =
-      "the peer refused " + std::string(name_of(r.operation)) + " of " + bytes_text(r.length);
+  std::string text = std::string(name_of(r.operation)) + " of " + bytes_text(r.length);
   if (r.key != 0) text += " at " + hex(r.address) + " with key " + hex(r.key);
-  return text;
+  if (r.cause != RefusalCause::kBadResponse) return "the peer refused " + text;
+  return "the response does not fit " + text + "; compare the path MTUs of both ends";
 }
 
 }  // namespace
@@ -304,7 +308,9 @@ std::string text_of(const Refusal& refusal, const RefusalPeer& peer) {
   if (refusal.cause == RefusalCause::kNoReceive)
     return "no receive for " + bytes_text(refusal.length) + " with rnr_retry " +
            decimal(refusal.retries);
-  if (in(RefusalCause::kNoAnswer, RefusalCause::kNoTenant)) return silence_text(refusal, peer);
+  if (in(RefusalCause::kNoAnswer, RefusalCause::kNoTenant) ||
+      refusal.cause == RefusalCause::kPeerPsn)
+    return silence_text(refusal, peer);
   if (in(RefusalCause::kInvalidRequestNak, RefusalCause::kBadResponse)) return nak_text(refusal);
   const std::string text = in(RefusalCause::kNoRegion, RefusalCause::kWindowType)
                                ? memory_text(refusal)

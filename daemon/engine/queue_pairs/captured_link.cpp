@@ -35,7 +35,8 @@ const transport::LocalPeer* CapturedLink::find_peer() {
   watch_.emplace(nullptr, &qp_.tenant->counters,
                  peer_ != nullptr ? &link_.peer()->tenant->counters : nullptr);
   const bool waits = local().state() == transport::Local::State::kWaiting;
-  unanswered_ = peer_ == nullptr && !(waits && now_ < local().deadline());
+  unanswered_ =
+      (peer_ == nullptr || local().misses(*peer_)) && !(waits && now_ < local().deadline());
   return peer_;
 }
 

@@ -159,6 +159,10 @@ void CommandRefusals::explain_absence(const QueuePair& qp, Refusal& out) const {
     out.cause = RefusalCause::kPeerConnectedElsewhere;
     out.qpn = peer->connection.destination;
     if (out.qpn == qp.qpn) out.qpn = Qpn();
+  } else if (const auto* there = std::get_if<transport::Local>(&peer->transport)) {
+    out.psns = {std::get<transport::Local>(qp.transport).position().send,
+                there->position().receive};
+    if (out.psns.sent != out.psns.expected) out.cause = RefusalCause::kPeerPsn;
   }
 }
 

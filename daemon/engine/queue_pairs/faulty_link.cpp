@@ -27,7 +27,7 @@ const transport::LocalPeer* FaultyLink::find_peer() {
   lost_ = faults_.loses(qp_, *peer(), still_waits(SendObstacle::kPeer));
   if (lost_) return nullptr;
   // If the message is lost again, the state machine counts the timeout.
-  if (timed_out) qp_.count(transport::Count::kAckTimeouts);
+  if (timed_out && !local().misses(*found)) qp_.count(transport::Count::kAckTimeouts);
   return found;
 }
 

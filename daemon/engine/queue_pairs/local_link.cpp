@@ -14,11 +14,15 @@ const transport::LocalPeer* QpLocalLink::find_peer() {
   QueuePair* const peer = connected_peer();
   if (peer == nullptr) return nullptr;
   if (peer != peer_) {
+    auto* const there = std::get_if<transport::Local>(&peer->transport);
+    if (there == nullptr) return nullptr;
     peer_ = peer;
     there_.emplace(parts_, *peer);
     end_.emplace(transport::LocalPeer{.memory = *there_,
                                       .receives = *there_,
                                       .events = *there_,
+                                      .expected = there->position().receive,
+                                      .mtu = peer->rc.mtu,
                                       .max_dest_rd_atomic = peer->rc.max_dest_rd_atomic,
                                       .min_rnr_timer = peer->rc.min_rnr_timer});
   }

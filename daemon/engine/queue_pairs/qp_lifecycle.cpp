@@ -98,13 +98,15 @@ void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
     rc->reset();
   } else if (auto* uc = std::get_if<transport::Uc>(&qp.transport)) {
     qp.connection.position = uc->position();
+  } else if (auto* within = std::get_if<transport::Local>(&qp.transport)) {
+    qp.connection.position = within->position();
   }
   const auto open = [&](auto& transport) -> auto& {
     transport.open(requests_, qp.sq.ring.entries());
     return transport;
   };
   if (local)
-    open(qp.transport.emplace<transport::Local>());
+    open(qp.transport.emplace<transport::Local>()).position() = qp.connection.position;
   else if (qp.type == QpType::kUd)
     open(qp.transport.emplace<transport::Ud>());
   else if (qp.type == QpType::kUc)

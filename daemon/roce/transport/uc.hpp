@@ -19,6 +19,11 @@
 
 namespace softhca::transport {
 
+/// True if a packet this far behind the expected one (negative) is a late or duplicated one, as IP
+/// networks deliver them, and must not be executed again. The specification (9.8.2.2.1) has the
+/// responder treat any first packet as a new message; beyond 2^16 packets the responder does so.
+constexpr bool is_late(std::int32_t distance) { return distance < 0 && distance >= -(1 << 16); }
+
 /// Same calling rules as Requester, without timers and responses.
 class UcRequester {
  public:

@@ -8,14 +8,6 @@
 #include "daemon/roce/transport/uc.hpp"
 
 namespace softhca::transport {
-namespace {
-
-// A packet at most this far behind the expected one is a late or duplicated one, as IP networks
-// deliver them, and must not be executed again. The specification (9.8.2.2.1) has the responder
-// treat any first packet as a new message; beyond this distance the responder does so.
-constexpr std::int32_t kLatePackets = 1 << 16;
-
-}  // namespace
 
 void UcResponder::configure(const UcAttributes& attributes) {
   assert(std::has_single_bit(attributes.mtu));
@@ -73,7 +65,7 @@ void UcResponder::finish_packet(const ReceiverUpcalls& up, const RequestPacket& 
 
 bool UcResponder::check_psn(const ReceiverUpcalls& up, const RequestPacket& p) {
   const std::int32_t distance = p.h.psn.distance_from(expected_);
-  if (distance < 0 && distance >= -kLatePackets) {
+  if (is_late(distance)) {
     up.events.count(Count::kDuplicateRequests);
     return false;
   }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A program that makes the mistakes of docs/mistakes.md, one after the other, each with queue pairs
-// of its own. It prints a line for each:
-//   NAME QPN STATUS VENDOR_ERR PEER-QPN PEER-STATUS PEER-VENDOR_ERR
-// A status of -1: that side has no completion. Then it waits until its standard input ends, with
-// the queue pairs that remain.
+// Two programs that make the mistakes of docs/mistakes.md, one after the other, each with queue
+// pairs of its own. Both go through the same functions, step by step. What belongs to one side
+// happens in that program only; its result goes to both. The near side sends. It prints a line for
+// each mistake, with what both sides have seen.
+//   NAME QPN STATUS VENDOR_ERR STATE PEER-QPN PEER-STATUS PEER-VENDOR_ERR PEER-STATE
+// A status of -1: that side has no completion. Then both wait until the standard input of the near
+// side ends, with the queue pairs that remain.
 //
-// usage: mistakes DEVICE GID-INDEX
-//        mistakes DEVICE GID-INDEX peer                     the process that ends, for itself
-//        mistakes DEVICE GID-INDEX tenants PORT [ADDRESS]   mistakes of a client towards a server
+// usage: mistakes DEVICE PORT                  the far side
+//        mistakes DEVICE PORT ADDRESS OTHER    the near side; OTHER: the address of another tenant
+//        mistakes DEVICE peer                  the process that ends, for the far side
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,37 +28,69 @@ constexpr std::size_t kPage = 4096;
 constexpr int kAllRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 constexpr std::uint32_t kQkey = 0x1234;
+constexpr std::uint8_t kSoon = 14;           // timeout of 67 ms, for a peer that does not answer
 constexpr std::uint32_t kNobody = 0x123456;  // a queue pair number that no queue pair has
 
-/// The device, and how queue pairs find each other.
+enum Side { kNear, kFar };
+
+/// The device of this side, and how it reaches the other.
 struct World {
-  ibv_context* context;
-  ibv_pd* pd;
-  ibv_pd* other_pd;
-  ibv_gid gid;
-  int gid_index;
+  Side side = kNear;
+  int socket = -1;
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+  ibv_pd* other_pd = nullptr;
+  ibv_gid gids[2]{};       // of this side
+  ibv_gid peer_gids[2]{};  // of the other
+  ibv_gid other_gid{};     // neither of which has it, or the near one's own
+
+  /// Returns, on both sides, what `make` returns on one.
+  template <class Make>
+  auto get(Side at, Make&& make) const {
+    decltype(make()) mine{};
+    if (side == at) mine = make();
+    const auto theirs = exchange(socket, mine);
+    return side == at ? mine : theirs;
+  }
+  template <class Act>
+  void on(Side at, Act&& act) const {
+    get(at, [&] {
+      act();
+      return 0;
+    });
+  }
 };
 
-/// A page of memory with a region that covers it.
+/// A page of memory of one side, with a region that covers it.
 struct Memory {
-  std::byte* bytes;
-  ibv_mr* mr;
+  const World& world;
+  Side side;
+  struct Region {
+    std::uint64_t address;
+    ibv_mr* mr;
+    std::uint32_t lkey, rkey;
+  } region;
 
-  Memory(ibv_pd* pd, int access = kAllRights)
-      : bytes(static_cast<std::byte*>(
-            mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
-        mr(ibv_reg_mr(pd, bytes, kPage, access)) {
-    expect(mr != nullptr, "registering memory");
+  Memory(const World& of, Side at, int access = kAllRights, bool in_other_domain = false)
+      : world(of), side(at) {
+    region = world.get(side, [&] {
+      void* const page =
+          mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ibv_mr* const mr =
+          ibv_reg_mr(in_other_domain ? world.other_pd : world.pd, page, kPage, access);
+      expect(mr != nullptr, "registering memory");
+      return Region{reinterpret_cast<std::uintptr_t>(page), mr, mr->lkey, mr->rkey};
+    });
   }
-  std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(bytes); }
+  std::uint64_t address() const { return region.address; }
+  std::uint32_t rkey() const { return region.rkey; }
   ibv_sge entry(std::uint32_t length = 8, std::uint64_t offset = 0) const {
-    return {address() + offset, length, mr->lkey};
+    return {address() + offset, length, region.lkey};
   }
   /// Ends the region. Its keys stay in the returned entry.
-  ibv_sge deregistered() {
-    const ibv_sge entry = this->entry();
-    expect(ibv_dereg_mr(mr) == 0, "deregistering memory");
-    return entry;
+  ibv_sge deregistered() const {
+    world.on(side, [&] { expect(ibv_dereg_mr(region.mr) == 0, "deregistering memory"); });
+    return entry();
   }
 };
 
@@ -66,6 +100,13 @@ struct Terms {
   unsigned access = kAllRights & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
   std::uint8_t reads_out = 1;
   std::uint8_t reads_in = 1;
+  std::uint32_t sq_psn = 0;
+  std::uint32_t rq_psn = 0;
+  ibv_mtu mtu = IBV_MTU_1024;
+  std::uint8_t timeout = 20;  // so long that it ends nothing, also on a busy machine
+  std::uint8_t rnr_retry = 1;
+  const ibv_gid* gid = nullptr;  // of the other; null: that of its first address
+  std::uint8_t gid_index = 0;    // of this side
 };
 
 void to_init(ibv_qp* qp, const Terms& terms) {
@@ -78,29 +119,36 @@ void to_init(ibv_qp* qp, const Terms& terms) {
          "to INIT");
 }
 
-/// From INIT to RTS, with few and short retries.
-void connect(const World& world, ibv_qp* qp, const Terms& terms, const ibv_gid& gid) {
+void to_rtr(const World& world, ibv_qp* qp, const Terms& terms) {
   const bool reliable = qp->qp_type == IBV_QPT_RC;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = IBV_MTU_1024;
+  attr.path_mtu = terms.mtu;
   attr.dest_qp_num = terms.destination;
+  attr.rq_psn = terms.rq_psn;
   attr.max_dest_rd_atomic = terms.reads_in;
   attr.min_rnr_timer = 1;
   attr.ah_attr.is_global = 1;
   attr.ah_attr.port_num = 1;
-  attr.ah_attr.grh.dgid = gid;
-  attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(world.gid_index);
+  attr.ah_attr.grh.dgid = terms.gid != nullptr ? *terms.gid : world.peer_gids[0];
+  attr.ah_attr.grh.sgid_index = terms.gid_index;
   attr.ah_attr.grh.hop_limit = 64;
   expect(
       ibv_modify_qp(qp, &attr,
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0,
       "to RTR");
-  attr = {};
+}
+
+/// With few retries.
+void to_rts(ibv_qp* qp, const Terms& terms) {
+  const bool reliable = qp->qp_type == IBV_QPT_RC;
+  ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = 10;  // 4.2 ms
-  attr.retry_cnt = attr.rnr_retry = 1;
+  attr.sq_psn = terms.sq_psn;
+  attr.timeout = terms.timeout;
+  attr.retry_cnt = 1;
+  attr.rnr_retry = terms.rnr_retry;
   attr.max_rd_atomic = terms.reads_out;
   expect(ibv_modify_qp(qp, &attr,
                        IBV_QP_STATE | IBV_QP_SQ_PSN |
@@ -110,26 +158,46 @@ void connect(const World& world, ibv_qp* qp, const Terms& terms, const ibv_gid& 
          "to RTS");
 }
 
-/// A queue pair with a completion queue of its own.
-struct End {
-  ibv_cq* cq;
-  ibv_qp* qp;
+struct Polled {
+  bool completed;
+  ibv_wc wc;
+};
 
-  explicit End(const World& world, ibv_qp_type type = IBV_QPT_RC)
-      : cq(ibv_create_cq(world.context, 16, nullptr, nullptr, 0)) {
-    ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq;
-    init.qp_type = type;
-    init.cap = {4, 4, 4, 4, 64};
-    qp = ibv_create_qp(world.pd, &init);
-    expect(cq != nullptr && qp != nullptr, "making a queue pair");
+/// A queue pair of one side with a completion queue of its own.
+struct End {
+  const World* world;
+  Side side;
+  struct Handles {
+    ibv_cq* cq;
+    ibv_qp* qp;
+    ibv_qp_type type;
+    std::uint32_t number;
+  } handles{};
+
+  End(const World& of, Side at, ibv_qp_type type = IBV_QPT_RC, bool with_srq = false)
+      : world(&of), side(at) {
+    handles = world->get(side, [&] {
+      ibv_cq* const cq = ibv_create_cq(world->context, 16, nullptr, nullptr, 0);
+      ibv_srq_init_attr srq{nullptr, {4, 4, 0}};
+      ibv_qp_init_attr init{};
+      init.send_cq = init.recv_cq = cq;
+      init.srq = with_srq ? ibv_create_srq(world->pd, &srq) : nullptr;
+      init.qp_type = type;
+      init.cap = {4, 4, 4, 4, 64};
+      ibv_qp* const qp = ibv_create_qp(world->pd, &init);
+      expect(cq != nullptr && qp != nullptr, "making a queue pair");
+      return Handles{cq, qp, type, qp->qp_num};
+    });
   }
+  std::uint32_t number() const { return handles.number; }
   void receive(ibv_sge entry) const {
-    ibv_recv_wr wr{};
-    wr.sg_list = &entry;
-    wr.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    expect(ibv_post_recv(qp, &wr, &bad) == 0, "posting a receive");
+    world->on(side, [&] {
+      ibv_recv_wr wr{};
+      wr.sg_list = &entry;
+      wr.num_sge = 1;
+      ibv_recv_wr* bad = nullptr;
+      expect(ibv_post_recv(handles.qp, &wr, &bad) == 0, "posting a receive");
+    });
   }
   /// Posts a signalled work request.
   void post(std::vector<ibv_sge> entries, ibv_wr_opcode opcode, ibv_send_wr wr = {}) const {
@@ -137,8 +205,10 @@ struct End {
     wr.num_sge = static_cast<int>(entries.size());
     wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
-    ibv_send_wr* bad = nullptr;
-    expect(ibv_post_send(qp, &wr, &bad) == 0, "posting");
+    world->on(side, [&] {
+      ibv_send_wr* bad = nullptr;
+      expect(ibv_post_send(handles.qp, &wr, &bad) == 0, "posting");
+    });
   }
   /// Posts a request on memory of the peer.
   void reach(ibv_wr_opcode opcode, ibv_sge local, std::uint64_t address, std::uint32_t key) const {
@@ -153,150 +223,241 @@ struct End {
     post({local}, opcode, wr);
   }
   ibv_wc wait() const {
-    ibv_wc wc{};
-    const std::time_t end = std::time(nullptr) + kPatience;
-    int got = 0;
-    while ((got = ibv_poll_cq(cq, 1, &wc)) == 0 && std::time(nullptr) < end) sched_yield();
-    expect(got == 1, "no completion");
-    return wc;
+    return world->get(side, [&] {
+      ibv_wc wc{};
+      const std::time_t end = std::time(nullptr) + kPatience;
+      int got = 0;
+      while ((got = ibv_poll_cq(handles.cq, 1, &wc)) == 0 && std::time(nullptr) < end)
+        sched_yield();
+      expect(got == 1, "no completion");
+      return wc;
+    });
+  }
+  /// Returns the first completion that is there and not that of a flushed receive.
+  Polled poll() const {
+    return world->get(side, [&] {
+      Polled polled{};
+      while (!polled.completed && ibv_poll_cq(handles.cq, 1, &polled.wc) == 1)
+        polled.completed = polled.wc.status != IBV_WC_WR_FLUSH_ERR;
+      return polled;
+    });
   }
   void expect_success() const { expect(wait().status == IBV_WC_SUCCESS, "what must succeed"); }
+  ibv_qp_state state() const {
+    return world->get(side, [&] {
+      ibv_qp_attr attr{};
+      ibv_qp_init_attr init{};
+      expect(ibv_query_qp(handles.qp, &attr, IBV_QP_STATE, &init) == 0, "the state");
+      return attr.qp_state;
+    });
+  }
+  void modify(ibv_qp_state to) const {
+    world->on(side, [&] {
+      ibv_qp_attr attr{};
+      attr.qp_state = to;
+      expect(ibv_modify_qp(handles.qp, &attr, IBV_QP_STATE) == 0, "to a state");
+    });
+  }
+  /// From RESET or INIT to RTR, or on to RTS.
+  void connect(const Terms& terms, ibv_qp_state to = IBV_QPS_RTS) const {
+    world->on(side, [&] {
+      to_init(handles.qp, terms);
+      if (to == IBV_QPS_INIT) return;
+      to_rtr(*world, handles.qp, terms);
+      if (to == IBV_QPS_RTS) to_rts(handles.qp, terms);
+    });
+  }
 };
 
 struct Pair {
   End near, far;
 
   explicit Pair(const World& world, ibv_qp_type type = IBV_QPT_RC)
-      : near(world, type), far(world, type) {}
-  /// Connects both, on the terms of each.
-  Pair& join(const World& world, Terms near_terms = {}, Terms far_terms = {}) {
-    if (near_terms.destination == 0) near_terms.destination = far.qp->qp_num;
-    if (far_terms.destination == 0) far_terms.destination = near.qp->qp_num;
-    to_init(near.qp, near_terms);
-    to_init(far.qp, far_terms);
-    connect(world, far.qp, far_terms, world.gid);
-    connect(world, near.qp, near_terms, world.gid);
+      : near(world, kNear, type), far(world, kFar, type) {}
+  Pair(End one, End other) : near(one), far(other) {}
+  /// Connects both, on the terms of each, the far one up to this state.
+  Pair& join(Terms near_terms = {}, Terms far_terms = {}, ibv_qp_state far_state = IBV_QPS_RTS) {
+    if (near_terms.destination == 0) near_terms.destination = far.number();
+    if (far_terms.destination == 0) far_terms.destination = near.number();
+    far.connect(far_terms, far_state);
+    near.connect(near_terms);
     return *this;
   }
 };
 
-std::string side(const ibv_qp* qp, const ibv_wc* wc) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%u %d 0x%03x", qp->qp_num,
-                wc == nullptr ? -1 : static_cast<int>(wc->status),
-                wc == nullptr ? 0 : wc->vendor_err);
-  return text;
-}
+/// What one end of a mistake has seen.
+struct EndSeen {
+  std::uint32_t number = 0;
+  int status = -1;
+  std::uint32_t vendor_err = 0;
+  int state = -1;
 
-/// What the two ends of a mistake have seen.
+  EndSeen() = default;
+  EndSeen(const End& end, bool completed, const ibv_wc& wc)
+      : number(end.number()),
+        status(completed ? static_cast<int>(wc.status) : -1),
+        vendor_err(completed ? wc.vendor_err : 0),
+        state(end.state()) {}
+  void print() const { std::printf(" %u %d 0x%03x %d", number, status, vendor_err, state); }
+};
 struct Seen {
-  const ibv_qp* near;
-  ibv_wc near_wc{};
-  const ibv_qp* far = nullptr;
-  ibv_wc far_wc{};
-  bool near_completed = true;
-  bool far_completed = false;
+  EndSeen near, far;
 };
 
 void print(const char* name, const Seen& seen) {
-  static ibv_qp none{};
-  std::printf(
-      "%s %s %s\n", name, side(seen.near, seen.near_completed ? &seen.near_wc : nullptr).c_str(),
-      side(seen.far != nullptr ? seen.far : &none, seen.far_completed ? &seen.far_wc : nullptr)
-          .c_str());
+  std::printf("%s", name);
+  seen.near.print();
+  seen.far.print();
+  std::puts("");
   std::fflush(stdout);
 }
 
-Seen sender_sees(const Pair& pair) {
-  return {.near = pair.near.qp, .near_wc = pair.near.wait(), .far = pair.far.qp};
+bool is_refusal(ibv_wc_status status) {
+  return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+         status == IBV_WC_REM_OP_ERR;
 }
 
-Seen both_see(const Pair& pair) {
-  Seen seen = sender_sees(pair);
-  seen.far_wc = pair.far.wait();
-  seen.far_completed = true;
-  return seen;
+/// A message that arrives after all that were sent before it.
+void pass_all(const World& world) {
+  Pair pair(world);
+  pair.join();
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
+  pair.near.expect_success();
+  for (const End* end : {&pair.near, &pair.far})
+    world.on(end->side, [&] { expect(ibv_destroy_qp(end->handles.qp) == 0, "destroying"); });
+}
+
+/// The far end once all messages to it have been handled.
+EndSeen far_sees(const World& world, const Pair& pair, const ibv_wc* near_wc) {
+  pass_all(world);
+  if (near_wc != nullptr && is_refusal(near_wc->status)) {
+    const std::time_t end = std::time(nullptr) + kPatience;
+    while (pair.far.state() != IBV_QPS_ERR)
+      expect(std::time(nullptr) < end, "a peer that refused does not fail");
+  }
+  const auto [completed, wc] = pair.far.poll();
+  return EndSeen(pair.far, completed, wc);
+}
+
+Seen both_see(const World& world, const Pair& pair) {
+  const ibv_wc wc = pair.near.wait();
+  return {EndSeen(pair.near, true, wc), far_sees(world, pair, &wc)};
+}
+
+/// What the near end sees of a peer that is gone.
+Seen near_sees(const End& near) {
+  const ibv_wc wc = near.wait();
+  return {EndSeen(near, true, wc), {}};
 }
 
 /// A write by a fresh connection.
 Seen write(const World& world, std::uint64_t address, std::uint32_t key, Terms far_terms = {}) {
   Pair pair(world);
-  pair.join(world, {}, far_terms);
-  const Memory own(world.pd);
+  pair.join({}, far_terms);
+  const Memory own(world, kNear);
   pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), address, key);
-  return sender_sees(pair);
+  return both_see(world, pair);
 }
 
-/// A send of these entries by a fresh connection, to a receive that is long enough.
-Seen send(const World& world, std::vector<ibv_sge> entries) {
-  Pair pair(world);
-  pair.join(world);
-  const Memory theirs(world.pd);
+/// A send of these entries over this connection, to a receive that is long enough.
+Seen send(const World& world, const Pair& pair, std::vector<ibv_sge> entries) {
+  const Memory theirs(world, kFar);
   pair.far.receive(theirs.entry(kPage));
   pair.near.post(std::move(entries), IBV_WR_SEND);
-  return sender_sees(pair);
+  return both_see(world, pair);
+}
+
+Seen send(const World& world, std::vector<ibv_sge> entries) {
+  Pair pair(world);
+  return send(world, pair.join(), std::move(entries));
+}
+
+/// A send of so many bytes by a fresh connection on these terms.
+Seen send_on(const World& world, const Terms& near, const Terms& far, std::uint32_t bytes = 8,
+             ibv_qp_type type = IBV_QPT_RC) {
+  Pair pair(world, type);
+  pair.join(near, far);
+  const Memory own(world, kNear);
+  return send(world, pair, {own.entry(bytes)});
 }
 
 // --- keys of the peer's memory
 
 Seen wrong_rkey(const World& world) {
-  const Memory theirs(world.pd);
-  return write(world, theirs.address(), theirs.mr->rkey ^ 0x40000000);
+  const Memory theirs(world, kFar);
+  return write(world, theirs.address(), theirs.rkey() ^ 0x40000000);
 }
 
 Seen deregistered_rkey(const World& world) {
-  Memory theirs(world.pd);
-  const std::uint32_t key = theirs.mr->rkey;
+  const Memory theirs(world, kFar);
   theirs.deregistered();
-  return write(world, theirs.address(), key);
+  return write(world, theirs.address(), theirs.rkey());
 }
 
 Seen out_of_bounds(const World& world) {
-  const Memory theirs(world.pd);
-  return write(world, theirs.address() + kPage - 7, theirs.mr->rkey);
+  const Memory theirs(world, kFar);
+  return write(world, theirs.address() + kPage - 7, theirs.rkey());
 }
 
 Seen wrong_address(const World& world) {
-  const Memory theirs(world.pd);
-  return write(world, theirs.address() - 64, theirs.mr->rkey);
+  const Memory theirs(world, kFar);
+  return write(world, theirs.address() - 64, theirs.rkey());
 }
 
 Seen no_remote_write(const World& world) {
-  const Memory theirs(world.pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-  return write(world, theirs.address(), theirs.mr->rkey);
+  const Memory theirs(world, kFar, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  return write(world, theirs.address(), theirs.rkey());
 }
 
 Seen no_queue_pair_write(const World& world) {
-  const Memory theirs(world.pd);
-  return write(world, theirs.address(), theirs.mr->rkey, {.access = IBV_ACCESS_REMOTE_READ});
+  const Memory theirs(world, kFar);
+  return write(world, theirs.address(), theirs.rkey(), {.access = IBV_ACCESS_REMOTE_READ});
 }
 
 Seen other_domain(const World& world) {
-  const Memory theirs(world.other_pd);
-  return write(world, theirs.address(), theirs.mr->rkey);
+  const Memory theirs(world, kFar, kAllRights, true);
+  return write(world, theirs.address(), theirs.rkey());
+}
+
+/// A request of 8 bytes over this connection, on memory with these rights.
+Seen reach(const World& world, const Pair& pair, ibv_wr_opcode opcode, int access = kAllRights,
+           std::uint64_t offset = 0) {
+  const Memory own(world, kNear), theirs(world, kFar, access);
+  pair.near.reach(opcode, own.entry(), theirs.address() + offset, theirs.rkey());
+  return both_see(world, pair);
 }
 
 Seen read_wrong_rkey(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_READ, own.entry(), own.address(), own.mr->rkey ^ 0x40000000);
-  return sender_sees(pair);
+  pair.join();
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_READ, own.entry(), theirs.address(), theirs.rkey() ^ 0x40000000);
+  return both_see(world, pair);
 }
 
-Seen atomic(const World& world, int access, std::uint64_t offset) {
+Seen unaligned_atomic(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
-  const Memory theirs(world.pd, access);
-  pair.near.reach(IBV_WR_ATOMIC_FETCH_AND_ADD, own.entry(), theirs.address() + offset,
-                  theirs.mr->rkey);
-  return sender_sees(pair);
+  return reach(world, pair.join(), IBV_WR_ATOMIC_FETCH_AND_ADD, kAllRights, 4);
 }
 
-Seen unaligned_atomic(const World& world) { return atomic(world, kAllRights, 4); }
 Seen no_remote_atomic(const World& world) {
-  return atomic(world, kAllRights & ~IBV_ACCESS_REMOTE_ATOMIC, 0);
+  Pair pair(world);
+  return reach(world, pair.join(), IBV_WR_ATOMIC_FETCH_AND_ADD,
+               kAllRights & ~IBV_ACCESS_REMOTE_ATOMIC);
+}
+
+/// The region stays, its pages are gone.
+void unmap(const Memory& memory) {
+  memory.world.on(memory.side, [&] {
+    expect(munmap(reinterpret_cast<void*>(memory.address()), kPage) == 0, "unmapping");
+  });
+}
+
+Seen unmapped_rkey(const World& world) {
+  const Memory theirs(world, kFar);
+  unmap(theirs);
+  return write(world, theirs.address(), theirs.rkey());
 }
 
 // --- memory windows
@@ -304,196 +465,302 @@ Seen no_remote_atomic(const World& world) {
 struct BoundWindow {
   Pair pair;
   Memory theirs;
-  ibv_mw* window;
-  std::uint32_t key;
+  struct Window {
+    ibv_mw* mw;
+    std::uint32_t key;
+  } window;
 
-  explicit BoundWindow(const World& world) : pair(world), theirs(world.pd) {
-    pair.join(world);
-    window = ibv_alloc_mw(world.pd, IBV_MW_TYPE_2);
-    expect(window != nullptr, "making a memory window");
-    key = ibv_inc_rkey(window->rkey);
-    bind(pair.far, theirs.mr);
-    pair.far.expect_success();
-  }
-  void bind(const End& end, ibv_mr* mr) const {
+  explicit BoundWindow(const World& world) : pair(world), theirs(world, kFar) {
+    pair.join();
+    window = world.get(kFar, [&] {
+      ibv_mw* const made = ibv_alloc_mw(world.pd, IBV_MW_TYPE_2);
+      expect(made != nullptr, "making a memory window");
+      return Window{made, ibv_inc_rkey(made->rkey)};
+    });
     ibv_send_wr wr{};
-    wr.bind_mw.mw = window;
-    wr.bind_mw.rkey = key;
-    wr.bind_mw.bind_info.mr = mr;
-    wr.bind_mw.bind_info.addr = theirs.address();
-    wr.bind_mw.bind_info.length = kPage;
-    wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
-    end.post({}, IBV_WR_BIND_MW, wr);
+    wr.bind_mw.mw = window.mw;
+    wr.bind_mw.rkey = window.key;
+    wr.bind_mw.bind_info = {theirs.region.mr, theirs.address(), kPage, IBV_ACCESS_REMOTE_WRITE};
+    pair.far.post({}, IBV_WR_BIND_MW, wr);
+    pair.far.expect_success();
   }
 };
 
 Seen invalidated_window(const World& world) {
   const BoundWindow bound(world);
   ibv_send_wr wr{};
-  wr.invalidate_rkey = bound.key;
+  wr.invalidate_rkey = bound.window.key;
   bound.pair.far.post({}, IBV_WR_LOCAL_INV, wr);
   bound.pair.far.expect_success();
-  const Memory own(world.pd);
-  bound.pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), bound.theirs.address(), bound.key);
-  return sender_sees(bound.pair);
+  const Memory own(world, kNear);
+  bound.pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), bound.theirs.address(), bound.window.key);
+  return both_see(world, bound.pair);
 }
 
 Seen window_of_another(const World& world) {
   const BoundWindow bound(world);
-  return write(world, bound.theirs.address(), bound.key);
+  return write(world, bound.theirs.address(), bound.window.key);
 }
 
 Seen bind_without_right(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory memory(world.pd, IBV_ACCESS_LOCAL_WRITE);
-  ibv_mw* const window = ibv_alloc_mw(world.pd, IBV_MW_TYPE_2);
+  pair.join();
+  const Memory memory(world, kNear, IBV_ACCESS_LOCAL_WRITE);
   ibv_send_wr wr{};
-  wr.bind_mw.mw = window;
-  wr.bind_mw.rkey = ibv_inc_rkey(window->rkey);
-  wr.bind_mw.bind_info = {memory.mr, memory.address(), kPage, IBV_ACCESS_REMOTE_READ};
+  if (world.side == kNear) {
+    ibv_mw* const window = ibv_alloc_mw(world.pd, IBV_MW_TYPE_2);
+    wr.bind_mw.mw = window;
+    wr.bind_mw.rkey = ibv_inc_rkey(window->rkey);
+    wr.bind_mw.bind_info = {memory.region.mr, memory.address(), kPage, IBV_ACCESS_REMOTE_READ};
+  }
   pair.near.post({}, IBV_WR_BIND_MW, wr);
-  return sender_sees(pair);
+  return both_see(world, pair);
 }
 
 Seen invalidates_region(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
-  pair.far.receive(own.entry(kPage));
+  pair.join();
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.far.receive(theirs.entry(kPage));
   ibv_send_wr wr{};
-  wr.invalidate_rkey = own.mr->rkey;
+  wr.invalidate_rkey = theirs.rkey();
   pair.near.post({own.entry()}, IBV_WR_SEND_WITH_INV, wr);
-  return sender_sees(pair);
+  return both_see(world, pair);
 }
 
 // --- memory of the work request
 
 Seen wrong_lkey(const World& world) {
-  const Memory own(world.pd);
+  const Memory own(world, kNear);
   ibv_sge wrong = own.entry();
   wrong.lkey ^= 0x40000000;
   return send(world, {own.entry(), wrong});
 }
 
 Seen deregistered_lkey(const World& world) {
-  Memory own(world.pd);
+  const Memory own(world, kNear);
   return send(world, {own.deregistered()});
 }
 
 Seen entry_too_long(const World& world) {
-  const Memory own(world.pd);
+  const Memory own(world, kNear);
   return send(world, {own.entry(8, kPage - 7)});
 }
 
 Seen lkey_of_other_domain(const World& world) {
-  const Memory own(world.other_pd);
+  const Memory own(world, kNear, kAllRights, true);
+  return send(world, {own.entry()});
+}
+
+Seen unmapped_lkey(const World& world) {
+  const Memory own(world, kNear);
+  unmap(own);
   return send(world, {own.entry()});
 }
 
 Seen read_into_read_only(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd, 0);
-  const Memory theirs(world.pd);
-  pair.near.reach(IBV_WR_RDMA_READ, own.entry(), theirs.address(), theirs.mr->rkey);
-  return sender_sees(pair);
+  pair.join();
+  const Memory own(world, kNear, 0), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_READ, own.entry(), theirs.address(), theirs.rkey());
+  return both_see(world, pair);
 }
 
 Seen short_atomic(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_ATOMIC_FETCH_AND_ADD, own.entry(4), own.address(), own.mr->rkey);
-  return sender_sees(pair);
+  pair.join();
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_ATOMIC_FETCH_AND_ADD, own.entry(4), theirs.address(), theirs.rkey());
+  return both_see(world, pair);
 }
 
 // --- receives
 
-Seen receive_too_short(const World& world) {
-  Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
-  pair.far.receive(own.entry(32));
+/// A send of 64 bytes to a receive with this entry.
+Seen send_to(const World& world, ibv_sge entry, ibv_qp_type type = IBV_QPT_RC) {
+  Pair pair(world, type);
+  pair.join();
+  const Memory own(world, kNear);
+  pair.far.receive(entry);
   pair.near.post({own.entry(64)}, IBV_WR_SEND);
-  return both_see(pair);
+  return both_see(world, pair);
 }
 
+Seen receive_too_short(const World& world) { return send_to(world, Memory(world, kFar).entry(32)); }
+
 Seen receive_with_wrong_lkey(const World& world) {
-  Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
-  ibv_sge wrong = own.entry(64);
+  ibv_sge wrong = Memory(world, kFar).entry(64);
   wrong.lkey ^= 0x40000000;
-  pair.far.receive(wrong);
+  return send_to(world, wrong);
+}
+
+Seen unmapped_receive(const World& world) {
+  const Memory theirs(world, kFar);
+  unmap(theirs);
+  return send_to(world, theirs.entry(64));
+}
+
+/// A send to a peer that posts no receive.
+Seen send_without_receive(const World& world, const Pair& pair) {
+  const Memory own(world, kNear);
   pair.near.post({own.entry(64)}, IBV_WR_SEND);
-  return both_see(pair);
+  return both_see(world, pair);
 }
 
 Seen no_receive(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  const Memory own(world.pd);
+  return send_without_receive(world, pair.join());
+}
+
+Seen no_shared_receive(const World& world) {
+  Pair pair(End(world, kNear), End(world, kFar, IBV_QPT_RC, true));
+  return send_without_receive(world, pair.join());
+}
+
+/// The receive is posted when the message has been refused at least once.
+Seen late_receive(const World& world) {
+  Pair pair(world);
+  pair.join({.rnr_retry = 7});
+  const Memory own(world, kNear), theirs(world, kFar);
   pair.near.post({own.entry(64)}, IBV_WR_SEND);
-  return sender_sees(pair);
+  pass_all(world);
+  pair.far.receive(theirs.entry(64));
+  return both_see(world, pair);
 }
 
 // --- connections
 
-Seen write_to(const World& world, const Pair& pair) {
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), own.address(), own.mr->rkey);
-  return sender_sees(pair);
+Seen write_over(const World& world, const Pair& pair) {
+  return reach(world, pair, IBV_WR_RDMA_WRITE);
+}
+
+Seen write_on(const World& world, const Terms& near, const Terms& far = {},
+              ibv_qp_state far_state = IBV_QPS_RTS) {
+  Pair pair(world);
+  return write_over(world, pair.join(near, far, far_state));
 }
 
 Seen wrong_number(const World& world) {
-  Pair pair(world);
-  return write_to(world, pair.join(world, {.destination = kNobody}));
+  return write_on(world, {.destination = kNobody, .timeout = kSoon});
 }
+Seen not_ready(const World& world) { return write_on(world, {.timeout = kSoon}, {}, IBV_QPS_INIT); }
+Seen receives_only(const World& world) { return write_on(world, {}, {}, IBV_QPS_RTR); }
+Seen connected_elsewhere(const World& world) {
+  return write_on(world, {.timeout = kSoon}, {.destination = kNobody});
+}
+Seen no_such_address(const World& world) {
+  ibv_gid gid = world.peer_gids[0];
+  gid.raw[15] = 99;
+  return write_on(world, {.timeout = kSoon, .gid = &gid});
+}
+Seen address_of_another(const World& world) {
+  return write_on(world, {.timeout = kSoon, .gid = &world.other_gid});
+}
+Seen other_address(const World& world) {
+  return write_on(world, {.timeout = kSoon}, {.gid = &world.peer_gids[1], .gid_index = 1});
+}
+
+/// A peer in this state.
+Seen moved(const World& world, ibv_qp_state state) {
+  Pair pair(world);
+  pair.join({.timeout = kSoon});
+  pair.far.modify(state);
+  return write_over(world, pair);
+}
+Seen failed_peer(const World& world) { return moved(world, IBV_QPS_ERR); }
+Seen reset_peer(const World& world) { return moved(world, IBV_QPS_RESET); }
 
 Seen destroyed_queue_pair(const World& world) {
   Pair pair(world);
-  pair.join(world);
-  expect(ibv_destroy_qp(pair.far.qp) == 0, "destroying a queue pair");
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), own.address(), own.mr->rkey);
-  return {.near = pair.near.qp, .near_wc = pair.near.wait()};
-}
-
-Seen not_ready(const World& world) {
-  Pair pair(world);
-  Terms terms{.destination = pair.far.qp->qp_num};
-  to_init(pair.far.qp, {});
-  to_init(pair.near.qp, terms);
-  connect(world, pair.near.qp, terms, world.gid);
-  return write_to(world, pair);
-}
-
-Seen connected_elsewhere(const World& world) {
-  Pair pair(world);
-  return write_to(world, pair.join(world, {}, {.destination = kNobody}));
+  pair.join({.timeout = kSoon});
+  const Memory own(world, kNear), theirs(world, kFar);
+  world.on(kFar,
+           [&] { expect(ibv_destroy_qp(pair.far.handles.qp) == 0, "destroying a queue pair"); });
+  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
+  return near_sees(pair.near);
 }
 
 Seen other_type(const World& world) {
-  Pair pair(world);
-  pair.far = End(world, IBV_QPT_UC);
-  return write_to(world, pair.join(world));
+  Pair pair(End(world, kNear), End(world, kFar, IBV_QPT_UC));
+  return write_over(world, pair.join({.timeout = kSoon}));
 }
+
+/// Without a timeout a message waits for ever: longer than another one for its timeouts.
+Seen no_timeout(const World& world) {
+  Pair pair(world);
+  pair.join({.destination = kNobody, .timeout = 0});
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
+  Pair other(world);
+  other.join({.destination = kNobody, .timeout = kSoon});
+  other.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
+  expect(other.near.wait().status == IBV_WC_RETRY_EXC_ERR, "what has a timeout must fail");
+  const auto [completed, wc] = pair.near.poll();
+  return {EndSeen(pair.near, completed, wc), far_sees(world, pair, nullptr)};
+}
+
+// --- packet sequence numbers and path MTUs
+
+Seen psn_too_high(const World& world) {
+  return send_on(world, {.sq_psn = 10, .timeout = kSoon}, {});
+}
+Seen psn_too_low(const World& world) { return send_on(world, {.timeout = kSoon}, {.rq_psn = 10}); }
+/// The peer takes the only packet for one that it has executed.
+Seen psn_low_by_one(const World& world) { return send_on(world, {}, {.rq_psn = 1}); }
+Seen psn_low_in_message(const World& world) { return send_on(world, {}, {.rq_psn = 1}, 2048); }
+
+/// The peer was reset and connected again on the same terms, this side was not.
+Seen peer_reconnected(const World& world) {
+  Pair pair(world);
+  pair.join({.timeout = kSoon});
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
+  pair.near.expect_success();
+  pair.far.modify(IBV_QPS_RESET);
+  pair.far.connect({.destination = pair.near.number()});
+  return write_over(world, pair);
+}
+
+Seen mtu_larger(const World& world) { return send_on(world, {.mtu = IBV_MTU_2048}, {}, 1500); }
+Seen mtu_larger_short(const World& world) {
+  return send_on(world, {.mtu = IBV_MTU_2048}, {}, 1024);
+}
+Seen mtu_smaller(const World& world) { return send_on(world, {}, {.mtu = IBV_MTU_2048}, 1500); }
+Seen mtu_smaller_short(const World& world) {
+  return send_on(world, {}, {.mtu = IBV_MTU_2048}, 1024);
+}
+Seen mtu_of_read(const World& world) {
+  Pair pair(world);
+  pair.join({.mtu = IBV_MTU_2048});
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_READ, own.entry(1500), theirs.address(), theirs.rkey());
+  return both_see(world, pair);
+}
+
+Seen no_memory(const World& world) {
+  Pair pair(world);
+  pair.join();
+  pair.near.post({}, IBV_WR_RDMA_WRITE);
+  return both_see(world, pair);
+}
+
+// --- reads and atomics at once
 
 Seen no_reads_in(const World& world) {
   Pair pair(world);
-  pair.join(world, {}, {.reads_in = 0});
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_READ, own.entry(), own.address(), own.mr->rkey);
-  return sender_sees(pair);
+  return reach(world, pair.join({}, {.reads_in = 0}), IBV_WR_RDMA_READ);
 }
-
 Seen no_reads_out(const World& world) {
   Pair pair(world);
-  pair.join(world, {.reads_out = 0});
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_READ, own.entry(), own.address(), own.mr->rkey);
-  return sender_sees(pair);
+  return reach(world, pair.join({.reads_out = 0}), IBV_WR_RDMA_READ);
+}
+Seen no_atomics_in(const World& world) {
+  Pair pair(world);
+  return reach(world, pair.join({}, {.reads_in = 0}), IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+Seen no_atomics_out(const World& world) {
+  Pair pair(world);
+  return reach(world, pair.join({.reads_out = 0}), IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
 /// The process that ends, see peer_process().
@@ -502,7 +769,7 @@ struct Child {
   pid_t pid;
 };
 
-Child start_peer() {
+Child start_peer(char** arguments) {
   Child child{};
   expect(pipe(child.to) == 0 && pipe(child.from) == 0, "pipes");
   child.pid = fork();
@@ -510,39 +777,57 @@ Child start_peer() {
   dup2(child.to[0], STDIN_FILENO);
   dup2(child.from[1], STDOUT_FILENO);
   close(child.to[1]);
-  return child;
+  std::string word = "peer";
+  char* const of_peer[] = {arguments[0], arguments[1], word.data(), nullptr};
+  execv("/proc/self/exe", of_peer);
+  _exit(1);
 }
 
+/// What the process that ends must know of its peer.
+struct PeerOf {
+  std::uint32_t number;
+  ibv_gid gid;
+};
+
 Seen ended_process(const World& world, char** arguments) {
-  Pair pair(world);
-  Child child = start_peer();
-  if (child.pid == 0) {
-    std::string word = "peer";
-    char* const of_peer[] = {arguments[0], arguments[1], arguments[2], word.data(), nullptr};
-    execv("/proc/self/exe", of_peer);
-    _exit(1);
-  }
-  std::uint32_t qpn = pair.near.qp->qp_num;
-  expect(::write(child.to[1], &qpn, sizeof qpn) == sizeof qpn, "telling the peer");
-  expect(read(child.from[0], &qpn, sizeof qpn) == sizeof qpn, "the peer's number");
-  const Terms terms{.destination = qpn};
-  to_init(pair.near.qp, terms);
-  connect(world, pair.near.qp, terms, world.gid);
-  close(child.to[1]);
-  expect(waitpid(child.pid, nullptr, 0) == child.pid, "the peer's end");
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), own.address(), own.mr->rkey);
-  return {.near = pair.near.qp, .near_wc = pair.near.wait()};
+  const End near(world, kNear);
+  const Memory own(world, kNear);
+  Child child{};
+  const std::uint32_t number = world.get(kFar, [&] {
+    child = start_peer(arguments);
+    const PeerOf peer{near.number(), world.peer_gids[0]};
+    std::uint32_t of_child = 0;
+    expect(::write(child.to[1], &peer, sizeof peer) == sizeof peer, "telling the peer");
+    expect(read(child.from[0], &of_child, sizeof of_child) == sizeof of_child, "its number");
+    return of_child;
+  });
+  near.connect({.destination = number, .timeout = kSoon, .rnr_retry = 7});
+  world.on(kFar, [&] {
+    close(child.to[1]);
+    expect(waitpid(child.pid, nullptr, 0) == child.pid, "the peer's end");
+  });
+  // A send: it waits for a receive until the daemon has noticed.
+  near.post({own.entry()}, IBV_WR_SEND);
+  return near_sees(near);
 }
 
 /// A process with a connected queue pair, until its standard input ends.
-void peer_process(const World& world) {
-  const End end(world);
-  Terms terms;
-  expect(read(STDIN_FILENO, &terms.destination, 4) == 4, "the number of the other");
-  to_init(end.qp, terms);
-  connect(world, end.qp, terms, world.gid);
-  expect(::write(STDOUT_FILENO, &end.qp->qp_num, 4) == 4, "telling the number");
+void peer_process(World& world) {
+  PeerOf peer{};
+  expect(read(STDIN_FILENO, &peer, sizeof peer) == sizeof peer, "the number of the other");
+  world.peer_gids[0] = peer.gid;
+  ibv_cq* const cq = ibv_create_cq(world.context, 1, nullptr, nullptr, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  init.cap = {1, 1, 1, 1, 0};
+  ibv_qp* const qp = ibv_create_qp(world.pd, &init);
+  expect(qp != nullptr, "making a queue pair");
+  const Terms terms{.destination = peer.number};
+  to_init(qp, terms);
+  to_rtr(world, qp, terms);
+  to_rts(qp, terms);
+  expect(::write(STDOUT_FILENO, &qp->qp_num, 4) == 4, "telling the number");
   char byte;
   while (read(STDIN_FILENO, &byte, 1) > 0) {
   }
@@ -552,91 +837,65 @@ void peer_process(const World& world) {
 
 Seen unreliable_wrong_rkey(const World& world) {
   Pair pair(world, IBV_QPT_UC);
-  pair.join(world);
-  const Memory own(world.pd);
-  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), own.address(), own.mr->rkey ^ 0x40000000);
-  return sender_sees(pair);
+  pair.join();
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey() ^ 0x40000000);
+  return both_see(world, pair);
 }
 
 Seen unreliable_receive_too_short(const World& world) {
-  Pair pair(world, IBV_QPT_UC);
-  pair.join(world);
-  const Memory own(world.pd);
-  pair.far.receive(own.entry(32));
-  pair.near.post({own.entry(64)}, IBV_WR_SEND);
-  return sender_sees(pair);
+  return send_to(world, Memory(world, kFar).entry(32), IBV_QPT_UC);
 }
 
-ibv_ah* address_handle(const World& world) {
+Seen unreliable_psn_too_high(const World& world) {
+  return send_on(world, {.sq_psn = 10}, {}, 8, IBV_QPT_UC);
+}
+Seen unreliable_psn_too_low(const World& world) {
+  return send_on(world, {}, {.rq_psn = 10}, 8, IBV_QPT_UC);
+}
+Seen unreliable_mtu_larger(const World& world) {
+  return send_on(world, {.mtu = IBV_MTU_2048}, {}, 1500, IBV_QPT_UC);
+}
+
+ibv_ah* address_handle(const World& world, ibv_pd* pd) {
   ibv_ah_attr attr{};
   attr.is_global = 1;
   attr.port_num = 1;
-  attr.grh.dgid = world.gid;
-  attr.grh.sgid_index = static_cast<std::uint8_t>(world.gid_index);
+  attr.grh.dgid = world.peer_gids[0];
   attr.grh.hop_limit = 64;
-  ibv_ah* const ah = ibv_create_ah(world.pd, &attr);
+  ibv_ah* const ah = ibv_create_ah(pd, &attr);
   expect(ah != nullptr, "making an address handle");
   return ah;
 }
 
-Seen datagram(const World& world, std::uint32_t length, bool handle_destroyed) {
-  Pair pair(world, IBV_QPT_UD);
-  bring_up_datagrams(pair.near.qp, kQkey);
-  bring_up_datagrams(pair.far.qp, kQkey);
-  const Memory own(world.pd);
-  pair.far.receive(own.entry(64));
-  ibv_ah* const ah = address_handle(world);
-  ibv_send_wr wr{};
-  wr.wr.ud.ah = ah;
-  wr.wr.ud.remote_qpn = pair.far.qp->qp_num;
-  wr.wr.ud.remote_qkey = kQkey;
-  if (handle_destroyed) {
-    const World other{world.context, world.other_pd, world.other_pd, world.gid, world.gid_index};
-    wr.wr.ud.ah = address_handle(other);
-  }
-  pair.near.post({own.entry(length)}, IBV_WR_SEND, wr);
-  return sender_sees(pair);
-}
-
-Seen datagram_receive_too_short(const World& world) { return datagram(world, 64, false); }
-Seen address_handle_of_other_domain(const World& world) { return datagram(world, 8, true); }
-
-// --- a peer of another tenant
-
-struct Hello {
-  ibv_gid gid;
-  std::uint32_t qpns[3];
-  std::uint64_t address;
-  std::uint32_t rkey;
+/// What is wrong with a datagram.
+struct Datagram {
+  std::uint32_t length = 8;
+  std::uint32_t destination = 0;  // 0: the other of the pair
+  std::uint32_t qkey = kQkey;
+  bool in_other_domain = false;
 };
 
-void tenants(const World& world, int port, const char* address) {
-  const End ends[3] = {End(world), End(world), End(world)};
-  const Memory own(world.pd, IBV_ACCESS_LOCAL_WRITE);
-  Hello mine{.gid = world.gid, .qpns = {}, .address = own.address(), .rkey = own.mr->rkey};
-  for (int i = 0; i < 3; ++i) mine.qpns[i] = ends[i].qp->qp_num;
-  const int socket = connected_socket(port, address);
-  const Hello theirs = exchange(socket, mine);
-  const bool client = address != nullptr;
-  for (int i = 0; i < 3; ++i) {
-    const Terms terms{.destination = i == 2 && client ? kNobody : theirs.qpns[i]};
-    to_init(ends[i].qp, terms);
-    connect(world, ends[i].qp, terms, theirs.gid);
-  }
-  if (!client) ends[1].receive(own.entry(32));
-  exchange(socket, 0);
-  if (client) {
-    ends[0].reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address, theirs.rkey);
-    ends[1].post({own.entry(64)}, IBV_WR_SEND);
-    ends[2].reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address, theirs.rkey);
-    const char* const names[] = {"tenant-access", "tenant-receive", "tenant-number"};
-    for (int i = 0; i < 3; ++i) {
-      const Seen seen{.near = ends[i].qp, .near_wc = ends[i].wait()};
-      std::printf("%s %s %u -1 0x000\n", names[i], side(seen.near, &seen.near_wc).c_str(),
-                  i == 2 ? 0 : theirs.qpns[i]);
-    }
-  }
-  exchange(socket, 0);
+Seen datagram(const World& world, const Datagram& sent) {
+  Pair pair(world, IBV_QPT_UD);
+  for (const End* end : {&pair.near, &pair.far})
+    world.on(end->side, [&] { bring_up_datagrams(end->handles.qp, kQkey); });
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.far.receive(theirs.entry(64));
+  ibv_send_wr wr{};
+  if (world.side == kNear)
+    wr.wr.ud.ah = address_handle(world, sent.in_other_domain ? world.other_pd : world.pd);
+  wr.wr.ud.remote_qpn = sent.destination != 0 ? sent.destination : pair.far.number();
+  wr.wr.ud.remote_qkey = sent.qkey;
+  pair.near.post({own.entry(sent.length)}, IBV_WR_SEND, wr);
+  return both_see(world, pair);
+}
+
+Seen datagram_receive_too_short(const World& world) { return datagram(world, {.length = 64}); }
+Seen datagram_to_nobody(const World& world) { return datagram(world, {.destination = kNobody}); }
+Seen datagram_with_wrong_qkey(const World& world) { return datagram(world, {.qkey = kQkey + 1}); }
+Seen address_handle_of_other_domain(const World& world) {
+  return datagram(world, {.in_other_domain = true});
 }
 
 const std::pair<const char*, Seen (*)(const World&)> kMistakes[] = {
@@ -647,6 +906,7 @@ const std::pair<const char*, Seen (*)(const World&)> kMistakes[] = {
     {"no-remote-write", no_remote_write},
     {"no-queue-pair-write", no_queue_pair_write},
     {"other-domain", other_domain},
+    {"unmapped-rkey", unmapped_rkey},
     {"read-wrong-rkey", read_wrong_rkey},
     {"unaligned-atomic", unaligned_atomic},
     {"no-remote-atomic", no_remote_atomic},
@@ -658,44 +918,88 @@ const std::pair<const char*, Seen (*)(const World&)> kMistakes[] = {
     {"deregistered-lkey", deregistered_lkey},
     {"entry-too-long", entry_too_long},
     {"lkey-other-domain", lkey_of_other_domain},
+    {"unmapped-lkey", unmapped_lkey},
     {"read-into-read-only", read_into_read_only},
     {"short-atomic", short_atomic},
+    {"no-memory", no_memory},
     {"receive-too-short", receive_too_short},
     {"receive-wrong-lkey", receive_with_wrong_lkey},
+    {"unmapped-receive", unmapped_receive},
     {"no-receive", no_receive},
+    {"no-shared-receive", no_shared_receive},
+    {"late-receive", late_receive},
     {"wrong-number", wrong_number},
+    {"no-such-address", no_such_address},
+    {"address-of-another", address_of_another},
+    {"other-address", other_address},
     {"destroyed", destroyed_queue_pair},
     {"not-ready", not_ready},
+    {"receives-only", receives_only},
+    {"failed-peer", failed_peer},
+    {"reset-peer", reset_peer},
     {"connected-elsewhere", connected_elsewhere},
     {"other-type", other_type},
+    {"no-timeout", no_timeout},
+    {"psn-too-high", psn_too_high},
+    {"psn-too-low", psn_too_low},
+    {"psn-low-by-one", psn_low_by_one},
+    {"psn-low-in-message", psn_low_in_message},
+    {"peer-reconnected", peer_reconnected},
+    {"mtu-larger", mtu_larger},
+    {"mtu-larger-short", mtu_larger_short},
+    {"mtu-smaller", mtu_smaller},
+    {"mtu-smaller-short", mtu_smaller_short},
+    {"mtu-of-read", mtu_of_read},
     {"no-reads-in", no_reads_in},
     {"no-reads-out", no_reads_out},
+    {"no-atomics-in", no_atomics_in},
+    {"no-atomics-out", no_atomics_out},
     {"uc-wrong-rkey", unreliable_wrong_rkey},
     {"uc-receive-too-short", unreliable_receive_too_short},
+    {"uc-psn-too-high", unreliable_psn_too_high},
+    {"uc-psn-too-low", unreliable_psn_too_low},
+    {"uc-mtu-larger", unreliable_mtu_larger},
     {"ud-receive-too-short", datagram_receive_too_short},
+    {"ud-wrong-number", datagram_to_nobody},
+    {"ud-wrong-qkey", datagram_with_wrong_qkey},
     {"ud-other-domain", address_handle_of_other_domain},
 };
+
+/// The two sides learn each other's addresses. `other` is needed on the near side.
+void meet(World& world, int port, const char* address, const char* other) {
+  world.side = address != nullptr ? kNear : kFar;
+  world.socket = connected_socket(port, address);
+  for (int i = 0; i < 2; ++i) world.peer_gids[i] = exchange(world.socket, world.gids[i]);
+  if (world.side != kNear) return;
+  world.other_gid.raw[10] = world.other_gid.raw[11] = 0xff;
+  expect(inet_pton(AF_INET, other, &world.other_gid.raw[12]) == 1, "the other address");
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  expect(argc >= 3, "usage: mistakes DEVICE GID-INDEX [peer | tenants PORT [ADDRESS]]");
-  World world{};
+  expect(argc == 3 || argc == 5, "usage: mistakes DEVICE {peer | PORT [ADDRESS OTHER]}");
+  World world;
   world.context = open_device(argv[1]);
-  world.gid_index = std::atoi(argv[2]);
-  expect(ibv_query_gid(world.context, 1, world.gid_index, &world.gid) == 0, "the GID");
+  for (int i = 0; i < 2; ++i)
+    expect(ibv_query_gid(world.context, 1, i, &world.gids[i]) == 0, "a GID");
   world.pd = ibv_alloc_pd(world.context);
   world.other_pd = ibv_alloc_pd(world.context);
   expect(world.pd != nullptr && world.other_pd != nullptr, "making protection domains");
-  const std::string mode = argc > 3 ? argv[3] : "";
-  if (mode == "peer") return peer_process(world), 0;
-  if (mode == "tenants") return tenants(world, std::atoi(argv[4]), argc > 5 ? argv[5] : nullptr), 0;
-  print("process-ended", ended_process(world, argv));
-  for (const auto& [name, make] : kMistakes) print(name, make(world));
-  std::puts("all");
-  std::fflush(stdout);
-  char byte;
-  while (read(STDIN_FILENO, &byte, 1) > 0) {
+  if (std::string_view(argv[2]) == "peer") return peer_process(world), 0;
+  meet(world, std::atoi(argv[2]), argc > 3 ? argv[3] : nullptr, argc > 4 ? argv[4] : nullptr);
+  const Seen ended = ended_process(world, argv);
+  if (world.side == kNear) print("process-ended", ended);
+  for (const auto& [name, make] : kMistakes) {
+    const Seen seen = make(world);
+    if (world.side == kNear) print(name, seen);
   }
+  world.on(kNear, [] {
+    std::puts("all");
+    std::fflush(stdout);
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+  });
   return 0;
 }

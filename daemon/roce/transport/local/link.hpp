@@ -14,6 +14,8 @@ struct LocalPeer {
   RemoteMemory& memory;
   ReceiveSource& receives;
   QueuePairEvents& events;
+  Psn& expected;      ///< PSN of the next packet; the sending end moves it on
+  std::uint32_t mtu;  ///< path MTU in bytes
   std::uint8_t max_dest_rd_atomic;
   std::uint8_t min_rnr_timer;
 };

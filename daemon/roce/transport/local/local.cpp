@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "daemon/roce/transport/flush.hpp"
-#include "daemon/roce/transport/segment.hpp"
-
 namespace softhca::transport {
 namespace {
 
@@ -18,12 +15,14 @@ constexpr std::uint32_t kPiece = 64 << 10;
 
 void Local::configure(const RcAttributes& attributes, bool reliable) {
   attributes_ = attributes;
+  checks_.configure(attributes);
   reliable_ = reliable;
 }
 
 void Local::reset() {
   queue_.clear();
   bad_accesses_ = 0;
+  checks_.reset();
   start_over();
 }
 
@@ -68,13 +67,31 @@ Local::Step Local::step(Turn& turn) {
 
 /// Runs the checks of the first packet of a message. The message then moves, waits, or has ended.
 Local::Step Local::begin(const Turn& turn, const LocalPeer& peer, const Request& request) {
-  peer.events.raise_event(AsyncEvent::kCommunicationEstablished);
   if (awaits_response(request.kind) && attributes_.max_rd_atomic == 0)
     return end(turn, Verdict::kLocalQpOperation);
-  if (const Verdict verdict = check(peer, request); verdict != Verdict::kOk)
-    return refuse(turn, peer, verdict);
+  if (!reliable_) {
+    if (!checks_.is_taken_unreliably(peer, request)) return end(turn, Verdict::kOk);
+  } else if (checks_.position().send != peer.expected) [[unlikely]] {
+    return meet_other_psn(turn, peer, request);
+  }
+  peer.events.raise_event(AsyncEvent::kCommunicationEstablished);
+  const Verdict verdict = checks_.check(peer, request, queue_);
+  if (verdict == Verdict::kBadResponse) return end(turn, verdict);
+  if (verdict != Verdict::kOk) return refuse(turn, peer, verdict, verdict);
   if (!turn.link.is_within_rate(request)) return wait_for_rate(turn, peer, request);
   return draws_receive(request.kind) ? draw(turn, peer, request) : set_moving(turn, request);
+}
+
+/// RC: handles a message with another first PSN than the peer expects. A message of
+/// duplicates succeeds without effect; one that only begins with duplicates continues none.
+Local::Step Local::meet_other_psn(const Turn& turn, const LocalPeer& peer, const Request& request) {
+  if (!waits_for_peer() || turn.now >= wait_until_)
+    peer.events.count(checks_.position().send.is_after(peer.expected) ? Count::kOutOfSequence
+                                                                      : Count::kDuplicateRequests);
+  if (misses(peer)) return wait_for_peer(turn);
+  if (checks_.repeats(peer, request)) return end(turn, Verdict::kOk);
+  peer.events.explain(RefusalCause::kPacketOrder);
+  return refuse(turn, peer, Verdict::kRemoteInvalidRequest, Verdict::kRemoteInvalidRequest);
 }
 
 Local::Step Local::set_moving(const Turn& turn, const Request& request) {
@@ -83,23 +100,6 @@ Local::Step Local::set_moving(const Turn& turn, const Request& request) {
   turn.link.begins(request);
   turn.up.commands.request_begun(request.pcb);
   return Step::kGoOn;
-}
-
-/// Runs the checks that a responder makes before it draws a receive.
-Verdict Local::check(const LocalPeer& peer, const Request& request) const {
-  if (attributes_.xrc)
-    if (const Verdict chosen = peer.memory.choose_receive_queue(request.xrc_srq);
-        chosen != Verdict::kOk)
-      return chosen;
-  if (awaits_response(request.kind) && peer.max_dest_rd_atomic == 0) {
-    peer.events.explain(RefusalCause::kTooManyReads);
-    return Verdict::kRemoteInvalidRequest;
-  }
-  if (is_send(request.kind) || is_indivisible(request.kind)) return Verdict::kOk;
-  if (request.kind == RequestKind::kFlush) return check_flush(peer.memory, flush_of(request));
-  const RemoteAccess access =
-      request.kind == RequestKind::kRead ? RemoteAccess::kRead : RemoteAccess::kWrite;
-  return peer.memory.check_remote(request.rkey, request.remote_addr, request.length, access);
 }
 
 Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& request) {
@@ -121,8 +121,7 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
       peer.events.count(Count::kBadLength);
       return end(turn, Verdict::kOk);
     }
-    peer.receives.complete_receive({.verdict = Verdict::kLocalLength});
-    return refuse(turn, peer, Verdict::kRemoteInvalidRequest);
+    return refuse(turn, peer, Verdict::kRemoteInvalidRequest, Verdict::kLocalLength);
   }
   return set_moving(turn, request);
 }
@@ -145,8 +144,10 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
       return Step::kPolling;
     }
     if (verdict != Verdict::kOk && !moved.peer_at_fault()) return end(turn, verdict);
-    if (verdict != Verdict::kOk)
-      return refuse(turn, peer, is_send(request.kind) ? Verdict::kRemoteOperation : verdict);
+    // The cause is the peer's own receive: its consumer is notified there (IBA 9.9.3).
+    if (verdict != Verdict::kOk && is_send(request.kind))
+      return refuse(turn, peer, Verdict::kRemoteOperation, Verdict::kLocalProtection);
+    if (verdict != Verdict::kOk) return refuse(turn, peer, verdict, verdict);
   }
   turn.budget -= std::min(turn.budget, turn.link.charge(bytes, offset_ == 0));
   offset_ += bytes;
@@ -157,7 +158,7 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
 Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request& request) {
   const bool invalidates = request.kind == RequestKind::kSendInvalidate;
   if (invalidates && peer.memory.invalidate_key(request.rkey) != Verdict::kOk)
-    return refuse(turn, peer, Verdict::kRemoteAccess);
+    return refuse(turn, peer, Verdict::kRemoteAccess, Verdict::kRemoteAccess);
   if (draws_receive(request.kind)) {
     ReceiveCompletion completion;
     completion.byte_len = request.length;
@@ -171,31 +172,34 @@ Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request
   }
   if (const auto counted = request_count(request.kind)) peer.events.count(*counted);
   turn.link.arrived(request);
-  return end(turn, Verdict::kOk);
+  const Step ended = end(turn, Verdict::kOk);
+  peer.expected = checks_.position().send;
+  return ended;
 }
 
-/// Acts as if the peer answered with a fatal NAK: both ends go to the error state. UC: the message
-/// is lost, and a sender that tries many keys ends the peer's queue pair.
-Local::Step Local::refuse(const Turn& turn, const LocalPeer& peer, Verdict verdict) {
+/// Acts as if the peer answered with a fatal NAK: both ends go to the error state, and a receive
+/// that was drawn completes with `of_receive`. UC: the message is lost, and a sender that tries
+/// many keys ends the peer's queue pair.
+Local::Step Local::refuse(const Turn& turn, const LocalPeer& peer, Verdict verdict,
+                          Verdict of_receive) {
+  const bool access = verdict == Verdict::kRemoteAccess;
   std::optional<AsyncEvent> event;
-  if (verdict == Verdict::kRemoteOperation) {
-    // The peer's own receive is the cause: its consumer is notified there (IBA 9.9.3).
-    peer.receives.complete_receive({.verdict = Verdict::kLocalProtection});
-  } else if (!reliable_) {
-    const bool access = verdict == Verdict::kRemoteAccess;
-    if (access) peer.events.count(Count::kBadAccess);
-    if (!access || ++bad_accesses_ < kMostBadAccesses) return end(turn, Verdict::kOk);
-    event = AsyncEvent::kAccessError;
-  } else {
-    event =
-        verdict == Verdict::kRemoteAccess ? AsyncEvent::kAccessError : AsyncEvent::kInvalidRequest;
+  if (verdict != Verdict::kRemoteOperation) {
+    if (!reliable_) {
+      if (access) peer.events.count(Count::kBadAccess);
+      if (!access || ++bad_accesses_ < kMostBadAccesses) return end(turn, Verdict::kOk);
+    }
+    event = access ? AsyncEvent::kAccessError : AsyncEvent::kInvalidRequest;
   }
+  if (turn.link.has_drawn() && (reliable_ || verdict == Verdict::kRemoteOperation))
+    peer.receives.complete_receive({.verdict = of_receive});
   peer.events.enter_error(event);
   return end(turn, reliable_ ? verdict : Verdict::kOk);
 }
 
 Local::Step Local::end(const Turn& turn, Verdict verdict) {
   start_over();
+  if (verdict == Verdict::kOk) checks_.succeeded(queue_.front());
   turn.up.commands.complete_request(queue_.pop(), verdict);
   return Step::kGoOn;
 }

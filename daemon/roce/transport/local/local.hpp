@@ -19,6 +19,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/roce/transport/local/link.hpp"
+#include "daemon/roce/transport/local/message_checks.hpp"
 #include "daemon/roce/transport/send_progress.hpp"
 #include "daemon/roce/transport/send_queue.hpp"
 
@@ -42,9 +43,15 @@ class Local {
   void configure(const RcAttributes& attributes, bool reliable);
   /// Drops all requests without completing them.
   void reset();
-  /// A local message has no packets and no PSN.
-  void reset_sender(Psn) { reset(); }
-  void reset_receiver(Psn) {}
+  void reset_sender(Psn sq_psn) {
+    reset();
+    checks_.position().send = sq_psn;
+  }
+  void reset_receiver(Psn rq_psn) { checks_.position().receive = rq_psn; }
+  /// Returns the PSNs, with which the connection could continue on the wire. The peer moves
+  /// `receive` on.
+  WirePosition& position() { return checks_.position(); }
+  const WirePosition& position() const { return checks_.position(); }
   void expire(const LocalUpcalls&, Time) {}
   /// No packet comes for a local queue pair.
   bool receive(const LocalUpcalls&, const wire::Headers&, std::span<const std::byte>, Time) {
@@ -59,6 +66,9 @@ class Local {
   /// Executes requests, up to `budget` in units of LocalLink::charge(). Returns true if it could
   /// continue right away, or must poll in the next step.
   bool transmit(LocalLink& link, const LocalUpcalls& up, Time now, std::uint32_t budget);
+  /// True if the peer leaves the current request unanswered, because it expects another PSN.
+  /// REQUIRES: !idle().
+  bool misses(const LocalPeer& peer) const { return reliable_ && checks_.misses(peer, queue_); }
   /// True if it waits for its peer: nothing happens before deadline(), or before the peer wakes it;
   /// then call transmit(). Without a request (see withdraw()) the wait ends when a request is
   /// needed to go on.
@@ -109,18 +119,21 @@ class Local {
     std::uint64_t budget;
   };
 
+  // local.cpp
   Step step(Turn& turn);
   Step begin(const Turn& turn, const LocalPeer& peer, const Request& request);
-  Verdict check(const LocalPeer& peer, const Request& request) const;
+  Step meet_other_psn(const Turn& turn, const LocalPeer& peer, const Request& request);
   Step draw(const Turn& turn, const LocalPeer& peer, const Request& request);
   Step move(Turn& turn, const LocalPeer& peer, const Request& request);
   Step finish(const Turn& turn, const LocalPeer& peer, const Request& request);
-  Step refuse(const Turn& turn, const LocalPeer& peer, Verdict verdict);
+  Step refuse(const Turn& turn, const LocalPeer& peer, Verdict verdict, Verdict of_receive);
   Step end(const Turn& turn, Verdict verdict);
+  Step set_moving(const Turn& turn, const Request& request);
+
+  // local_wait.cpp
   Step wait_for_peer(const Turn& turn);
   Step wait_for_receive(const Turn& turn, const LocalPeer& peer);
   Step wait_for_rate(const Turn& turn, const LocalPeer& peer, const Request& request);
-  Step set_moving(const Turn& turn, const Request& request);
   void pause(Time now, Wait what, Duration wait);
   /// True if it waits for what packets of the peer, or their absence, would report.
   bool waits_for_peer() const { return wait_ == Wait::kPeer || wait_ == Wait::kReceive; }
@@ -131,6 +144,7 @@ class Local {
   void start_over();
 
   RcAttributes attributes_;
+  MessageChecks checks_;
   bool reliable_ = true;
   std::uint16_t bad_accesses_ = 0;  ///< UC: since reset()
   SendQueue queue_;

@@ -20,7 +20,8 @@ constexpr std::uint32_t kMessageCost = 10;
 /// The other end, made of lists: it answers what the test says.
 class FakeLink final : public LocalLink {
  public:
-  explicit FakeLink(FakeEnvironment& there) : peer{there, there, there, 1, 12}, there_(there) {}
+  explicit FakeLink(FakeEnvironment& there)
+      : peer{there, there, there, expected, 1024, 1, 12}, there_(there) {}
 
   bool goes_on() const override { return sends; }
   const LocalPeer* find_peer() override { return present ? &peer : nullptr; }
@@ -49,6 +50,7 @@ class FakeLink final : public LocalLink {
   void begins(const Request& request) override { begun.push_back(request.length); }
   void arrived(const Request&) override { drawn = false; }
 
+  Psn expected;
   LocalPeer peer;
   bool sends = true;
   bool present = true;
@@ -95,7 +97,7 @@ class LocalTest : public ScriptTest {
     number = 0;
     local.open(requests, 16);
     local.configure(attributes, reliable);
-    local.reset();
+    local.reset_sender(Psn());
   }
   void post(RequestKind kind, std::uint32_t length) {
     Request r;
@@ -172,6 +174,10 @@ class LocalStates : public LocalTest {
     if (event == "no access") there.remote_access = Verdict::kRemoteAccess;
     if (event == "key of no window") there.invalidation = Verdict::kRemoteAccess;
     if (event == "peer reset") link->drawn = false;
+    if (event == "expects earlier PSN") link->expected = Psn(0) - 1;
+    if (event == "expects PSN far ahead") link->expected = Psn(9);
+    if (event == "expects next PSN") link->expected = Psn(1);
+    if (event == "smaller path MTU") link->peer.mtu = 256;
     if (event == "about to fail") link->sends = false;
     if (event.starts_with("deadline") && local.deadline() != kNever)
       now = std::max(now, local.deadline());
@@ -190,11 +196,26 @@ TEST_F(LocalStates, AllEvents) {
   for (const bool reliable : {true, false})
     for (const char* state :
          {"ready", "moving", "waits for receive", "sleeps", "withdrawn", "waits for peer"})
-      for (const char* event :
-           {"turn", "deadline", "peer gone", "deadline, peer gone", "no receive",
-            "deadline, no receive", "hostile receives", "receive too small", "peer's memory",
-            "own memory", "no access", "key of no window", "peer reset", "about to fail", "flush",
-            "reset"}) {
+      for (const char* event : {"turn",
+                                "deadline",
+                                "peer gone",
+                                "deadline, peer gone",
+                                "no receive",
+                                "deadline, no receive",
+                                "hostile receives",
+                                "receive too small",
+                                "peer's memory",
+                                "own memory",
+                                "no access",
+                                "key of no window",
+                                "peer reset",
+                                "expects earlier PSN",
+                                "expects PSN far ahead",
+                                "expects next PSN",
+                                "smaller path MTU",
+                                "about to fail",
+                                "flush",
+                                "reset"}) {
         std::vector<std::pair<std::string, std::string>> outcomes;
         for (const Kind& kind : kKinds) {
           enter(state, kind, reliable);
@@ -213,6 +234,48 @@ TEST_F(LocalStates, AllEvents) {
                   (alike ? "all" : kinds) + " | " + outcome + "\n";
       }
   compare_with_approved("local_states", text);
+}
+
+TEST_F(LocalTest, PsnsOfBothEnds_Messages_MoveByTheirPackets) {
+  local.reset_sender(Psn(0xffffff));
+  link->expected = Psn(0xffffff);
+  for (const std::uint32_t bytes : {0u, 1024u, 1025u}) post(RequestKind::kWrite, bytes);
+  run();
+  expect_done({"0 ok", "1 ok", "2 ok"});
+  EXPECT_EQ(local.position().send, Psn(3));
+  EXPECT_EQ(link->expected, Psn(3));
+}
+
+/// The writes reach the packet that the peer expects: on the wire, its acknowledgement covers those
+/// before it.
+TEST_F(LocalTest, PeerExpectsALaterPsn_MessagesUpToItAreQueued_TheySucceedWithoutEffect) {
+  link->expected = Psn(3);
+  for (int i = 0; i < 4; ++i) post(RequestKind::kWrite, 5);
+  run();
+  expect_done({"0 ok", "1 ok", "2 ok", "3 ok"});
+  EXPECT_EQ(there.stored, Lines{"copy [0,5)"});
+  EXPECT_EQ(there.counted(Count::kDuplicateRequests), 3u);
+}
+
+TEST_F(LocalTest, PeerTakesFewerReads_OneMoreWaits_ItIsRefusedInItsTurn) {
+  attributes.max_rd_atomic = 4;
+  begin();
+  for (int i = 0; i < 2; ++i) post(RequestKind::kRead, 5);
+  run();
+  expect_done({"0 ok", "1 remote-invalid-request"});
+}
+
+TEST_F(LocalTest, PeerTakesFewerReads_NextHasAFence_ItIsAnswered) {
+  attributes.max_rd_atomic = 4;
+  begin();
+  post(RequestKind::kRead, 5);
+  Request fenced;
+  fenced.kind = RequestKind::kRead;
+  fenced.fence = true;
+  fenced.pcb = PcbId(number++);
+  local.start(fenced);
+  run();
+  expect_done({"0 ok", "1 ok"});
 }
 
 TEST_F(LocalTest, LongMessagesMoveAPieceATurn) {
