@@ -235,7 +235,7 @@ engine::ModifyQp::Answer Program::modify(Qp& qp, const abi::QpAttributes& attrib
                                            .send_sequence = qp.test.sequence,
                                            .waited = qp.waited});
   qp.waited = answer.waited;
-  if (answer.result == Result::kDone && answer.entered == QpState::kReset && qp.engine.receives()) {
+  if (answer.result == Result::kDone && answer.state == QpState::kReset && qp.engine.receives()) {
     qp.test.receives.restart();
     qp.test.next_receive = 0;
   }
