@@ -32,11 +32,13 @@ constexpr std::uint8_t kSoon = 14;           // timeout of 67 ms, for a peer tha
 constexpr std::uint32_t kNobody = 0x123456;  // a queue pair number that no queue pair has
 
 enum Side { kNear, kFar };
+struct Barrier;
 
 /// The device of this side, and how it reaches the other.
 struct World {
   Side side = kNear;
   int socket = -1;
+  const Barrier* barrier = nullptr;
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
   ibv_pd* other_pd = nullptr;
@@ -317,20 +319,23 @@ bool is_refusal(ibv_wc_status status) {
          status == IBV_WC_REM_OP_ERR;
 }
 
-/// A message that arrives after all that were sent before it.
-void pass_all(const World& world) {
-  Pair pair(world);
-  pair.join();
-  const Memory own(world, kNear), theirs(world, kFar);
-  pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
-  pair.near.expect_success();
-  for (const End* end : {&pair.near, &pair.far})
-    world.on(end->side, [&] { expect(ibv_destroy_qp(end->handles.qp) == 0, "destroying"); });
-}
+/// Sends messages that arrive after all that were sent before them.
+struct Barrier {
+  Pair pair;
+  Memory own, theirs;
+
+  explicit Barrier(const World& world) : pair(world), own(world, kNear), theirs(world, kFar) {
+    pair.join();
+  }
+  void pass() const {
+    pair.near.reach(IBV_WR_RDMA_WRITE, own.entry(), theirs.address(), theirs.rkey());
+    pair.near.expect_success();
+  }
+};
 
 /// The far end once all messages to it have been handled.
 EndSeen far_sees(const World& world, const Pair& pair, const ibv_wc* near_wc) {
-  pass_all(world);
+  world.barrier->pass();
   if (near_wc != nullptr && is_refusal(near_wc->status)) {
     const std::time_t end = std::time(nullptr) + kPatience;
     while (pair.far.state() != IBV_QPS_ERR)
@@ -623,7 +628,7 @@ Seen late_receive(const World& world) {
   pair.join({.rnr_retry = 7});
   const Memory own(world, kNear), theirs(world, kFar);
   pair.near.post({own.entry(64)}, IBV_WR_SEND);
-  pass_all(world);
+  world.barrier->pass();
   pair.far.receive(theirs.entry(64));
   return both_see(world, pair);
 }
@@ -988,6 +993,8 @@ int main(int argc, char** argv) {
   expect(world.pd != nullptr && world.other_pd != nullptr, "making protection domains");
   if (std::string_view(argv[2]) == "peer") return peer_process(world), 0;
   meet(world, std::atoi(argv[2]), argc > 3 ? argv[3] : nullptr, argc > 4 ? argv[4] : nullptr);
+  const Barrier barrier(world);
+  world.barrier = &barrier;
   const Seen ended = ended_process(world, argv);
   if (world.side == kNear) print("process-ended", ended);
   for (const auto& [name, make] : kMistakes) {
