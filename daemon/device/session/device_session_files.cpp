@@ -69,10 +69,11 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
   abi::HelloWithDevice asked;
   const abi::HelloWithLevel& named = asked.named;
   if (const int error = read_hello(body, asked, reply)) return error;
-  if (const std::size_t has = adapter_.devices(tenant()).size(); asked.device >= has)
-    return context_.refuse(EINVAL,
-                           "the program asks for device %u, counted from 0; the tenant has %zu",
-                           asked.device, has);
+  if (const std::size_t has = adapter_.devices(tenant()).size(); asked.device >= has) {
+    refusal_ = "it asks for device " + std::to_string(asked.device) +
+               ", counted from 0; the tenant has " + std::to_string(has);
+    return context_.refuse(Error{refusal_, EINVAL});
+  }
   context_.set_device_index(static_cast<std::uint8_t>(asked.device));
   if (tenant().control.leaving) return context_.refuse(ENODEV, "the tenant is being removed");
   if (!*descriptors_)
