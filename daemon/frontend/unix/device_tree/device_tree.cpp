@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kMostProcessors = 8192;
+constexpr std::uint32_t kEthernetController = 0x020000;  // PCI class
 
 /// Returns the path at which a file is written first, as programs may be reading the existing file.
 fs::path staged_of(const fs::path& name) {
@@ -32,10 +33,13 @@ class TreeWriter {
   enum class Way { kAtOnce, kStaged };
   explicit TreeWriter(fs::path root, Way way = Way::kAtOnce) : root_(std::move(root)), way_(way) {}
 
-  void file(const fs::path& name, const std::string& content) {
+  /// Writes a file of text.
+  void file(const fs::path& name, const std::string& content) { bytes(name, content + '\n'); }
+
+  void bytes(const fs::path& name, const std::string& content) {
     put(name, [&](const fs::path& staged) {
-      std::ofstream out(staged, std::ios::trunc);
-      out << content << '\n';
+      std::ofstream out(staged, std::ios::trunc | std::ios::binary);
+      out << content;
       out.close();
       return out.good();
     });
@@ -195,6 +199,21 @@ void write_locality(TreeWriter& tree, const DeviceDescription& device) {
   tree.file(folder / "local_cpus", mask_of(near));
 }
 
+/// Returns the header of the device's PCI configuration space, which any user may read: no memory,
+/// no capabilities.
+std::string pci_header(const DeviceDescription& device) {
+  std::string header(64, '\0');
+  const auto put = [&](std::size_t at, std::uint32_t value, unsigned size) {
+    for (unsigned i = 0; i < size; ++i) header[at + i] = static_cast<char>(value >> 8 * i);
+  };
+  for (const std::size_t identifiers : {0x00, 0x2c}) {  // its own, and the subsystem's
+    put(identifiers, device.vendor, 2);
+    put(identifiers + 2, device.part, 2);
+  }
+  put(0x08, kEthernetController << 8 | (device.hardware_version & 0xff), 4);
+  return header;
+}
+
 /// Writes what programs read of a PCI device. Its identifiers are the low 16 bits of those that the
 /// device reports.
 void write_pci(TreeWriter& tree, const DeviceDescription& device) {
@@ -206,17 +225,24 @@ void write_pci(TreeWriter& tree, const DeviceDescription& device) {
     tree.file(folder / (std::string(of) + "vendor"), fmt::format("0x{:04x}", vendor));
     tree.file(folder / (std::string(of) + "device"), fmt::format("0x{:04x}", part));
   }
-  tree.file(folder / "class", "0x020000");  // Ethernet controller, as adapters with such a link
+  tree.file(folder / "class", fmt::format("0x{:06x}", kEthernetController));
   tree.file(folder / "revision", fmt::format("0x{:02x}", device.hardware_version & 0xff));
   for (const char* which : {"max", "current"}) {
     tree.file(folder / (std::string(which) + "_link_speed"), "32.0 GT/s PCIe");
     tree.file(folder / (std::string(which) + "_link_width"), "16");
   }
   tree.file(folder / "enable", "1");
+  tree.file(folder / "irq", "0");
+  tree.bytes(folder / "config", pci_header(device));
+  constexpr int kResources = 13;
+  std::string resources;
+  for (int i = 0; i < kResources; ++i)
+    resources += fmt::format("{0:#018x} {0:#018x} {0:#018x}\n", 0);
+  tree.bytes(folder / "resource", resources);
   tree.file(folder / "uevent",
-            fmt::format("DRIVER=softhca\nPCI_CLASS=20000\nPCI_ID={0:04X}:{1:04X}\n"
+            fmt::format("DRIVER=softhca\nPCI_CLASS={3:X}\nPCI_ID={0:04X}:{1:04X}\n"
                         "PCI_SUBSYS_ID={0:04X}:{1:04X}\nPCI_SLOT_NAME={2}",
-                        vendor, part, device.pci));
+                        vendor, part, device.pci, kEthernetController));
   tree.link(folder / "subsystem", "../../../bus/pci");
   tree.link(fs::path("bus/pci/devices") / device.pci, fs::path("../../..") / folder);
   const fs::path bus_folder = folder.parent_path() / "pci_bus" / bus;
@@ -379,10 +405,15 @@ namespace {
 /// Writes where the provider connects. An old provider knows the first device only.
 void write_socket(TreeWriter& tree, const DeviceDescription& device) {
   const fs::path base = device_folder(device);
-  if (device.index == 0)
+  if (device.index == 0) {
     tree.file(base / "softhca_socket", device.socket_path);
-  else
+    // The preload library of release 0.1 looks for the device there.
+    const fs::path old = fs::path("devices/softhca") / device.name;
+    if (!device.pci.empty())
+      tree.link(old, parent_folder(device).lexically_relative(old.parent_path()));
+  } else {
     tree.file(base / "softhca_device", std::to_string(device.index) + ' ' + device.socket_path);
+  }
   tree.file(base / "softhca_protocol",
             std::to_string(device.protocol.oldest) + " " + std::to_string(device.protocol.newest));
 }

@@ -144,6 +144,8 @@ TEST_F(DeviceTree, DeviceOnThePciBus_IsWhereProgramsLookForIt) {
   EXPECT_EQ(fs::read_symlink(link), "../../../fffe:3b:00.0");
   EXPECT_EQ(fs::canonical(link), parent);
   EXPECT_EQ(fs::canonical(root + "/bus/pci/devices/fffe:3b:00.0"), parent);
+  EXPECT_EQ(fs::canonical(root + "/devices/softhca/softhca0"), parent)
+      << "where the preload library of release 0.1 looks";
   EXPECT_EQ(fs::canonical(root + "/class/pci_bus/fffe:3b/../../fffe:3b:00.0"), parent);
   EXPECT_EQ(first_line((parent / "numa_node").string()), "1023");
   EXPECT_EQ(first_line((parent / "local_cpulist").string()),
@@ -152,6 +154,11 @@ TEST_F(DeviceTree, DeviceOnThePciBus_IsWhereProgramsLookForIt) {
   EXPECT_EQ(first_line((parent / "class").string()), "0x020000");
   EXPECT_EQ(first_line((parent / "vendor").string()), "0xc5f0");
   EXPECT_EQ(first_line((parent / "max_link_width").string()), "16");
+  std::ifstream config(parent / "config", std::ios::binary);
+  const std::string header{std::istreambuf_iterator<char>(config), {}};
+  ASSERT_EQ(header.size(), 64u);
+  EXPECT_EQ(header.substr(0, 4), "\xf0\xc5\xa1\x5c") << "vendor and device, little endian";
+  EXPECT_EQ(header.substr(8, 4), std::string("\1\0\0\2", 4)) << "revision and class";
 }
 
 TEST_F(DeviceTree, ReplacesWhatWasThere) {
