@@ -373,6 +373,39 @@ TEST_F(ReloadTest, ATenantThatStaysAfterAllIsServedAgain) {
   EXPECT_EQ(daemon.engine.cpu().minimums().of(number).rate().per_second, 1000u);
 }
 
+TEST_F(ReloadTest, AddressesOfDevices_ChangeWhileTheyAreThere) {
+  Config wanted = daemon.adapter.config;
+  TenantConfig tenant = another("c", 3);
+  tenant.vcbs = tenant.pcbs = 0;
+  tenant.tvls = {configuration::TvlConfig{}};
+  for (const std::uint32_t address : {0xc6120003u, 0xc6120004u}) {
+    configuration::TenantDevice& device = tenant.devices.emplace_back();
+    device.name = "mlx5_" + std::to_string(tenant.devices.size() - 1);
+    device.addresses = {Gid::from_ipv4(address)};
+  }
+  const auto put = [&] {
+    wanted.tenants.back().addresses.clear();
+    for (const configuration::TenantDevice& device : wanted.tenants.back().devices)
+      wanted.tenants.back().addresses.push_back(device.addresses.front());
+    return static_cast<bool>(reloader.put_into_force(wanted));
+  };
+  wanted.tenants.push_back(tenant);
+  ASSERT_TRUE(put());
+  const auto gid_of = [&](const std::string& device) {
+    return first_line(folder.path() + "/c/sysfs/class/infiniband/" + device + "/ports/1/gids/0");
+  };
+  EXPECT_EQ(gid_of("mlx5_1"), "0000:0000:0000:0000:0000:ffff:c612:0004");
+  std::swap(wanted.tenants.back().devices[0].addresses, wanted.tenants.back().devices[1].addresses);
+  ASSERT_TRUE(put());
+  EXPECT_EQ(gid_of("mlx5_0"), "0000:0000:0000:0000:0000:ffff:c612:0004");
+  EXPECT_EQ(gid_of("mlx5_1"), "0000:0000:0000:0000:0000:ffff:c612:0003");
+  EXPECT_EQ(find("c")->addresses[0].device, 0);
+  EXPECT_EQ(find("c")->addresses[0].gid, Gid::from_ipv4(0xc6120004));
+  wanted.tenants.back().devices.pop_back();
+  EXPECT_FALSE(put());
+  EXPECT_EQ(gid_of("mlx5_1"), "0000:0000:0000:0000:0000:ffff:c612:0003");
+}
+
 TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
   Config wanted = daemon.adapter.config;
   wanted.general_services.buffers = 4 * 16 - 1;  // two clients for each of two tenants
