@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Route netlink: the kernel's lists of links and addresses, with the missing addresses of the
-// tenant (interfaces.hpp) at their end. This library records a program's request for such a list.
-// It inserts its own messages before the end of the answer's last datagram. The program's socket
-// stays the kernel's.
+// Route netlink: the kernel's lists of links, addresses and routes, with the missing addresses of
+// the tenant (interfaces.hpp) at their end. This library records a program's request for such a
+// list. It inserts its own messages before the end of the answer. The program's socket stays the
+// kernel's.
+//
+// The route over an interface of missing addresses is a default route, because the daemon decides
+// what is reachable, and the least preferred one, because the kernel's TCP cannot use it. UCX since
+// 1.20 takes a peer without a route for unreachable.
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -34,18 +38,20 @@ ssize_t real_recvmsg(int fd, msghdr* message, int flags) {
 /// A request of a program that is not answered yet.
 struct Request {
   std::uint32_t sequence;
-  std::uint16_t type;  ///< RTM_GETLINK or RTM_GETADDR
+  std::uint16_t type;  ///< RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE
   bool dump;
   std::uint8_t family;  ///< 0: all
   int index;            ///< 0: all
   char name[IFNAMSIZ];  ///< empty: the index decides
+  bool selects;         ///< routes by more than the family, if the kernel checks strictly
 
   /// Parses the first message of a datagram. False: it requests no list that this library extends.
   bool parse(const char* data, std::size_t bytes) {
     nlmsghdr header;
     if (bytes < NLMSG_LENGTH(1)) return false;
     std::memcpy(&header, data, sizeof header);
-    if ((header.nlmsg_type != RTM_GETLINK && header.nlmsg_type != RTM_GETADDR) ||
+    if ((header.nlmsg_type != RTM_GETLINK && header.nlmsg_type != RTM_GETADDR &&
+         header.nlmsg_type != RTM_GETROUTE) ||
         (header.nlmsg_flags & NLM_F_REQUEST) == 0 || header.nlmsg_len > bytes)
       return false;
     *this = {header.nlmsg_seq,
@@ -53,7 +59,16 @@ struct Request {
              (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP,
              static_cast<std::uint8_t>(data[NLMSG_HDRLEN]),
              0,
-             {}};
+             {},
+             false};
+    if (type == RTM_GETROUTE) {
+      rtmsg body{};
+      if (header.nlmsg_len >= NLMSG_LENGTH(sizeof body))
+        std::memcpy(&body, data + NLMSG_HDRLEN, sizeof body);
+      selects = body.rtm_table != RT_TABLE_UNSPEC || body.rtm_protocol != RTPROT_UNSPEC ||
+                body.rtm_type != RTN_UNSPEC || header.nlmsg_len > NLMSG_SPACE(sizeof body);
+      return dump && (body.rtm_flags & RTM_F_CLONED) == 0;
+    }
     if (type == RTM_GETADDR) {
       ifaddrmsg body{};
       if (header.nlmsg_len >= NLMSG_LENGTH(sizeof body))
@@ -162,9 +177,25 @@ void note(int fd, const void* data, std::size_t bytes) {
   if (is_route_netlink(fd)) {
     ::getsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &strict, &size);
     if (request.dump && strict == 0) request.index = 0;  // the kernel ignores it
-    if (request.dump || is_of_ours(request)) requests.add(fd, request);
+    const bool elsewhere = strict != 0 && request.selects;
+    if (request.dump ? !elsewhere : is_of_ours(request)) requests.add(fd, request);
   }
   errno = error;
+}
+
+/// Records a message that was sent in parts.
+void note(int fd, const msghdr& message) {
+  if (message.msg_iovlen == 1)
+    return note(fd, message.msg_iov[0].iov_base, message.msg_iov[0].iov_len);
+  char data[256];  // requests for lists are shorter
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < message.msg_iovlen; ++i) {
+    const iovec& part = message.msg_iov[i];
+    if (part.iov_len > sizeof data - bytes) return;
+    if (part.iov_len != 0) std::memcpy(data + bytes, part.iov_base, part.iov_len);
+    bytes += part.iov_len;
+  }
+  note(fd, data, bytes);
 }
 
 /// Consecutive messages, in memory of the C library.
@@ -244,15 +275,40 @@ void add_address(Messages& messages, const MissingAddress& address, const nlmsgh
   messages.end();
 }
 
+void add_route(Messages& messages, const MissingAddress& address, const nlmsghdr& answered) {
+  constexpr std::uint32_t kLeastPreferred = 0xffffffff;
+  rtmsg body{};
+  body.rtm_family = static_cast<std::uint8_t>(address.any.sa_family);
+  body.rtm_table = RT_TABLE_MAIN;
+  body.rtm_protocol = RTPROT_STATIC;
+  body.rtm_scope = address.is_v4() ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+  body.rtm_type = RTN_UNICAST;
+  const std::uint32_t table = RT_TABLE_MAIN;
+  messages.begin(RTM_NEWROUTE, answered, true, body);
+  messages.attribute(RTA_TABLE, &table, sizeof table);
+  messages.attribute(RTA_OIF, &address.index, sizeof address.index);
+  messages.attribute(RTA_PRIORITY, &kLeastPreferred, sizeof kLeastPreferred);
+  messages.end();
+}
+
+/// True if no earlier address has the interface and the family of this one.
+bool is_first_of_family(const MissingAddress& address, const MissingAddresses& missing) {
+  return std::none_of(missing.begin(), &address, [&](const MissingAddress& other) {
+    return other.index == address.index && other.any.sa_family == address.any.sa_family;
+  });
+}
+
 /// Adds the requested messages of this library. False: there are none.
 bool add_ours(Messages& messages, const MissingAddresses& missing, const Request& request,
               const nlmsghdr& answered) {
   const std::size_t before = messages.bytes();
   for (const MissingAddress& address : missing) {
     if (!request.wants(address)) continue;
+    const bool of_family = request.family == 0 || request.family == address.any.sa_family;
     if (request.type == RTM_GETADDR) {
-      if (request.family == 0 || request.family == address.any.sa_family)
-        add_address(messages, address, answered);
+      if (of_family) add_address(messages, address, answered);
+    } else if (request.type == RTM_GETROUTE) {
+      if (of_family && is_first_of_family(address, missing)) add_route(messages, address, answered);
     } else if (!address.listed && address.first) {
       add_link(messages, address, answered, request.dump);
     }
@@ -320,13 +376,20 @@ void take(int fd) {
   receive_whole(fd, &first, sizeof first, MSG_DONTWAIT);
 }
 
-/// Builds the datagram that replaces the kernel's last one. False: the kernel's stays.
+/// True if the kernel ends a list with a datagram of its own. It stays: a program may take the
+/// first message of a datagram for its only one, as UCX does.
+bool ends_alone(const Request& request, const End& end) {
+  return request.dump && end.at == 0 && end.error == 0;
+}
+
+/// Builds the datagram that replaces the kernel's last one, or that precedes it if it
+/// ends_alone(). False: the kernel's stays, and none is inserted.
 bool rebuild(Messages& messages, const char* kernels, const End& end, const Request& request,
              const MissingAddresses& missing) {
   if (end.error != 0 && end.error != -ENODEV) return false;
   messages.add(kernels, end.at);
   if (!add_ours(messages, missing, request, end.header)) return false;
-  if (!request.dump) return true;
+  if (!request.dump || ends_alone(request, end)) return true;
   constexpr int kSuccess = 0;
   messages.begin(NLMSG_DONE, end.header, true, kSuccess);
   messages.end();
@@ -358,7 +421,7 @@ ssize_t receive(int fd, msghdr* message, int flags) {
   if (!rebuild(messages, kernels.data(), end, request, missing) ||
       (!peeks && room_of(*message) < messages.bytes()))
     return real_recvmsg(fd, message, flags);
-  if (!peeks) take(fd);
+  if (!peeks && !ends_alone(request, end)) take(fd);
   return deliver(messages, *message, flags);
 }
 
@@ -411,8 +474,7 @@ extern "C" SOFTHCA_INTERPOSE ssize_t softhca_sendmsg(int, const msghdr*, int) as
 extern "C" ssize_t softhca_sendmsg(int fd, const msghdr* message, int flags) {
   static constinit Next<ssize_t(int, const msghdr*, int)> next{"sendmsg"};
   const ssize_t sent = next.get()(fd, message, flags);
-  if (sent > 0 && message->msg_iovlen == 1)
-    note(fd, message->msg_iov[0].iov_base, static_cast<std::size_t>(sent));
+  if (sent > 0) note(fd, *message);
   return sent;
 }
 

@@ -447,10 +447,27 @@ TEST_F(PreloadInterfaces, IoctlAnswersForThem) {
 struct Answer {
   std::vector<int> types;
   int error = 0;
-  std::string last;  ///< address or name
+  std::string last;                 ///< address or name
+  std::vector<std::string> routes;  ///< "family/prefix length interface priority"
+  bool mixed = false;  ///< a datagram ends with NLMSG_DONE, but begins with another type
 };
+std::string text_of_route(const nlmsghdr* header) {
+  const auto* body = static_cast<const rtmsg*>(NLMSG_DATA(header));
+  std::uint32_t interface = 0, priority = 0;
+  auto left = static_cast<unsigned>(RTM_PAYLOAD(header));
+  for (const rtattr* attribute = RTM_RTA(body); RTA_OK(attribute, left);
+       attribute = RTA_NEXT(attribute, left)) {
+    if (attribute->rta_type == RTA_OIF)
+      std::memcpy(&interface, RTA_DATA(attribute), sizeof interface);
+    if (attribute->rta_type == RTA_PRIORITY)
+      std::memcpy(&priority, RTA_DATA(attribute), sizeof priority);
+  }
+  return std::to_string(body->rtm_family) + '/' + std::to_string(body->rtm_dst_len) + ' ' +
+         std::to_string(interface) + ' ' + std::to_string(priority);
+}
+/// Asks in two parts, as UCX does.
 template <class Body>
-Answer ask(int type, int flags, const Body& body, bool peeks) {
+Answer ask(int type, int flags, const Body& body, bool peeks, int strict = 1) {
   struct {
     nlmsghdr header;
     Body body;
@@ -458,9 +475,12 @@ Answer ask(int type, int flags, const Body& body, bool peeks) {
              static_cast<std::uint16_t>(NLM_F_REQUEST | flags), 7, 0},
             body};
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  const int on = 1;
-  ::setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
-  EXPECT_EQ(::send(fd, &request, sizeof request, 0), static_cast<ssize_t>(sizeof request));
+  ::setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &strict, sizeof strict);
+  iovec parts[] = {{&request.header, sizeof request.header}, {&request.body, sizeof request.body}};
+  msghdr sent{};
+  sent.msg_iov = parts;
+  sent.msg_iovlen = 2;
+  EXPECT_EQ(::sendmsg(fd, &sent, 0), static_cast<ssize_t>(sizeof request));
   Answer answer;
   for (bool done = false; !done;) {
     std::vector<char> data(65536);
@@ -477,6 +497,9 @@ Answer ask(int type, int flags, const Body& body, bool peeks) {
     for (auto* header = reinterpret_cast<nlmsghdr*>(data.data()); NLMSG_OK(header, left);
          header = NLMSG_NEXT(header, left)) {
       answer.types.push_back(header->nlmsg_type);
+      if (header->nlmsg_type == RTM_NEWROUTE) answer.routes.push_back(text_of_route(header));
+      if (header->nlmsg_type == NLMSG_DONE)
+        answer.mixed = reinterpret_cast<char*>(header) != data.data();
       done = header->nlmsg_type == NLMSG_DONE || (header->nlmsg_flags & NLM_F_MULTI) == 0;
       if (header->nlmsg_type == NLMSG_ERROR || header->nlmsg_type == NLMSG_DONE)
         std::memcpy(&answer.error, NLMSG_DATA(header), sizeof answer.error);
@@ -513,6 +536,39 @@ TEST_F(PreloadInterfaces, RouteNetlinkListsThem) {
     ::unsetenv("SOFTHCA_SYSFS");
     EXPECT_EQ(ask(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{}, peeks).types.size() + 1, with);
     EXPECT_NE(ask(RTM_GETADDR, NLM_F_DUMP, ifaddrmsg{}, peeks).last, "198.18.0.2");
+    ::setenv("SOFTHCA_SYSFS", root_.c_str(), 1);
+  }
+}
+
+// UCX lists all routes, and takes a peer without one for unreachable.
+TEST_F(PreloadInterfaces, RouteNetlinkListsARouteOverEachInterfaceOfMissingAddresses) {
+  const std::string v4 = "2/0 61440 4294967295", v6 = "10/0 61440 4294967295";
+  const std::string of_loopback =
+      "2/0 " + std::to_string(::if_nametoindex("lo")) + " 4294967295";  // 198.18.0.2
+  const auto count = [](const Answer& answer, const std::string& route) {
+    return std::count(answer.routes.begin(), answer.routes.end(), route);
+  };
+  for (const bool peeks : {false, true}) {
+    const Answer all = ask(RTM_GETROUTE, NLM_F_DUMP, rtmsg{}, peeks, 0);
+    EXPECT_EQ(count(all, v4), 1);
+    EXPECT_EQ(count(all, v6), 1);
+    EXPECT_EQ(count(all, of_loopback), 1);
+    EXPECT_EQ(all.types.back(), NLMSG_DONE);
+    rtmsg body{};
+    body.rtm_family = AF_INET6;
+    const Answer of_v6 = ask(RTM_GETROUTE, NLM_F_DUMP, body, peeks, 0);
+    EXPECT_EQ(count(of_v6, v4), 0);
+    EXPECT_EQ(count(of_v6, v6), 1);
+    body.rtm_table = RT_TABLE_LOCAL;
+    EXPECT_EQ(count(ask(RTM_GETROUTE, NLM_F_DUMP, body, peeks, 0), v6), 1) << "not strict";
+    EXPECT_EQ(count(ask(RTM_GETROUTE, NLM_F_DUMP, body, peeks, 1), v6), 0) << "another table";
+    body = {};
+    body.rtm_flags = RTM_F_CLONED;
+    EXPECT_EQ(count(ask(RTM_GETROUTE, NLM_F_DUMP, body, peeks, 0), v4), 0) << "the cache";
+    ::unsetenv("SOFTHCA_SYSFS");
+    const Answer kernels = ask(RTM_GETROUTE, NLM_F_DUMP, rtmsg{}, peeks, 0);
+    EXPECT_EQ(kernels.types.size() + 3, all.types.size());
+    EXPECT_EQ(kernels.mixed, all.mixed);
     ::setenv("SOFTHCA_SYSFS", root_.c_str(), 1);
   }
 }
