@@ -17,8 +17,7 @@ namespace softhca::configuration {
 
 /// Fills in the interfaces, sockets and addresses of `ports`. Their other keys have been read.
 /// `values`: their tables. `host`: the addresses that the host has. `most`: addresses that a port
-/// takes of its pool. A port with a problem
-/// has no address.
+/// takes of its pool. A port with a problem has no address.
 void resolve_ports(std::vector<PortConfig>& ports, const std::vector<const Value*>& values,
                    const std::vector<HostAddress>& host, std::size_t most, Problems& problems);
 

@@ -186,10 +186,8 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
   std::span<const rdma_cm::TenantGid> addresses() const override { return addresses_; }
 
   rdma_cm::TenantAdapter adapter(const std::optional<Gid>& own) const override {
-    std::uint8_t device = 0;
-    for (const auto* list : {&tenant_.former_addresses, &tenant_.addresses})
-      for (const auto& address : *list)
-        if (own == address.gid) device = address.device;
+    const auto* const address = own ? tenant_.find_address(*own) : nullptr;
+    const std::uint8_t device = address != nullptr ? address->device : 0;
     rdma_cm::TenantAdapter found = devices_.at(device);
     found.path_mtu = mtu_code(adapter_.path_mtu(tenant_, device));
     return found;

@@ -257,11 +257,9 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
     if (const int error = check_range(begin, length)) return error;
   const int new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : verbs_mr->access;
   const bool turns = ((new_access ^ verbs_mr->access) & IBV_ACCESS_ON_DEMAND) != 0;
+  // The request would need the extents of the memory.
   if (turns && !moves)
-    return refuse(
-        EOPNOTSUPP,
-        "IBV_ACCESS_ON_DEMAND changes only with the translation");  // the request would need the
-                                                                    // extents of the memory
+    return refuse(EOPNOTSUPP, "IBV_ACCESS_ON_DEMAND changes only with the translation");
   abi::ReregisterMrRequest request{};
   request.handle = verbs_mr->mr.handle;
   request.flags = static_cast<std::uint32_t>(flags);

@@ -2,6 +2,8 @@
 
 #include "daemon/device/adapter/guid.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 
 namespace softhca::control {
@@ -43,6 +45,11 @@ std::uint64_t node_guid(std::uint64_t daemon, std::string_view device) {
   constexpr std::uint64_t kLocal = std::uint64_t{0x02} << 56;
   constexpr std::uint64_t kGroup = std::uint64_t{0x01} << 56;
   return (hash.value() | kLocal) & ~kGroup;
+}
+
+std::string guid_text(std::uint64_t guid) {
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff,
+                     guid >> 16 & 0xffff, guid & 0xffff);
 }
 
 }  // namespace softhca::control

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "daemon/base/net.hpp"
@@ -24,5 +25,8 @@ std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const Port
 /// Returns an EUI-64 with the "locally administered" bit set. Host byte order, never 0. `device`:
 /// the tenant, or "TENANT/DEVICE" for a further device.
 std::uint64_t node_guid(std::uint64_t daemon, std::string_view device);
+
+/// Returns a GUID as the kernel writes it, "0200:5eff:fe10:0001" (configuration::parse_guid()).
+std::string guid_text(std::uint64_t guid);
 
 }  // namespace softhca::control

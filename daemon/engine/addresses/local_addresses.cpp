@@ -61,11 +61,8 @@ Tenant* LocalAddresses::owner(const Gid& gid, std::optional<PortId> port) const 
 Tenant* LocalAddresses::owner_of(const QueuePair& qp, const Gid& gid,
                                  std::optional<PortId> port) const {
   if (qp.clients != nullptr) return owner(gid, port);
-  for (const auto* list : {&qp.tenant->addresses, &qp.tenant->former_addresses})
-    for (const Tenant::Address& address : *list)
-      if (address.gid == gid && (!port || address.port == port))
-        return address.device == qp.rq.device ? qp.tenant : nullptr;
-  return nullptr;
+  const Tenant::Address* const address = qp.tenant->find_address(gid, port);
+  return address != nullptr && address->device == qp.rq.device ? qp.tenant : nullptr;
 }
 
 std::optional<PortId> LocalAddresses::port_of(const Gid& source) const {

@@ -54,21 +54,29 @@ struct Tenant {
   }
   /// True if `gid` is an address or a former address of the tenant, on `port` if it is given.
   bool has_address(const Gid& gid, std::optional<PortId> port = {}) const {
-    return is_in(addresses, gid, port) || is_in(former_addresses, gid, port);
+    return find_address(gid, port) != nullptr;
+  }
+  /// Returns the address or former address with this GID, on `port` if it is given. Null: the
+  /// tenant has none.
+  const Address* find_address(const Gid& gid, std::optional<PortId> port = {}) const {
+    const Address* const found = find_in(addresses, gid, port);
+    return found != nullptr ? found : find_in(former_addresses, gid, port);
   }
   /// True if a peer may use `named` to reach a queue pair with the address `used`. That is so if
   /// both are equal, or if a change of addresses made them differ. A program reads its address,
   /// tells it to its peer, and connects by the index of that address; the address at that index may
   /// change in between.
   bool answers_to(const Gid& used, const Gid& named, std::optional<PortId> port) const {
-    return used == named ||
-           ((is_in(former_addresses, used, port) || is_in(former_addresses, named, port)) &&
-            has_address(named, port));
+    return used == named || ((find_in(former_addresses, used, port) != nullptr ||
+                              find_in(former_addresses, named, port) != nullptr) &&
+                             has_address(named, port));
   }
-  static bool is_in(const std::vector<Address>& list, const Gid& gid, std::optional<PortId> port) {
-    return std::any_of(list.begin(), list.end(), [&](const Address& address) {
+  static const Address* find_in(const std::vector<Address>& list, const Gid& gid,
+                                std::optional<PortId> port) {
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Address& address) {
       return address.gid == gid && (!port || address.port == port);
     });
+    return found != list.end() ? &*found : nullptr;
   }
   Marking marking;           ///< marking of its packets
   bool yields = false;       ///< leaving: another tenant with the same address has precedence

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The methods `tenants` and `tenant.show`.
-#include <fmt/format.h>
-
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/counters/pool_counters.hpp"
 #include "daemon/counters/tenant_counters.hpp"
 #include "daemon/device/adapter/adjuster.hpp"
+#include "daemon/device/adapter/guid.hpp"
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
@@ -41,10 +40,8 @@ Json devices_of(const engine::Tenant& tenant, const Adapter& adapter) {
   Json out = Json::array();
   for (const configuration::TenantDevice& device : adapter.devices(tenant)) {
     const auto index = static_cast<std::uint8_t>(out.size());
-    const std::uint64_t guid = adapter.node_guid(tenant, index);
     Json entry = {{"name", device.name},
-                  {"guid", fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48,
-                                       guid >> 32 & 0xffff, guid >> 16 & 0xffff, guid & 0xffff)},
+                  {"guid", guid_text(adapter.node_guid(tenant, index))},
                   {"rate", configuration::codes_of(device.rate).word},
                   {"link", adapter.link_up(tenant, index) ? "up" : "down"}};
     if (!device.pci.empty()) entry["pci"] = device.pci;

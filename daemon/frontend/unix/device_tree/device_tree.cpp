@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "daemon/device/adapter/guid.hpp"
 #include "daemon/frontend/unix/device_tree/counter_files.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
@@ -77,11 +78,6 @@ class TreeWriter {
   std::vector<std::string> staged_;
   std::string failure_;
 };
-
-std::string guid_text(std::uint64_t guid) {
-  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff,
-                     guid >> 16 & 0xffff, guid & 0xffff);
-}
 
 std::string gid_text(const Gid& gid) {
   std::string text;
