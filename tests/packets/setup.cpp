@@ -63,7 +63,7 @@ void Script::make_queue_pair(Arguments& a) {
   qp.access = static_cast<std::uint32_t>(a.number("access", engine::Process::kFull));
   qp.qkey = static_cast<std::uint32_t>(a.number("qkey", 0x11111111));
   qp.connection.destination = qp.rc.destination = Qpn(0x123);
-  qp.connection.route.path.source = process_->tenant.addresses[0].gid;
+  qp.connection.route.path.source = qp.connection.named_source = process_->tenant.addresses[0].gid;
   qp.connection.route.path.port = process_->tenant.addresses[0].port;
   qp.connection.route.path.destination = peer_gid_;
   qp.rc.mtu = static_cast<std::uint32_t>(a.number("mtu", 256));

@@ -8,7 +8,8 @@ bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame) {
   AddressPath& path = qp.connection.route.path;
   if (frame.source != path.destination) return false;
   if (frame.destination != path.source) {
-    if (!qp.tenant->answers_to(path.source, frame.destination, path.port)) return false;
+    if (!qp.tenant->answers_to(qp.connection.named_source, frame.destination, path.port))
+      return false;
     path.source = frame.destination;
     qp.connection.route.invalidate();
   }
@@ -19,7 +20,8 @@ bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame) {
 void try_other_source(QueuePair& qp) {
   const Tenant& tenant = *qp.tenant;
   AddressPath& path = qp.connection.route.path;
-  if (qp.connection.peer_seen || tenant.former_addresses.empty()) return;
+  const Gid& named = qp.connection.named_source;
+  if (qp.connection.peer_seen || (tenant.former_addresses.empty() && path.source == named)) return;
   const std::size_t now = tenant.addresses.size();
   const std::size_t all = now + tenant.former_addresses.size();
   const auto at = [&](std::size_t i) -> const Gid& {
@@ -30,7 +32,7 @@ void try_other_source(QueuePair& qp) {
   for (std::size_t i = 1; i <= all; ++i) {
     const Gid& other = at((used + i) % all);
     if (other == path.source || other.is_ipv4() != path.destination.is_ipv4() ||
-        !tenant.answers_to(path.source, other, path.port))
+        !tenant.answers_to(named, other, path.port))
       continue;
     path.source = other;
     qp.connection.route.invalidate();

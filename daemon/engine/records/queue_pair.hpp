@@ -180,6 +180,7 @@ struct QpConnection {
   bool peer_seen = false;           ///< a packet of its peer has arrived
   bool established_raised = false;  ///< IBV_EVENT_COMM_EST
   Route route;
+  Gid named_source;                  ///< the tenant's address that its program named
   transport::ReactionPoint flow;     ///< its rate on the wire
   Time next_cnp{};                   ///< no congestion notification is sent to the peer before then
   transport::WirePosition position;  ///< PSNs with which it continues after local delivery

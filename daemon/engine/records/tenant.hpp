@@ -62,14 +62,17 @@ struct Tenant {
     const Address* const found = find_in(addresses, gid, port);
     return found != nullptr ? found : find_in(former_addresses, gid, port);
   }
-  /// True if a peer may use `named` to reach a queue pair with the address `used`. That is so if
-  /// both are equal, or if a change of addresses made them differ. A program reads its address,
-  /// tells it to its peer, and connects by the index of that address; the address at that index may
-  /// change in between.
-  bool answers_to(const Gid& used, const Gid& named, std::optional<PortId> port) const {
-    return used == named || ((find_in(former_addresses, used, port) != nullptr ||
-                              find_in(former_addresses, named, port) != nullptr) &&
-                             has_address(named, port));
+  /// True if a peer may use `used` to reach a queue pair for which its program named `named`.
+  /// That is so if both are equal, or if a change of the addresses of a device made them differ. A
+  /// program reads its address, tells it to its peer, and connects by the index of that address;
+  /// the address at that index may change in between.
+  bool answers_to(const Gid& named, const Gid& used, std::optional<PortId> port) const {
+    if (named == used) return true;
+    const Address* const own = find_address(named, port);
+    const Address* const other = find_address(used, port);
+    return own != nullptr && other != nullptr && own->device == other->device &&
+           (find_in(former_addresses, named, port) != nullptr ||
+            find_in(former_addresses, used, port) != nullptr);
   }
   static const Address* find_in(const std::vector<Address>& list, const Gid& gid,
                                 std::optional<PortId> port) {

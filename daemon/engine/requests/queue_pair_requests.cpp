@@ -118,6 +118,7 @@ ModifyQp::Answer ModifyQp::run(Engine& engine) const {
       return {.result = Result::kWaits, .state = from, .waited = *wait};
   if (path) {
     qp.connection.route.path = *path;
+    qp.connection.named_source = path->source;
     ReceiveQueues::path_changed(qp);
   }
   store_attributes(qp, attributes);

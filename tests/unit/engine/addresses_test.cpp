@@ -2,6 +2,7 @@
 
 // A tenant's addresses change while a program of it connects: it has told its peer the one it read,
 // and its queue pair gets the one that stands in the table when it is connected.
+#include "daemon/engine/addresses/peer_address.hpp"
 #include "tests/unit/engine/fixture/pair.hpp"
 
 namespace softhca::engine {
@@ -81,6 +82,25 @@ TEST_P(AddressesTest, NorIsOneThatIsGoneForGood) {
   set_table({address(9)}, {});
   connect_naming(address(1));
   EXPECT_EQ(to_a(), Status::kRetryExceededError);
+}
+
+/// Retransmissions alternate between the address that the program named and the former ones, and
+/// keep off another address of the tenant. When the former ones are gone, the named one is left.
+TEST_P(AddressesTest, RetransmissionsComeBackToTheNamedOne) {
+  set_table({address(9)}, {});
+  connect_naming(address(9));
+  set_table({address(8), address(9)}, {address(1)});
+  const Gid& source = pair.qa->qp.connection.route.path.source;
+  for (int turn = 0; turn < 2; ++turn) {
+    try_other_source(pair.qa->qp);
+    EXPECT_EQ(source, address(1));
+    try_other_source(pair.qa->qp);
+    EXPECT_EQ(source, address(9));
+  }
+  try_other_source(pair.qa->qp);
+  set_table({address(8), address(9)}, {});
+  try_other_source(pair.qa->qp);
+  EXPECT_EQ(source, address(9));
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, AddressesTest, ::testing::Values(Way::kLocal, Way::kWire), way_name);
