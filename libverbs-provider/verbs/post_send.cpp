@@ -34,7 +34,7 @@ void fill_remote(const Qp& qp, const ibv_send_wr& wr, abi::CommandHeader& header
   }
   if (qp.type == IBV_QPT_UD) {
     header.flags |= abi::kCommandAddressed;
-    header.remote_qpn = wr.wr.ud.remote_qpn;
+    header.remote_qpn = wr.wr.ud.remote_qpn & kQpnBits;
     header.remote_qkey = wr.wr.ud.remote_qkey;
     header.address_handle = wr.wr.ud.ah->handle;
   }

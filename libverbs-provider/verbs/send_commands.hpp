@@ -31,6 +31,9 @@ inline constexpr unsigned kWrFlush = 14;                   ///< IBV_WR_FLUSH
 inline constexpr std::uint64_t kQpExWithFlush = 1u << 11;  ///< IBV_QP_EX_WITH_FLUSH
 static_assert(kQpExWithFlush < IBV_QP_EX_WITH_ATOMIC_WRITE);
 
+/// A packet has this part of a queue pair number. Cards ignore the rest of `remote_qpn`.
+inline constexpr std::uint32_t kQpnBits = 0xffffff;
+
 /// Returns the opcodes of ibv_post_send() for a type.
 constexpr unsigned opcodes_of(ibv_qp_type type) {
   switch (type) {

@@ -187,7 +187,7 @@ void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
   if (ah == nullptr) return;
   open.header.flags |= abi::kCommandAddressed;
   open.header.address_handle = ah->handle;
-  open.header.remote_qpn = remote_qpn;
+  open.header.remote_qpn = remote_qpn & kQpnBits;
   open.header.remote_qkey = qkey;
   show_address(ex);
 }

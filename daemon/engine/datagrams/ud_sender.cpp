@@ -173,9 +173,10 @@ Verdict UdSender::receive(QueuePair& qp, QueuePair& peer, const Request& request
                                     .flow_label = path.flow_label});
   wire::grh_bytes(header, wire::raw(opcode), request.length, grh);
   memory::ScatterList far;
-  Verdict verdict = parts_.memory.scatter_receive(peer, 0, grh);
+  Verdict verdict = remote.check_stored(parts_.memory.scatter_receive(peer, 0, grh), 0, grh.size());
+  const bool header_stored = verdict == Verdict::kOk;
   bool remote_fault = true;
-  if (verdict == Verdict::kOk)
+  if (header_stored)
     verdict =
         parts_.memory.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
   if (verdict == Verdict::kOk)
@@ -188,9 +189,9 @@ Verdict UdSender::receive(QueuePair& qp, QueuePair& peer, const Request& request
   // The receive may have been drawn for a frame that did not fit: the responder must forget it.
   std::get<transport::Ud>(peer.transport).reset_receiver(Psn());
   if (verdict != Verdict::kOk) {
-    remote.check_stored(verdict, 0, length);
+    if (header_stored) remote.check_stored(verdict, transport::kRoutingHeaderBytes, request.length);
     remote.complete_receive({.verdict = Verdict::kLocalProtection});
-    parts_.cpu.fail_later(peer, QpFailure::kDatagramNotWritten);
+    parts_.cpu.fail_later(peer, QpFailure::kReceiveNotWritten);
     return Verdict::kOk;
   }
   remote.took_request(request.length, true);

@@ -26,7 +26,6 @@ constexpr std::array<Words, static_cast<std::size_t>(QpFailure::kCount)> kWords{
     {"retry_exceeded", softhca::name_of(Verdict::kRetryExceeded)},
     {"rnr_retry_exceeded", softhca::name_of(Verdict::kRnrRetryExceeded)},
     {"receive_not_written", "a receive could not be written"},
-    {"datagram_not_written", "a datagram did not fit its receive"},
     {"peer_invalid_request", "its peer sent an invalid request"},
     {"peer_access", "its peer named memory it may not reach"},
     {"drew_too_much", "it drew too much from its shared receive queue"},
@@ -79,7 +78,6 @@ bool explains(const Refusal& refusal, QpFailure failure) {
   if (!refusal) return false;
   switch (failure) {
     case QpFailure::kReceiveNotWritten:
-    case QpFailure::kDatagramNotWritten:
       return refusal.side == RefusalSide::kReceive;
     case QpFailure::kPeerAccess:
       return refusal.side == RefusalSide::kServed;

@@ -27,7 +27,6 @@ enum class QpFailure : std::uint8_t {
   kRnrRetryExceeded,
   // As a receiver.
   kReceiveNotWritten,
-  kDatagramNotWritten,
   kPeerInvalidRequest,
   kPeerAccess,
   kDrewTooMuch,  ///< from its shared receive queue

@@ -755,6 +755,20 @@ Seen no_reads_in(const World& world) {
   Pair pair(world);
   return reach(world, pair.join({}, {.reads_in = 0}), IBV_WR_RDMA_READ);
 }
+/// The key counts before the number of reads.
+Seen no_reads_in_wrong_key(const World& world, ibv_wr_opcode opcode) {
+  Pair pair(world);
+  pair.join({}, {.reads_in = 0});
+  const Memory own(world, kNear), theirs(world, kFar);
+  pair.near.reach(opcode, own.entry(), theirs.address(), theirs.rkey() ^ 0x40000000);
+  return both_see(world, pair);
+}
+Seen no_reads_in_wrong_rkey(const World& world) {
+  return no_reads_in_wrong_key(world, IBV_WR_RDMA_READ);
+}
+Seen no_atomics_in_wrong_rkey(const World& world) {
+  return no_reads_in_wrong_key(world, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
 Seen no_reads_out(const World& world) {
   Pair pair(world);
   return reach(world, pair.join({.reads_out = 0}), IBV_WR_RDMA_READ);
@@ -879,6 +893,8 @@ struct Datagram {
   std::uint32_t destination = 0;  // 0: the other of the pair
   std::uint32_t qkey = kQkey;
   bool in_other_domain = false;
+  std::uint32_t beyond_number = 0;       // bits of `remote_qpn` beyond the 24 of a number
+  std::uint32_t receive_key_change = 0;  // bits that are wrong in the key of the receive
 };
 
 Seen datagram(const World& world, const Datagram& sent) {
@@ -886,11 +902,14 @@ Seen datagram(const World& world, const Datagram& sent) {
   for (const End* end : {&pair.near, &pair.far})
     world.on(end->side, [&] { bring_up_datagrams(end->handles.qp, kQkey); });
   const Memory own(world, kNear), theirs(world, kFar);
-  pair.far.receive(theirs.entry(64));
+  ibv_sge receive = theirs.entry(64);
+  receive.lkey ^= sent.receive_key_change;
+  pair.far.receive(receive);
   ibv_send_wr wr{};
   if (world.side == kNear)
     wr.wr.ud.ah = address_handle(world, sent.in_other_domain ? world.other_pd : world.pd);
-  wr.wr.ud.remote_qpn = sent.destination != 0 ? sent.destination : pair.far.number();
+  wr.wr.ud.remote_qpn =
+      (sent.destination != 0 ? sent.destination : pair.far.number()) | sent.beyond_number;
   wr.wr.ud.remote_qkey = sent.qkey;
   pair.near.post({own.entry(sent.length)}, IBV_WR_SEND, wr);
   return both_see(world, pair);
@@ -898,6 +917,12 @@ Seen datagram(const World& world, const Datagram& sent) {
 
 Seen datagram_receive_too_short(const World& world) { return datagram(world, {.length = 64}); }
 Seen datagram_to_nobody(const World& world) { return datagram(world, {.destination = kNobody}); }
+Seen datagram_number_of_more_bits(const World& world) {
+  return datagram(world, {.beyond_number = 0x3000000});
+}
+Seen datagram_receive_with_wrong_lkey(const World& world) {
+  return datagram(world, {.receive_key_change = 0x40000000});
+}
 Seen datagram_with_wrong_qkey(const World& world) { return datagram(world, {.qkey = kQkey + 1}); }
 Seen address_handle_of_other_domain(const World& world) {
   return datagram(world, {.in_other_domain = true});
@@ -956,8 +981,10 @@ const std::pair<const char*, Seen (*)(const World&)> kMistakes[] = {
     {"mtu-smaller-short", mtu_smaller_short},
     {"mtu-of-read", mtu_of_read},
     {"no-reads-in", no_reads_in},
+    {"no-reads-in-wrong-rkey", no_reads_in_wrong_rkey},
     {"no-reads-out", no_reads_out},
     {"no-atomics-in", no_atomics_in},
+    {"no-atomics-in-wrong-rkey", no_atomics_in_wrong_rkey},
     {"no-atomics-out", no_atomics_out},
     {"uc-wrong-rkey", unreliable_wrong_rkey},
     {"uc-receive-too-short", unreliable_receive_too_short},
@@ -965,7 +992,9 @@ const std::pair<const char*, Seen (*)(const World&)> kMistakes[] = {
     {"uc-psn-too-low", unreliable_psn_too_low},
     {"uc-mtu-larger", unreliable_mtu_larger},
     {"ud-receive-too-short", datagram_receive_too_short},
+    {"ud-receive-wrong-lkey", datagram_receive_with_wrong_lkey},
     {"ud-wrong-number", datagram_to_nobody},
+    {"ud-number-of-more-bits", datagram_number_of_more_bits},
     {"ud-wrong-qkey", datagram_with_wrong_qkey},
     {"ud-other-domain", address_handle_of_other_domain},
 };

@@ -28,18 +28,28 @@ Verdict MessageChecks::check(const LocalPeer& peer, const Request& request,
     if (const Verdict chosen = peer.memory.choose_receive_queue(request.xrc_srq);
         chosen != Verdict::kOk)
       return chosen;
-  if (awaits_response(request.kind) && exceeds_reads(peer.max_dest_rd_atomic, queue)) {
+  const bool exceeds =
+      awaits_response(request.kind) && exceeds_reads(peer.max_dest_rd_atomic, queue);
+  // Atomics are checked as they run.
+  if (is_send(request.kind) || (is_indivisible(request.kind) && !exceeds)) return Verdict::kOk;
+  if (const Verdict allowed = check_access(peer, request); allowed != Verdict::kOk) return allowed;
+  if (exceeds) {
     peer.events.explain(RefusalCause::kTooManyReads, 0, peer.max_dest_rd_atomic);
     return Verdict::kRemoteInvalidRequest;
   }
-  if (is_send(request.kind) || is_indivisible(request.kind)) return Verdict::kOk;
-  if (request.kind == RequestKind::kFlush) return check_flush(peer.memory, flush_of(request));
-  const RemoteAccess access = reads ? RemoteAccess::kRead : RemoteAccess::kWrite;
-  const Verdict allowed =
-      peer.memory.check_remote(request.rkey, request.remote_addr, request.length, access);
-  if (allowed == Verdict::kOk && reads && is_split_otherwise(peer, request)) [[unlikely]]
+  if (reads && is_split_otherwise(peer, request)) [[unlikely]]
     return Verdict::kBadResponse;
-  return allowed;
+  return Verdict::kOk;
+}
+
+Verdict MessageChecks::check_access(const LocalPeer& peer, const Request& request) const {
+  if (request.kind == RequestKind::kFlush) return check_flush(peer.memory, flush_of(request));
+  const bool fetches =
+      request.kind == RequestKind::kCompareSwap || request.kind == RequestKind::kFetchAdd;
+  const RemoteAccess access = fetches                              ? RemoteAccess::kAtomic
+                              : request.kind == RequestKind::kRead ? RemoteAccess::kRead
+                                                                   : RemoteAccess::kWrite;
+  return peer.memory.check_remote(request.rkey, request.remote_addr, request.length, access);
 }
 
 Verdict MessageChecks::refuse_split(const LocalPeer& peer, const Request& request) const {

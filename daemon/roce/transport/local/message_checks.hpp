@@ -54,6 +54,7 @@ class MessageChecks {
   bool is_split_otherwise(const LocalPeer& peer, const Request& request) const {
     return mtu_ != peer.mtu && request.length > std::min(mtu_, peer.mtu);
   }
+  Verdict check_access(const LocalPeer& peer, const Request& request) const;
   Verdict refuse_split(const LocalPeer& peer, const Request& request) const;
   bool acknowledges(std::uint32_t duplicates, const SendQueue& queue) const;
   bool exceeds_reads(std::uint8_t limit, const SendQueue& queue);
