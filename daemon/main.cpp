@@ -183,7 +183,8 @@ class Heartbeat {
   bool watched_ = sd_watchdog_enabled(0, nullptr) > 0;
 };
 
-/// Reloads when a file of the configuration has changed.
+/// Reloads when a file of the configuration has changed. If that is refused, it reloads again each
+/// time a tenant that left has drained, since that tenant may have been the reason.
 class WatchedFiles {
  public:
   explicit WatchedFiles(std::string config_file) : file_(std::move(config_file)), watch_({file_}) {}
@@ -191,14 +192,21 @@ class WatchedFiles {
     std::vector<std::string> files = {file_};
     for (const auto& peer : reloader.layers().file().peers)
       if (!peer.key_file.empty()) files.push_back(peer.key_file);
-    if (!watch_.changed(files)) return;
-    spdlog::info("{} or a key file has changed: reloading", file_);
-    reloader.reload();
+    if (watch_.changed(files))
+      spdlog::info("{} or a key file has changed: reloading", file_);
+    else if (refused_ && reloader.draining() < draining_)
+      spdlog::info("a tenant has left: reloading");
+    else
+      return;
+    refused_ = !reloader.reload();
+    draining_ = reloader.draining();
   }
 
  private:
   std::string file_;
   control::ConfigWatch watch_;
+  bool refused_ = false;      ///< the last reload
+  std::size_t draining_ = 0;  ///< tenants after it
 };
 
 void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,

@@ -39,7 +39,11 @@ std::vector<pid_t> children() {
   if (!folder) return found;
   while (const dirent* entry = ::readdir(folder.get())) {
     const pid_t process = std::atoi(entry->d_name);
-    if (process > 0 && parent_of(process) == ::getpid()) found.push_back(process);
+    // /proc may be that of another PID namespace. Its numbers are those of other processes.
+    siginfo_t state;
+    if (process > 0 && parent_of(process) == ::getpid() &&
+        ::waitid(P_PID, static_cast<id_t>(process), &state, WEXITED | WNOHANG | WNOWAIT) == 0)
+      found.push_back(process);
   }
   return found;
 }

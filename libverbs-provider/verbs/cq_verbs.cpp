@@ -140,12 +140,16 @@ ibv_cq_ex* create_cq_ex(ibv_context* ibv_context, ibv_cq_init_attr_ex* init) {
   constexpr std::uint32_t kParts = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   const bool has_flags = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   const std::uint32_t flags = has_flags ? init->flags : 0;
-  if ((init->wc_flags & ~kFields) != 0 || (init->comp_mask & ~kParts) != 0 ||
-      (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
-    errno = refuse(EOPNOTSUPP, "wc_flags 0x%llx, comp_mask 0x%x or flags 0x%x is not supported",
-                   static_cast<unsigned long long>(init->wc_flags), init->comp_mask, flags);
+  const auto unsupported = [](const char* field, std::uint64_t bits) {
+    if (bits != 0)
+      errno = refuse(EOPNOTSUPP, "%s has unsupported bits 0x%llx", field,
+                     static_cast<unsigned long long>(bits));
+    return bits != 0;
+  };
+  if (unsupported("wc_flags", init->wc_flags & ~kFields) ||
+      unsupported("comp_mask", init->comp_mask & ~kParts) ||
+      unsupported("flags", flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}))
     return nullptr;
-  }
   constexpr std::uint32_t kMost = 0x7fffffff;  // more gives EINVAL, like any size beyond the limit
   ibv_cq* cq = create_cq(ibv_context, static_cast<int>(std::min(init->cqe, kMost)), init->channel,
                          static_cast<int>(std::min(init->comp_vector, kMost)));

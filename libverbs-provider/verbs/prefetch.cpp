@@ -65,8 +65,9 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
       advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
     return refuse(EOPNOTSUPP, "advice %d is not supported", static_cast<int>(advice));
-  if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0)
-    return refuse(EINVAL, "flags 0x%x, or num_sge %u", flags, count);
+  if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0)
+    return refuse(EINVAL, "flags 0x%x, at most IBV_ADVISE_MR_FLAG_FLUSH", flags);
+  if (count == 0) return refuse(EINVAL, "num_sge 0, at least 1");
   Context& context = *to_context(pd->context);
   const bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
   const bool wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;

@@ -98,9 +98,9 @@ int check(const ibv_srq_init_attr_ex& init) {
   if (typed && init.srq_type != IBV_SRQT_BASIC && init.srq_type != IBV_SRQT_XRC)
     return refuse(EOPNOTSUPP, "srq_type %d is not supported", static_cast<int>(init.srq_type));
   const std::uint32_t needed = is_xrc(init) ? kParts : std::uint32_t{IBV_SRQ_INIT_ATTR_PD};
-  if ((init.comp_mask & needed) != needed || init.pd == nullptr)
-    return refuse(EINVAL, "comp_mask 0x%x lacks 0x%x, or pd is NULL", init.comp_mask,
-                  needed & ~init.comp_mask);
+  if ((init.comp_mask & needed) != needed)
+    return refuse(EINVAL, "comp_mask 0x%x lacks 0x%x", init.comp_mask, needed & ~init.comp_mask);
+  if (init.pd == nullptr) return refuse(EINVAL, "pd is NULL");
   const bool has_all = !is_xrc(init) || (init.xrcd != nullptr && init.cq != nullptr);
   return has_all ? 0 : refuse(EINVAL, "xrcd or cq is NULL");
 }

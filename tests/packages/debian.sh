@@ -143,7 +143,7 @@ verify_units() {
   # shellcheck disable=SC2016  # for the shell inside
   within "$tree" sh -c '
     systemd-analyze verify $(dpkg -L softhca | grep "/system/softhcad.*\.service$")
-    systemd-analyze verify --user "$(dpkg -L softhca | grep "/user/softhcad\.service$")"' 2>&1 | tee "$dir/verify"
+    XDG_RUNTIME_DIR=/run systemd-analyze verify --user "$(dpkg -L softhca | grep "/user/softhcad\.service$")"' 2>&1 | tee "$dir/verify"
   # What else the root has is not complained about here.
   ! grep softhca "$dir/verify"
 }
@@ -189,9 +189,9 @@ remove() {
   apt remove "'softhca*'"
   cmp "$dir/local.toml" "$tree/etc/softhca/softhca.toml"
   files_of_root >"$dir/removed"
-  # The administrator's and the daemon's files stay, and what says that the unit was enabled.
+  # The administrator's and the daemon's files stay, and what says which units were enabled.
   comm -13 "$dir/before" "$dir/removed" |
-    sed -E '\#^\./(etc/softhca|var/lib/softhca|run/softhca|var/lib/systemd/deb-systemd-helper-|etc/systemd/system/multi-user)#d' |
+    sed -E '\#^\./(etc/softhca|var/lib/softhca|run/softhca|var/lib/systemd/deb-systemd-(user-)?helper-|etc/systemd/system/multi-user)#d' |
     tee "$dir/left"
   [[ ! -s $dir/left ]]
 }

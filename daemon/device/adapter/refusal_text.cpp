@@ -146,7 +146,8 @@ std::string excess_text(const Refusal& r) {
   const std::uint64_t inside = r.address - r.region.address;
   if (r.address < r.region.address)
     return "begins " + bytes_text(r.region.address - r.address) + " before the region";
-  if (inside >= r.region.length)
+  if (inside == r.region.length) return "begins at the region's end";
+  if (inside > r.region.length)
     return "begins " + bytes_text(inside - r.region.length) + " behind the region's end";
   return "ends " + bytes_text(r.length - (r.region.length - inside)) + " behind the region's end";
 }
@@ -168,7 +169,8 @@ std::string memory_check_text(const Refusal& r) {
     case RefusalCause::kNoRight:
       return "the region lacks the right";
     case RefusalCause::kNoQueuePairRight:
-      return "the queue pair's access flags allow only: " + rights_text(r.granted);
+      return r.granted == 0 ? "the queue pair's access flags allow nothing"
+                            : "the queue pair's access flags allow only: " + rights_text(r.granted);
     case RefusalCause::kNotMapped:
       return "the process has not mapped this memory so, or has ended";
     case RefusalCause::kNoWindow:

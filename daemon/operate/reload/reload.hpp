@@ -108,6 +108,8 @@ class Reloader {
   std::optional<std::uint64_t> draining(const std::string& tenant) const {
     return departures_.draining(tenant);
   }
+  /// Returns the number of tenants that still drain.
+  std::size_t draining() const { return departures_.tenants().size(); }
   /// Returns the socket by which programs reach a tenant. REQUIRES: the tenant is in force.
   std::string socket_of(const std::string& tenant) const;
 

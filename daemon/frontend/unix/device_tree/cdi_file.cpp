@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "daemon/frontend/unix/device_tree/device_tree.hpp"
 
 namespace softhca::control {
 namespace {
@@ -74,15 +76,15 @@ Expected<std::vector<fs::path>> provider_libraries(const std::string& folder) {
 
 Outcome put_in_place(const std::string& path, const std::string& text) {
   const std::string staged = path + ".new";
-  std::ofstream out(staged, std::ios::trunc);
-  out << text;
-  out.close();
+  int code = write_file(staged, text);
   std::error_code error;
-  if (out.good()) fs::rename(staged, path, error);
-  if (out.good() && !error) return {};
-  const int code = error ? error.value() : EIO;
+  if (code == 0) {
+    fs::rename(staged, path, error);
+    code = error.value();
+  }
+  if (code == 0) return {};
   fs::remove(staged, error);
-  return Error{"cannot write " + path + ": check that runtime_dir is writable", code};
+  return Error{"cannot write " + path + ": " + std::strerror(code), code};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -38,12 +39,7 @@ class TreeWriter {
   void file(const fs::path& name, const std::string& content) { bytes(name, content + '\n'); }
 
   void bytes(const fs::path& name, const std::string& content) {
-    put(name, [&](const fs::path& staged) {
-      std::ofstream out(staged, std::ios::trunc | std::ios::binary);
-      out << content;
-      out.close();
-      return out.good();
-    });
+    put(name, [&](const fs::path& staged) { return write_file(staged, content); });
   }
 
   void link(const fs::path& name, const fs::path& target) {
@@ -51,16 +47,19 @@ class TreeWriter {
       std::error_code error;
       fs::remove(staged, error);
       fs::create_symlink(target, staged, error);
-      return !error;
+      return error.value();
     });
   }
 
-  const std::string& failure() const { return failure_; }
+  Outcome result() const {
+    if (failure_.empty()) return {};
+    return Error{"cannot write " + failure_ + ": " + std::strerror(code_), code_};
+  }
   /// Returns the files that are written beside those that they replace.
   std::vector<std::string>& staged() { return staged_; }
 
  private:
-  /// Makes the entry `name`. `make` writes it beside its place, and returns false if it cannot.
+  /// Makes the entry `name`. `make` writes it beside its place. It returns 0 or an errno value.
   template <class Make>
   void put(const fs::path& name, Make&& make) {
     if (!failure_.empty()) return;
@@ -68,15 +67,17 @@ class TreeWriter {
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (way_ == Way::kStaged) staged_.push_back(path.string());
-    const bool made = make(staged_of(path));
-    if (!error && made && way_ == Way::kAtOnce) fs::rename(staged_of(path), path, error);
-    if (error || !made) failure_ = path.string();
+    if (!error) code_ = make(staged_of(path));
+    if (!error && code_ == 0 && way_ == Way::kAtOnce) fs::rename(staged_of(path), path, error);
+    if (error) code_ = error.value();
+    if (code_ != 0) failure_ = path.string();
   }
 
   fs::path root_;
   Way way_;
   std::vector<std::string> staged_;
   std::string failure_;
+  int code_ = 0;  ///< its errno value
 };
 
 std::string gid_text(const Gid& gid) {
@@ -246,11 +247,6 @@ void write_pci(TreeWriter& tree, const DeviceDescription& device) {
   tree.link(fs::path("class/pci_bus") / bus, fs::path("../..") / bus_folder);
 }
 
-Outcome result_of(const TreeWriter& tree) {
-  if (tree.failure().empty()) return {};
-  return Error{"cannot write " + tree.failure() + ": check that runtime_dir is writable", EIO};
-}
-
 /// A tree without PCI devices has no folder of them, and so no links to the kernel's.
 constexpr const char* kRealFolders[] = {"class/infiniband", "class/infiniband_verbs",
                                         "bus/pci/devices"};
@@ -283,6 +279,14 @@ bool is_device_tree(const fs::path& root) {
 }
 
 }  // namespace
+
+int write_file(const std::string& path, const std::string& content) {
+  errno = 0;
+  std::ofstream out(path, std::ios::trunc | std::ios::binary);
+  out << content;
+  out.close();
+  return out.good() ? 0 : errno != 0 ? errno : EIO;
+}
 
 std::string port_folder(const std::string& device) {
   return "class/infiniband/" + device + "/ports/1";
@@ -345,7 +349,7 @@ void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std:
 Outcome write_port_state(const std::string& root, const std::string& device, bool active) {
   TreeWriter tree(root);
   write_state(tree, device, active);
-  return result_of(tree);
+  return tree.result();
 }
 
 Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
@@ -360,7 +364,7 @@ Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
                                .present = interfaces_of(device)});
   }
   update.staged_ = std::move(tree.staged());
-  if (auto written = result_of(tree); !written) return written.error();
+  if (auto written = tree.result(); !written) return written.error();
   return update;
 }
 
@@ -470,7 +474,7 @@ Outcome write_device_tree(const std::string& root, const DeviceDescriptions& dev
       tree.link(port / counters, (first / counters).lexically_relative(port));
   }
   link_real_devices(root);
-  return result_of(tree);
+  return tree.result();
 }
 
 }  // namespace softhca::control

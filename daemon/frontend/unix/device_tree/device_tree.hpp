@@ -43,6 +43,9 @@ using DeviceDescriptions = std::vector<DeviceDescription>;
 /// Returns the folder of the device's only port, below the root of its tree.
 std::string port_folder(const std::string& device);
 
+/// Writes a file, over an existing one. Returns 0 or an errno value.
+int write_file(const std::string& path, const std::string& content);
+
 /// Writes the tree below `root`, and replaces what an earlier daemon left there. The real adapters
 /// of the machine appear in it as symbolic links. The counters of further devices are links to
 /// those of the first, as the devices share all counters. REQUIRES: there is a device.

@@ -238,7 +238,9 @@ TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
   std::ofstream(folder.path() + "/file") << "in the way";
   const auto written = write_device_tree(folder.path() + "/file/below", {device});
   ASSERT_FALSE(written);
-  EXPECT_NE(written.error().message.find("runtime_dir"), std::string::npos);
+  EXPECT_EQ(written.error().code, ENOTDIR);
+  EXPECT_NE(written.error().message.find("/file/below"), std::string::npos);
+  EXPECT_NE(written.error().message.find(std::strerror(ENOTDIR)), std::string::npos);
 }
 
 TEST_F(DeviceTree, FoldersOfADaemonThatWasKilledAreTakenAway) {
