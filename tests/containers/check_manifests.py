@@ -148,7 +148,7 @@ def image_problems(documents):
     version = re.search(r"version: '(.*)'", (ROOT / "meson.build").read_text())[1]
     targets = re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "deploy/containers/Containerfile").read_text(), re.MULTILINE)
     for container in containers_of(documents[DAEMON_SET]["spec"]["template"]["spec"]):
-        if container["image"] not in {f"softhca-{target}:{version}" for target in targets}:
+        if container["image"] not in {f"localhost/softhca-{target}:{version}" for target in targets}:
             yield f"no image {container['image']} is built: deploy/kubernetes/base/kustomization.yaml needs {version}"
 
 
@@ -258,8 +258,8 @@ def spoilings():
     yield "another path of the host", volume("run", lambda each: each["hostPath"].update(path="/run/other"))
     yield "another path for the plugin", argument("device-plugin", "--runtime-dir=/run/softhca", "--runtime-dir=/run")
     yield "another folder of libraries", argument("softhcad", "/opt/softhca", "/opt")
-    yield "an image that is not built", container("device-plugin", lambda spec: spec.update(image="softhca-plugin:0.1.0"))
-    yield "an image of any version", container("softhcad", lambda spec: spec.update(image="softhca-daemon:latest"))
+    yield "an image that is not built", container("device-plugin", lambda spec: spec.update(image="localhost/softhca-plugin:0.1.0"))
+    yield "an image of any version", container("softhcad", lambda spec: spec.update(image="localhost/softhca-daemon:latest"))
     yield "the node's network without need", pod(lambda spec: spec.update(hostNetwork=not spec.get("hostNetwork", False)))
     yield "a resource that nobody offers", lambda documents: pingpong(documents)["resources"]["limits"].update(
         {"softhca.io/tiny": 1})

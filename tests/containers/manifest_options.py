@@ -45,7 +45,7 @@ def options(pod, container, documents, folder):
         yield f"--volume={path}:{mount['mountPath']}:{access}" if path else f"--tmpfs={mount['mountPath']}"
     if "command" in container:
         yield f"--entrypoint={json.dumps(container['command'])}"
-    yield f"localhost/{container['image']}"
+    yield container['image']
     yield from container.get("args", [])
 
 
