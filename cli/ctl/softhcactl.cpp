@@ -23,8 +23,8 @@ namespace {
 constexpr int kCompletionSeconds = 1;
 
 constexpr char kFooter[] =
-    "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon or no permission. "
-    "See softhcactl(1).";
+    "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon or no permission, 4 "
+    "output that cannot be written. See softhcactl(1).";
 
 std::string socket_path(const Options::Daemon& daemon) {
   if (!daemon.socket.empty()) return daemon.socket;
@@ -140,7 +140,7 @@ void run_command(const Options& options) {
     for (;;) {
       out.begin_round();
       options.command(daemon, out);
-      std::fflush(stdout);
+      flush_output();
       std::this_thread::sleep_for(std::chrono::duration<double>(*watch));
     }
   } catch (const CommandError& error) {
@@ -154,7 +154,7 @@ void run_command(const Options& options) {
   }
 }
 
-int run(const std::vector<std::string>& words) {
+int run_words(const std::vector<std::string>& words) {
   Options options;
   CLI::App app{"Show and change a running softhcad.", "softhcactl"};
   add_commands(app, options);
@@ -177,6 +177,17 @@ int run(const std::vector<std::string>& words) {
   } catch (const Json::exception& error) {
     const std::string why = "unexpected reply from the daemon, which may be of another version: ";
     return complain({kUnreachable, why + error.what()}, format_in(words));
+  }
+  return 0;
+}
+
+int run(const std::vector<std::string>& words) {
+  const int code = run_words(words);
+  if (code != 0) return code;
+  try {
+    flush_output();
+  } catch (const CommandError& error) {
+    return complain(error, Format::kTable);
   }
   return 0;
 }
