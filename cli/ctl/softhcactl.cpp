@@ -101,6 +101,21 @@ int complain(const CommandError& error, Format format) {
   return error.code();
 }
 
+/// Returns what the parser says; of a value that it cannot convert, what is expected.
+std::string parser_text(const Walk& walk, const CLI::ParseError& error) {
+  constexpr std::string_view kNoNumber = "Could not convert: ", kIs = " = ";
+  const std::string text = error.what();
+  const std::size_t value = text.find(kIs);
+  if (!text.starts_with(kNoNumber) || value == std::string::npos) return text;
+  const std::string name = text.substr(kNoNumber.size(), value - kNoNumber.size());
+  const CLI::Option* const option = walk.option_of(name);
+  const std::string kind = option != nullptr ? value_kind(*option) : name;
+  const char* const expected = kind == "SECONDS" || kind == "P" ? "a number"
+                               : kind == "QPN"                  ? "a number from 0 to 16777215"
+                                                                : "a whole number, 0 or more";
+  return name + ": \"" + text.substr(value + kIs.size()) + "\" is not " + expected;
+}
+
 /// Explains why the words could not be parsed.
 CommandError usage_error(const CLI::App& app, const std::vector<std::string>& words,
                          const CLI::ParseError& error) {
@@ -109,7 +124,7 @@ CommandError usage_error(const CLI::App& app, const std::vector<std::string>& wo
   if (!walk.wrong().empty()) return {kUsage, walk.wrong_text(), commands};
   if (walk.app().get_require_subcommand_min() != 0 && walk.open_option() == nullptr)
     return {kUsage, place_of(walk.app()) + "a command is missing", commands};
-  return {kUsage, error.what() + std::string("; usage: ") + usage_of(walk.app())};
+  return {kUsage, parser_text(walk, error) + "; usage: " + usage_of(walk.app())};
 }
 
 /// Returns what the user may have meant by the names that the daemon refused.
