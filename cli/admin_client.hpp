@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 inline constexpr int kRefused = 1;      ///< the daemon refused the request
 inline constexpr int kUsage = 2;        ///< the command line has an error
 inline constexpr int kUnreachable = 3;  ///< no daemon, no permission, or the daemon ended
+inline constexpr int kUnwritten = 4;    ///< the output cannot be written
 
 /// Ends the program with a message and an exit code.
 class CommandError : public std::runtime_error {

@@ -43,6 +43,9 @@ Options read_options(int argc, char** argv) {
                  "trace, debug, info, warning, error, critical or off, instead of "
                  "daemon.log_level");
   app.set_version_flag("--version", SOFTHCA_VERSION);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("softhcad: ") + error.what() + "; try 'softhcad --help'\n";
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,6 +2,8 @@
 
 #include "cli/ctl/command_tree.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -16,6 +18,7 @@ namespace {
 using Command = std::function<void(AdminClient&, Output&)>;
 
 constexpr double kDefaultWatch = 2;  // seconds
+constexpr std::uint64_t kMostCount = 1'000'000'000'000;
 
 CLI::App* add(CLI::App& parent, const char* name, const char* text) {
   CLI::App* const app = parent.add_subcommand(name, text);
@@ -99,9 +102,23 @@ CLI::App* add_list(CLI::App& app, const char* name, const char* text, Options& o
   return list;
 }
 
+/// Returns what is wrong with an address, which may have a port; empty: nothing.
+std::string check_peer(const std::string& text) {
+  std::string host = text;
+  if (const std::size_t end = text.find("]:"); text.starts_with('[') && end != std::string::npos)
+    host = text.substr(1, end - 1);
+  else if (std::ranges::count(text, ':') == 1)
+    host.resize(text.find(':'));
+  in6_addr parsed;
+  for (const int family : {AF_INET, AF_INET6})
+    if (::inet_pton(family, host.c_str(), &parsed) == 1) return {};
+  return "\"" + text + "\" is not an address, such as 198.18.0.1";
+}
+
 void add_peer(CLI::App* list, Options& options) {
   list->add_option("--peer", options.filter.peer, "only those with this peer")
-      ->type_name("ADDRESS");
+      ->type_name("ADDRESS")
+      ->check(check_peer);
 }
 
 CLI::Option* add_states(CLI::App* list, Options& options) {
@@ -221,6 +238,7 @@ void add_top(CLI::App& app, Options& options) {
       ->type_name("SECONDS");
   CLI::Option* const count =
       top->add_option("-n,--count", options.top.count, "end after this many samples")
+          ->check(CLI::Range(std::uint64_t{1}, kMostCount))
           ->type_name("N");
   top->add_flag("--once", options.once, "the same as --count 1")->excludes(count);
 }
@@ -349,7 +367,9 @@ void add_capture(CLI::App& app, Options& options) {
       ->type_name("PORT");
   command->add_option("-w,--write", of.file, "the file; default: standard output")
       ->type_name("FILE");
-  command->add_option("-n,--count", of.count, "end after this many packets")->type_name("N");
+  command->add_option("-n,--count", of.count, "end after this many packets")
+      ->check(CLI::Range(std::uint64_t{1}, kMostCount))
+      ->type_name("N");
   command->add_option("--seconds", of.seconds, "end after this many seconds")
       ->check(CLI::Range(0.05, 1e9))
       ->type_name("SECONDS");

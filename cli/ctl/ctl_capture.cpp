@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio_ext.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,8 +167,12 @@ class CaptureFile {
   /// Flushes the output. False: its reader has ended. Throws CommandError if it cannot be written.
   bool flush() {
     if (std::fflush(file_) == 0 && std::ferror(file_) == 0) return true;
-    if (errno == EPIPE) return false;
-    throw CommandError(kRefused, std::string("cannot write packets: ") + std::strerror(errno));
+    if (errno == EPIPE) {
+      ::__fpurge(file_);  // so that the end of softhcactl finds no output that was not taken
+      std::clearerr(file_);
+      return false;
+    }
+    throw CommandError(kUnwritten, std::string("cannot write packets: ") + std::strerror(errno));
   }
   std::uint64_t packets() const { return packets_; }
 

@@ -24,7 +24,8 @@ std::uint64_t number_of(std::string_view text, std::string_view word) {
   const auto value = abi::parse_quantity(text);
   if (value && text.ends_with("bit") && word.find("bytes") == std::string_view::npos)
     usage(std::string(word) + ": only bytes and bytes per second take units of bits");
-  if (!value) usage(std::string(word) + ": the value must be a number, such as 300, 64K or 10Gbit");
+  if (!value)
+    usage(std::string(word) + ": the value must be a whole number, such as 300, 64K or 10Gbit");
   return *value;
 }
 
@@ -117,18 +118,19 @@ void print_changed_shares(const Json& shares, const Output& out) {
 
 }  // namespace
 
-/// Parses "300", "64K", "10Gbit" (abi/quantity.hpp); "true", "false", "1.5"; for some keys, words.
+/// Parses "300", "64K", "10Gbit" (abi/quantity.hpp); "true", "false"; for some keys, words or
+/// "1.5".
 Json value_of(std::string_view key, std::string_view text, std::string_view word) {
   if (text.empty()) usage(std::string(word) + ": the value is missing");
   if (text == "true" || text == "false") return text == "true";
   if (key == "shared" || key == "srq.statistical")
     usage(std::string(word) + ": the value must be true or false");
   if (key == "share" || key == "class" || key == "srq.kind" || key == "srq.on_exceed") return text;
-  if (text.find('.') == std::string_view::npos) return number_of(text, word);
+  if (key != "srq.overcommit") return number_of(text, word);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size())
-    usage(std::string(word) + ": the value must be a number, such as 300, 64K or 1.5");
+    usage(std::string(word) + ": the value must be a factor, such as 1.5");
   return value;
 }
 
@@ -151,6 +153,10 @@ Json changes_of(const std::vector<std::string>& words) {
     if (equals == 0) usage(word + ": the key is missing");
     Json change = target;
     change["resource"] = word.substr(0, equals);
+    for (const Json& earlier : changes) {
+      change["amount"] = earlier.at("amount");
+      if (change == earlier) usage(word + ": the key is given twice for this target");
+    }
     change["amount"] = value_of(std::string_view(word).substr(0, equals),
                                 std::string_view(word).substr(equals + 1), word);
     changes.push_back(std::move(change));
@@ -190,6 +196,7 @@ Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
             ": give srq_limit=N, importance=N, min_bytes_per_second=N, bytes_per_second=N, "
             "burst_bytes=N, messages_per_second=N or burst_messages=N; the last four also for "
             "inbound_rate and served_rate, such as inbound_rate.bytes_per_second=N");
+    if (terms.contains(key)) usage(word + ": the key is given twice");
     const std::string_view value = std::string_view(word).substr(equals + 1);
     terms[key] = value == "policy" ? Json() : Json(number_of(value, word));
   }

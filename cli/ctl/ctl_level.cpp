@@ -43,6 +43,7 @@ void add_word(Json& params, const std::string& word) {
     wrong_usage(word + ": give KEY=VALUE, such as pcbs=10 or cgroups=/batch.slice");
   const std::string key = word.substr(0, equals);
   const std::string_view value = std::string_view(word).substr(equals + 1);
+  if (params.contains(key)) wrong_usage(word + ": the key is given twice");
   if (key == "cgroups")
     params[key] = list_of(value);
   else if (key == "service_levels" || key == "traffic_classes")

@@ -86,13 +86,16 @@ Json json_of(const Findings& found) {
 Figures read_figures(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw CommandError(kUsage, "--from " + path + ": " + std::strerror(errno));
+  const Json document = Json::parse(file, nullptr, false);
+  std::string problem = document.is_discarded() ? "is not JSON" : "lacks a figure";
   try {
-    return figures_of(Json::parse(file));
-  } catch (const std::exception& error) {
-    throw CommandError(
-        kUsage,
-        "--from " + path + ": not a document of `softhcactl measure -o json`: " + error.what());
+    return figures_of(document);
+  } catch (const CommandError& error) {
+    problem = error.what();
+  } catch (const Json::exception&) {
   }
+  throw CommandError(kUsage, "--from " + path + ": " + problem +
+                                 "; give the output of `softhcactl measure -o json`");
 }
 
 std::string decimals(double value, int digits) {

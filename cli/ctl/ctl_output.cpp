@@ -5,9 +5,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace softhca::cli {
 namespace {
@@ -63,6 +65,13 @@ OutputStyle style_of(Format format, const std::string& color, bool exact) {
           .color = use_color(color),
           .live = is_terminal() && (format == Format::kTable || format == Format::kWide),
           .width = format == Format::kTable ? columns_of_output() : 0};
+}
+
+void flush_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw CommandError(kUnwritten,
+                     std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO));
 }
 
 bool Output::document(const Json& document) {

@@ -29,6 +29,9 @@ Format format_of(const std::string& name);
 /// length.
 OutputStyle style_of(Format format, const std::string& color, bool exact);
 
+/// Sends what was printed on its way. Throws CommandError if standard output has not taken all.
+void flush_output();
+
 class Output {
  public:
   explicit Output(const OutputStyle& style) : style_(style) {}

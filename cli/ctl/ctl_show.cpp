@@ -403,7 +403,7 @@ void show_events(AdminClient& daemon, const EventOptions& options, Output& out) 
     after = last;
     if (more) continue;
     if (!options.follow) break;
-    std::fflush(stdout);
+    flush_output();
     std::this_thread::sleep_for(kFollowInterval);
   }
   out.document({{"events", std::move(list)}, {"last", after}});

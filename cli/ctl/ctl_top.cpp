@@ -161,7 +161,7 @@ void show_top(AdminClient& daemon, const TopOptions& options, Output& out) {
     const Json view = view_of(before, now);
     if (options.count != 1) out.begin_round();
     if (!out.document(view)) print_view(view, out);
-    std::fflush(stdout);
+    flush_output();
     before = std::move(now);
   }
 }

@@ -23,8 +23,8 @@ namespace {
 constexpr int kCompletionSeconds = 1;
 
 constexpr char kFooter[] =
-    "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon or no permission. "
-    "See softhcactl(1).";
+    "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon or no permission, 4 "
+    "output that cannot be written. See softhcactl(1).";
 
 std::string socket_path(const Options::Daemon& daemon) {
   if (!daemon.socket.empty()) return daemon.socket;
@@ -101,6 +101,21 @@ int complain(const CommandError& error, Format format) {
   return error.code();
 }
 
+/// Returns what the parser says; of a value that it cannot convert, what is expected.
+std::string parser_text(const Walk& walk, const CLI::ParseError& error) {
+  constexpr std::string_view kNoNumber = "Could not convert: ", kIs = " = ";
+  const std::string text = error.what();
+  const std::size_t value = text.find(kIs);
+  if (!text.starts_with(kNoNumber) || value == std::string::npos) return text;
+  const std::string name = text.substr(kNoNumber.size(), value - kNoNumber.size());
+  const CLI::Option* const option = walk.option_of(name);
+  const std::string kind = option != nullptr ? value_kind(*option) : name;
+  const char* const expected = kind == "SECONDS" || kind == "P" ? "a number"
+                               : kind == "QPN"                  ? "a number from 0 to 16777215"
+                                                                : "a whole number, 0 or more";
+  return name + ": \"" + text.substr(value + kIs.size()) + "\" is not " + expected;
+}
+
 /// Explains why the words could not be parsed.
 CommandError usage_error(const CLI::App& app, const std::vector<std::string>& words,
                          const CLI::ParseError& error) {
@@ -109,7 +124,7 @@ CommandError usage_error(const CLI::App& app, const std::vector<std::string>& wo
   if (!walk.wrong().empty()) return {kUsage, walk.wrong_text(), commands};
   if (walk.app().get_require_subcommand_min() != 0 && walk.open_option() == nullptr)
     return {kUsage, place_of(walk.app()) + "a command is missing", commands};
-  return {kUsage, error.what() + std::string("; usage: ") + usage_of(walk.app())};
+  return {kUsage, parser_text(walk, error) + "; usage: " + usage_of(walk.app())};
 }
 
 /// Returns what the user may have meant by the names that the daemon refused.
@@ -140,7 +155,7 @@ void run_command(const Options& options) {
     for (;;) {
       out.begin_round();
       options.command(daemon, out);
-      std::fflush(stdout);
+      flush_output();
       std::this_thread::sleep_for(std::chrono::duration<double>(*watch));
     }
   } catch (const CommandError& error) {
@@ -154,7 +169,7 @@ void run_command(const Options& options) {
   }
 }
 
-int run(const std::vector<std::string>& words) {
+int run_words(const std::vector<std::string>& words) {
   Options options;
   CLI::App app{"Show and change a running softhcad.", "softhcactl"};
   add_commands(app, options);
@@ -177,6 +192,17 @@ int run(const std::vector<std::string>& words) {
   } catch (const Json::exception& error) {
     const std::string why = "unexpected reply from the daemon, which may be of another version: ";
     return complain({kUnreachable, why + error.what()}, format_in(words));
+  }
+  return 0;
+}
+
+int run(const std::vector<std::string>& words) {
+  const int code = run_words(words);
+  if (code != 0) return code;
+  try {
+    flush_output();
+  } catch (const CommandError& error) {
+    return complain(error, Format::kTable);
   }
   return 0;
 }

@@ -29,6 +29,8 @@ constexpr std::uint16_t kRocePort = 4791;
 constexpr char kLinkPort[] = "link";  ///< name of the port between two hosts
 constexpr std::size_t kLogLines = 40;
 constexpr std::size_t kEventLines = 20;
+// Reserved for the log, so that a daemon can say why it does not start on a full disk.
+constexpr off_t kReservedBytes = 65536;
 // Longer than any program is run.
 constexpr double kFaultSeconds = 86400;
 
@@ -63,6 +65,16 @@ int open_notify_socket(const fs::path& path) {
     return errno = error, -1;
   }
   return fd;
+}
+
+/// Opens the log of a daemon, and reserves room for it. -1: errno tells why not.
+int open_log(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+  // Not all file systems can reserve.
+  if (fd < 0 || ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, kReservedBytes) == 0 || errno != ENOSPC)
+    return fd;
+  ::close(fd);
+  return errno = ENOSPC, -1;
 }
 
 /// True for events of a program that ran well, and of softhca-run itself.
@@ -130,7 +142,10 @@ std::string PrivateDaemon::end() const { return title() + " " + end_text(*end_);
 
 std::string PrivateDaemon::write_configuration(const std::string& text) const {
   const fs::path file = folder_ / "softhca.toml";
-  std::ofstream(file) << text;
+  std::ofstream out(file);
+  out << text;
+  out.close();
+  if (!out) throw std::runtime_error(file.string() + ": " + std::strerror(errno));
   return file;
 }
 
@@ -138,6 +153,8 @@ std::string PrivateDaemon::start(const fs::path& program, const std::string& con
                                  const sigset_t& mask) {
   notify_ = open_notify_socket(folder_ / "notify");
   if (notify_ < 0) return (folder_ / "notify").string() + ": " + std::strerror(errno);
+  const int log = open_log(folder_ / "log");
+  if (log < 0) return (folder_ / "log").string() + ": " + std::strerror(errno);
   const pid_t parent = ::getpid();
   process_ = start_child(mask, [&] {
     // Its own session: signals of the terminal are for the program.
@@ -145,19 +162,18 @@ std::string PrivateDaemon::start(const fs::path& program, const std::string& con
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
     // For the case that both processes of softhca-run are killed at once.
     end_with_parent(parent, SIGTERM);
-    return run(program, configuration);
+    return run(program, configuration, log);
   });
+  ::close(log);
   return process_ < 0 ? std::string("no more processes: ") + std::strerror(errno) : "";
 }
 
 /// Becomes the daemon.
-int PrivateDaemon::run(const fs::path& program, const std::string& configuration) const {
-  const int log = ::open((folder_ / "log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  if (log < 0 || nothing < 0) return 1;
-  ::dup2(nothing, STDIN_FILENO);
+int PrivateDaemon::run(const fs::path& program, const std::string& configuration, int log) const {
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
   // What a service manager or another softhca-run has set is not for this daemon.
   for (const char* name : {"STATE_DIRECTORY", "JOURNAL_STREAM", "WATCHDOG_USEC", "WATCHDOG_PID",

@@ -43,7 +43,7 @@ class PrivateDaemon {
   PrivateDaemon(const PrivateDaemon&) = delete;
   PrivateDaemon& operator=(const PrivateDaemon&) = delete;
 
-  /// Writes the file that `start` gives to the daemon.
+  /// Writes the file that `start` gives to the daemon. Throws if it cannot.
   std::string write_configuration(const std::string& text) const;
   /// Starts the program. Returns why it could not; empty: it runs.
   std::string start(const std::filesystem::path& program, const std::string& configuration,
@@ -76,7 +76,7 @@ class PrivateDaemon {
 
  private:
   std::string admin_socket() const;
-  int run(const std::filesystem::path& program, const std::string& configuration) const;
+  int run(const std::filesystem::path& program, const std::string& configuration, int log) const;
 
   std::string name_;
   std::filesystem::path folder_;

@@ -2,15 +2,18 @@
 
 #include "cli/run/run_manager.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "cli/run/run_environment.hpp"
@@ -23,6 +26,11 @@ using namespace std::chrono_literals;
 
 // A daemon starts in less than a second, unless the machine is overloaded.
 constexpr auto kReadyWithin = 60s;
+// Bytes of the folder's path: the longest path of a socket in it must fit into 107.
+constexpr std::size_t kLongestFolder = 50;
+// More than a daemon of two tenants has open at once, and than this process has: sockets of the
+// daemons, and while it removes the folder one for each level of it.
+constexpr std::size_t kDescriptors = 32;
 
 /// Prints a message of one line or more.
 void say(const std::string& message) {
@@ -33,6 +41,21 @@ std::string names_of(const std::vector<PrivateTenant>& tenants) {
   std::string text;
   for (const PrivateTenant& tenant : tenants) text += (text.empty() ? "" : ", ") + tenant.name;
   return text;
+}
+
+/// Throws if there are too few descriptors to start a daemon and to clean up. `any`: an open one.
+void check_descriptors(int any) {
+  std::vector<int> opened;
+  while (opened.size() < kDescriptors) {
+    const int fd = ::fcntl(any, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) break;
+    opened.push_back(fd);
+  }
+  for (const int fd : opened) ::close(fd);
+  if (opened.size() < kDescriptors)
+    throw std::runtime_error("--daemon needs " + std::to_string(kDescriptors) +
+                             " free file descriptors and has " + std::to_string(opened.size()) +
+                             "; raise the limit (ulimit -n)");
 }
 
 /// "A" for the first, "B" for the second, and so on.
@@ -55,14 +78,30 @@ int Manager::run() {
   children_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   int code = kRunFailed;
   try {
+    check_descriptors(plan_.relay);
+    make_folder();
     code = serve();
   } catch (const std::exception& error) {
     say(error.what());
   }
   end_children({});
   std::error_code ignored;
-  std::filesystem::remove_all(plan_.folder, ignored);
+  std::filesystem::remove_all(folder_, ignored);
   return code;
+}
+
+/// Makes the folder, which only this user may enter. softhca-run may be killed at any time, so the
+/// process that removes the folder also makes it.
+void Manager::make_folder() {
+  const char* given = std::getenv("TMPDIR");
+  std::string name =
+      given != nullptr && *given != '\0' ? std::filesystem::absolute(given).string() : "/tmp";
+  if (name.size() > kLongestFolder) name = "/tmp";
+  name += "/softhca-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr)
+    throw std::runtime_error(std::string("no folder in $TMPDIR: ") + std::strerror(errno));
+  folder_ = name;
+  ::send(plan_.relay, name.data(), name.size(), MSG_NOSIGNAL);  // softhca-run may be gone
 }
 
 int Manager::serve() {
@@ -74,6 +113,11 @@ int Manager::serve() {
     return kRunFailed;
   }
   const PrivateTenant* tenant = program_tenant();
+  if (tenants_.empty()) {
+    say(plan_.options.daemons.configuration +
+        " has no [[tenant]], so the program has no device; add one");
+    return kRunFailed;
+  }
   if (tenant == nullptr) {
     say("no tenant " + plan_.options.tenant + "; the daemon has " + names_of(tenants_));
     return kRunFailed;
@@ -114,7 +158,7 @@ std::string Manager::start_hosts() {
   }
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     const std::string name = wanted.hosts == 2 ? letter(i) : "";
-    daemons_.push_back(std::make_unique<PrivateDaemon>(name, plan_.folder / ("host" + letter(i))));
+    daemons_.push_back(std::make_unique<PrivateDaemon>(name, folder_ / ("host" + letter(i))));
     PrivateDaemon& daemon = *daemons_.back();
     const std::string file = wanted.configuration.empty()
                                  ? daemon.write_configuration(configurations[i])

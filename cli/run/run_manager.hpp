@@ -31,11 +31,11 @@ struct RelayedSignal {
 /// What the manager needs of softhca-run.
 struct ManagerPlan {
   RunOptions options;
-  std::filesystem::path folder;    ///< for all files of this run
   std::filesystem::path softhcad;  ///< the daemon's program
   std::filesystem::path self;      ///< softhca-run
   Libraries libraries;
-  int relay;        ///< socket of relayed signals; its end tells that softhca-run is gone
+  int relay;        ///< socket of relayed signals; its end tells that softhca-run is gone. The
+                    ///< manager writes the path of its folder to it
   sigset_t mask;    ///< signal mask of the program
   pid_t group = 0;  ///< process group of softhca-run, in which the program runs
 };
@@ -48,6 +48,7 @@ class Manager {
 
  private:
   int serve();
+  void make_folder();
   std::string start_daemons();
   std::string start_hosts();
   std::string await_ready();
@@ -66,7 +67,8 @@ class Manager {
   bool all_run() const;
 
   ManagerPlan plan_;
-  int children_ = -1;  ///< signalfd of SIGCHLD
+  std::filesystem::path folder_;  ///< for all files of this run
+  int children_ = -1;             ///< signalfd of SIGCHLD
   std::vector<std::unique_ptr<PrivateDaemon>> daemons_;
   std::vector<PrivateTenant> tenants_;
   pid_t program_ = -1;

@@ -129,6 +129,7 @@ class Parser {
       case kConfig:
         needs_daemon_ = "--config";
         daemons.configuration = value;
+        if (*value == '\0') reject("--config: the name of the file is empty");
         break;
       case kHosts:
         needs_daemon_ = "--hosts";

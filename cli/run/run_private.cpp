@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -24,21 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kManagerName[] = "softhca-manager";
-// Bytes of the folder's path: the longest path of a socket in it must fit into 107.
-constexpr std::size_t kLongestFolder = 50;
 
 int fail(const std::string& message) {
   std::fprintf(stderr, "softhca-run: %s\n", message.c_str());
   return kRunFailed;
-}
-
-/// Makes a folder that only this user may enter. Empty: errno tells why not.
-fs::path make_folder() {
-  const char* given = std::getenv("TMPDIR");
-  std::string name = given != nullptr && *given == '/' ? given : "/tmp";
-  if (name.size() > kLongestFolder) name = "/tmp";
-  name += "/softhca-XXXXXX";
-  return ::mkdtemp(name.data()) != nullptr ? fs::path(name) : fs::path();
 }
 
 sigset_t relayed_signals() {
@@ -65,10 +54,20 @@ int relay_signals(pid_t manager, int relay, const sigset_t& set) {
     int status = 0;
     if (signal == SIGCHLD && ::waitpid(manager, &status, WNOHANG) == manager) return status;
     if (signal <= 0 || signal == SIGCHLD) continue;
-    // SI_USER and its like are not positive; what the kernel sends is.
-    const unsigned char byte = RelayedSignal{signal, info.si_code > 0}.byte();
+    // SI_USER and its like are not positive; what the kernel sends is. When a terminal closes, the
+    // kernel sends SIGHUP to the leader of its session only.
+    const bool to_leader = signal == SIGHUP && ::getsid(0) == ::getpid();
+    const unsigned char byte = RelayedSignal{signal, info.si_code > 0 && !to_leader}.byte();
     ::send(relay, &byte, 1, MSG_NOSIGNAL);  // the manager may have ended
   }
+}
+
+/// Removes the folder of a manager that has ended before it could.
+void remove_folder(int relay) {
+  char name[PATH_MAX];
+  const ssize_t length = ::recv(relay, name, sizeof name, MSG_DONTWAIT);
+  std::error_code ignored;
+  if (length > 0) fs::remove_all(std::string(name, static_cast<std::size_t>(length)), ignored);
 }
 
 }  // namespace
@@ -83,8 +82,6 @@ int run_with_daemons(const RunOptions& options, const Libraries& libraries,
   int relay[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, relay) != 0)
     return fail(std::string("no socket: ") + std::strerror(errno));
-  const fs::path folder = make_folder();
-  if (folder.empty()) return fail(std::string("no folder in $TMPDIR: ") + std::strerror(errno));
 
   // Should the manager be killed, its children become those of this process.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -96,7 +93,6 @@ int run_with_daemons(const RunOptions& options, const Libraries& libraries,
     ::close(relay[1]);
     name_manager(command_line);
     return Manager({.options = options,
-                    .folder = folder,
                     .softhcad = std::get<fs::path>(softhcad),
                     .self = self,
                     .libraries = libraries,
@@ -105,15 +101,12 @@ int run_with_daemons(const RunOptions& options, const Libraries& libraries,
                     .group = ::getpgid(::getppid())})
         .run();
   });
-  if (manager < 0) {
-    fs::remove_all(folder, error);
-    return fail(std::string("no more processes: ") + std::strerror(errno));
-  }
+  if (manager < 0) return fail(std::string("no more processes: ") + std::strerror(errno));
   ::close(relay[0]);
   const int status = relay_signals(manager, relay[1], set);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   end_children({});
-  fs::remove_all(folder, error);
+  remove_folder(relay[1]);
   return fail(std::string(kManagerName) + ", its process for the daemons, " + end_text(status));
 }
 

@@ -6,9 +6,8 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 
+#include "daemon/base/small_file.hpp"
 #include "daemon/configuration/config_machine.hpp"
 #include "daemon/configuration/config_peers.hpp"
 #include "daemon/configuration/config_read.hpp"
@@ -127,19 +126,12 @@ Expected<Config> parse_config(std::string_view text, const std::string& filename
 }
 
 Expected<Config> load_config(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (file) file.peek();  // a directory can be opened, but not read
-  if ((!file.is_open() || file.bad())) {
-    const int code = errno;
-    return Error{path + ": cannot be read: " + std::strerror(code), code};
-  }
   constexpr std::size_t kMost = (std::size_t{1} << 20) + 1;  // one more than the longest document
-  std::string text(kMost, '\0');
-  if (!file.eof()) file.read(text.data(), static_cast<std::streamsize>(kMost));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  const auto text = read_small_file(path, kMost);
+  if (!text) return Error{path + ": cannot be read: " + text.error().message, text.error().code};
   const auto host = host_addresses();
   if (!host) return host.error();
-  return read_config(text, path, Scope::kMachine, *host);
+  return read_config(*text, path, Scope::kMachine, *host);
 }
 
 }  // namespace softhca::configuration

@@ -156,7 +156,8 @@ class DevicesReader {
 
   /// A tenant's only device may leave its addresses to the tenant.
   void divide_addresses(const std::vector<const Value*>& tables) {
-    if (tables.size() == 1 && tenant_.devices.front().addresses.empty()) {
+    if (tables.size() == 1 && reader_.find("addresses") != nullptr &&
+        tables.front()->table()->find("addresses") == nullptr) {
       tenant_.devices.front().addresses = tenant_.addresses;
       return;
     }
@@ -167,7 +168,10 @@ class DevicesReader {
     for (std::size_t i = 0; i < tables.size(); ++i) {
       Reader keys(*tables[i], reader_.path_of("device"), problems_);
       const std::vector<Gid>& own = tenant_.devices[i].addresses;
-      if (own.empty() && section_ == Section::kTenant)
+      // Addresses that cannot be read are reported already.
+      if (const Value* given = keys.find("addresses");
+          section_ == Section::kTenant && own.empty() &&
+          (given == nullptr || (given->array() != nullptr && given->array()->empty())))
         keys.complain("addresses", "is missing; a device needs at least one address");
       for (const Gid& gid : own) add_address(keys, gid, i);
     }
@@ -201,7 +205,8 @@ void check_address_count(Reader& reader, const Value& written, const TenantConfi
                          Section section) {
   const std::size_t most = section == Section::kTenant ? kMostAddresses : kMostTemplateAddresses;
   const Value* given = written.table() != nullptr ? written.table()->find("addresses") : nullptr;
-  if (section == Section::kTenant && config.devices.size() < 2 && config.addresses.empty() &&
+  const bool needed = config.devices.empty() || (config.devices.size() == 1 && given);
+  if (section == Section::kTenant && needed && config.addresses.empty() &&
       (!given || (given->array() && given->array()->empty())))
     reader.complain("addresses", "is missing; a tenant needs at least one address");
   if (config.addresses.size() > most)

@@ -110,7 +110,8 @@ void read_direction(Reader& reader, const Json& params, FaultTerms& terms) {
 
 void read_chance(Reader& reader, FaultTerms& terms) {
   if (reader.has("probability") == reader.has("every"))
-    reader.fail("give probability or every, and not both");
+    reader.fail(reader.has("every") ? "give only one of probability and every"
+                                    : "give probability or every");
   terms.every = reader.whole("every", 1, kMostCount, 0);
   terms.probability = reader.number("probability", 0, 1, 0);
   if (reader.has("probability") && terms.probability == 0)

@@ -12,13 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "daemon/base/kernel_address.hpp"
+#include "daemon/base/small_file.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/configuration/address.hpp"
 #include "daemon/operate/metrics/collector.hpp"
@@ -61,15 +61,12 @@ MHD_Result reply(MHD_Connection* connection, unsigned status, std::string text, 
 
 /// Returns the first line of the file.
 Expected<std::string> read_token(const std::string& file) {
-  std::string token;
-  errno = 0;
-  std::ifstream in(file);
-  if (!std::getline(in, token) || token.empty()) {
-    const int code = errno != 0 ? errno : EINVAL;
-    const char* why = errno != 0 ? std::strerror(errno) : "its first line is empty";
-    return Error{"metrics.credentials_file " + file + ": " + why, code};
-  }
-  return token;
+  constexpr std::size_t kLongest = 65536;
+  const auto text = read_small_file(file, kLongest);
+  std::string token = text ? text->substr(0, text->find('\n')) : "";
+  if (!token.empty()) return token;
+  const Error why = text ? Error{"its first line is empty", EINVAL} : text.error();
+  return Error{"metrics.credentials_file " + file + ": " + why.message, why.code};
 }
 
 /// Compares in a time that does not depend on where the texts differ.

@@ -91,6 +91,39 @@ TEST_F(CommandTree, WrongValue_NamesWhatIsPossible) {
   EXPECT_EQ(problem("qps -o xml"),
             "--output: unknown value \"xml\"; give table, wide, json or yaml");
   EXPECT_NE(problem("qps --watch 0"), "");
+  EXPECT_NE(problem("top -n 0"), "");
+  EXPECT_NE(problem("capture -n 0"), "");
+  for (const char* const peer : {"nowhere", "198.18.0", "[fd00::1", "198.18.0.1:2:3", ""})
+    EXPECT_NE(problem(std::string("connections --peer=") + peer), "") << peer;
+  for (const char* const peer : {"198.18.0.1", "fd00::1", "198.18.0.1:7471", "[fd00::1]:7471"})
+    EXPECT_EQ(problem(std::string("connections --peer=") + peer), "") << peer;
+}
+
+/// Returns why the words of `set` are refused.
+std::string refusal_of_set(const std::string& words) {
+  try {
+    changes_of(split(words));
+  } catch (const CommandError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(SetWords, FractionOfAWholeNumber_IsRefusedWithWhatIsAllowed) {
+  for (const char* const value : {"1.5G", "1.5"})
+    EXPECT_THAT(refusal_of_set(std::string("a rate.bytes_per_second=") + value),
+                testing::HasSubstr("must be a whole number, such as 300, 64K"));
+  EXPECT_EQ(refusal_of_set("a srq.overcommit=1.5"), "");
+  EXPECT_EQ(refusal_of_set("a srq.overcommit=2"), "");
+  EXPECT_THAT(refusal_of_set("a srq.overcommit=1.5G"), testing::HasSubstr("such as 1.5"));
+}
+
+TEST(SetWords, KeyTwiceForATarget_IsRefused) {
+  for (const char* const words : {"a pcbs=2 pcbs=3", "a pcbs=2 b pcbs=2 a pcbs=2"})
+    EXPECT_THAT(refusal_of_set(words), testing::HasSubstr("is given twice"));
+  EXPECT_EQ(refusal_of_set("a pcbs=2 vcbs=2 a/l pcbs=2 b pcbs=2"), "");
+  EXPECT_THROW(terms_of(7, {"importance=1", "importance=2"}), CommandError);
+  EXPECT_THROW(level_of("make", {"l", "pcbs=1", "pcbs=2"}), CommandError);
 }
 
 TEST_F(CommandTree, Values_AreReadInAnyCase) {

@@ -3,6 +3,8 @@
 // Every kind of mistake an operator can make is reported with file, line, key and a way out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -341,6 +343,12 @@ TEST(ConfigFile, EmptyOrUnreadable) {
   const auto missing = load_config(testing::TempDir() + "/no/such.toml");
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("cannot be read: No such file"));
+  const std::string fifo = testing::TempDir() + "/config_errors_test.fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const auto blocking = load_config(fifo);
+  ::unlink(fifo.c_str());
+  ASSERT_FALSE(blocking);
+  EXPECT_THAT(blocking.error().message, HasSubstr("cannot be read: Is a FIFO"));
 }
 
 TEST(ConfigFile, NamesWhatTheMachineLacks) {

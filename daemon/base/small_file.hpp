@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads a file that an operator names, such as the configuration.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/base/unique_fd.hpp"
+
+namespace softhca {
+
+/// Returns the first `most` bytes of the file. A FIFO is refused, as its writer may never come.
+inline Expected<std::string> read_small_file(const std::string& path, std::size_t most) {
+  const auto failure = [] { return Error{std::strerror(errno), errno}; };
+  // Without O_NONBLOCK, a FIFO without a writer blocks the caller.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info;
+  if (!fd || ::fstat(fd.get(), &info) != 0) return failure();
+  if (S_ISFIFO(info.st_mode)) return Error{"Is a FIFO, not a regular file", EINVAL};
+  std::string text(most, '\0');
+  for (std::size_t length = 0;;) {
+    const ssize_t got = ::read(fd.get(), text.data() + length, most - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure();
+    length += static_cast<std::size_t>(got);
+    if (got != 0 && length < most) continue;
+    text.resize(length);
+    return text;
+  }
+}
+
+}  // namespace softhca
