@@ -12,9 +12,9 @@ constexpr std::uint8_t kLongestAckTimeout = 31;
 
 /// Returns 0, or EINVAL if the value does not have the size of T.
 template <class T>
-int read_value(const ChannelCommand& command, Body value, T& to) {
+int read_value(const ChannelCommand& command, const char* name, Body value, T& to) {
   if (value.size() != sizeof to)
-    return command.refuse(EINVAL, "optlen %zu, must be %zu", value.size(), sizeof to);
+    return command.refuse(EINVAL, "%s: optlen %zu, must be %zu", name, value.size(), sizeof to);
   std::memcpy(&to, value.data(), sizeof to);
   return 0;
 }
@@ -47,11 +47,12 @@ int IdentifierOptions::set_id_option(const ChannelCommand& command, Identifier& 
   std::int32_t flag = 0;
   switch (name) {
     case RDMA_OPTION_ID_TOS:
-      if (const int error = read_value(command, value, byte)) return error;
+      if (const int error = read_value(command, "RDMA_OPTION_ID_TOS", value, byte)) return error;
       id.options.traffic_class = byte;
       return 0;
     case RDMA_OPTION_ID_REUSEADDR:
-      if (const int error = read_value(command, value, flag)) return error;
+      if (const int error = read_value(command, "RDMA_OPTION_ID_REUSEADDR", value, flag))
+        return error;
       if (id.state == State::kListen)
         return command.refuse(EINVAL, "RDMA_OPTION_ID_REUSEADDR of an identifier in state listen");
       if (flag == 0)
@@ -60,13 +61,14 @@ int IdentifierOptions::set_id_option(const ChannelCommand& command, Identifier& 
       ports_.claim_changed(id);
       return 0;
     case RDMA_OPTION_ID_AFONLY:
-      if (const int error = read_value(command, value, flag)) return error;
+      if (const int error = read_value(command, "RDMA_OPTION_ID_AFONLY", value, flag)) return error;
       if (const int error = command.check_state(id, {State::kIdle, State::kBound})) return error;
       id.options.af_only = flag != 0;
       ports_.claim_changed(id);
       return 0;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
-      if (const int error = read_value(command, value, byte)) return error;
+      if (const int error = read_value(command, "RDMA_OPTION_ID_ACK_TIMEOUT", value, byte))
+        return error;
       if (id.is_datagram())
         return command.refuse(
             EINVAL, "RDMA_OPTION_ID_ACK_TIMEOUT of an identifier that is not of RDMA_PS_TCP");
