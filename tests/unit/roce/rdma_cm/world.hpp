@@ -92,7 +92,7 @@ class Host final : public RdmaCmEnvironment {
 };
 
 /// A process with one event channel. Every command checks that the channel is signalled if and only
-/// if events are queued.
+/// if events are queued, and that a refusal has a reason.
 class Program {
  public:
   static constexpr std::uint64_t kCreatedUid = 1000;   ///< of create()
