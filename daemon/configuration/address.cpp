@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "daemon/base/address_text.hpp"
+
 namespace softhca::configuration {
 namespace {
 
@@ -103,13 +105,6 @@ std::optional<StaticNeighbour> parse_static_neighbour(std::string_view text) {
   return StaticNeighbour{*gid, *mac};
 }
 
-std::string to_string(const Gid& gid) {
-  char text[INET6_ADDRSTRLEN];
-  if (gid.is_ipv4())
-    inet_ntop(AF_INET, gid.bytes.data() + 12, text, sizeof text);
-  else
-    inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
-  return text;
-}
+std::string to_string(const Gid& gid) { return address_text(gid); }
 
 }  // namespace softhca::configuration

@@ -2,7 +2,6 @@
 
 #include "daemon/port/kernel_guard.hpp"
 
-#include <arpa/inet.h>
 #include <linux/filter.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -16,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/base/address_text.hpp"
 #include "daemon/base/host_addresses.hpp"
 #include "daemon/base/kernel_address.hpp"
 #include "daemon/base/system_error.hpp"
@@ -147,15 +147,6 @@ Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interf
   if (code == EADDRNOTAVAIL) why += " (the kernel does not own the address)";
   return Error{"UDP port " + std::to_string(port) + " of " + address_text(address) + ": " + why,
                code};
-}
-
-std::string address_text(const Gid& address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (address.is_ipv4())
-    inet_ntop(AF_INET, address.bytes.data() + 12, text, sizeof text);
-  else
-    inet_ntop(AF_INET6, address.bytes.data(), text, sizeof text);
-  return text;
 }
 
 }  // namespace softhca::port

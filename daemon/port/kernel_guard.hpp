@@ -65,7 +65,4 @@ Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interf
 /// Makes the kernel drop all packets for the socket. REQUIRES: the socket is not bound yet.
 bool drop_everything(int fd);
 
-/// Returns "192.0.2.1" or "fe80::1".
-std::string address_text(const Gid& address);
-
 }  // namespace softhca::port

@@ -197,6 +197,10 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
     return control::source_for(adapter_, tenant_, destination);
   }
 
+  std::string networks(bool ipv4) const override {
+    return control::networks(adapter_, tenant_, ipv4);
+  }
+
   bool may_name_queue_pair(Qpn qpn, uid_t user) const override {
     const auto found = adapter_.worker.run(engine::FindQp{qpn});
     return !found || (found->tenant == &tenant_ && found->user == user);

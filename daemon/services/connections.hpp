@@ -56,6 +56,8 @@ class Connections {
                      const Turn& turn);
   /// Returns the service of a tenant. Null: it is not served.
   management::rdma_cm::Service* find(const engine::Tenant& tenant);
+  /// Returns where events for the operator go.
+  Journal& journal() { return adapter_.journal; }
 
   /// Returns the next deadline. kNever: none.
   Time next_deadline() const;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "abi/rdma_cm_calls.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
 
 namespace softhca::control {
@@ -36,6 +37,7 @@ int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, std::uin
   if (const int error = peer.make_signal(signal_, reply)) return error;
   channel_ = connections_.open_channel(tenant_, owner, [this] { signal_->raise(); });
   if (!channel_) return ENODEV;
+  process_ = owner.process;
   reply.write(abi::EventChannelReply{channel_->value, version});
   return 0;
 }
@@ -58,7 +60,10 @@ int EventChannel::command(std::span<const std::byte> body, Reply& reply) {
       service->command(*channel_, request.command, management::rdma_cm::ChannelId(request.channel),
                        body.subspan(sizeof request), answer, now());
   if (error != 0) {
-    if (request.command != RDMA_USER_CM_CMD_GET_EVENT) reply.write_refusal(service->explain(error));
+    if (answer.refusal.empty()) return error;
+    reply.write_refusal(answer.refusal);
+    refused_.report(connections_.journal(), tenant_.name, process_,
+                    abi::rdma_cm_call(request.command), answer.refusal);
     return error;
   }
   struct {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/device/adapter/refused_requests.hpp"
 #include "daemon/services/connections.hpp"
 #include "daemon/services/tenant_channel.hpp"
 
@@ -34,6 +35,8 @@ class EventChannel final : public TenantChannel {
 
   Connections& connections_;
   std::optional<management::rdma_cm::ChannelId> channel_;
+  pid_t process_ = 0;
+  RefusedRequests refused_{"event channel"};
 };
 
 }  // namespace softhca::control

@@ -2,6 +2,7 @@
 
 #include "daemon/services/tenant_paths.hpp"
 
+#include "daemon/base/address_text.hpp"
 #include "daemon/engine/addresses/local_addresses.hpp"
 
 namespace softhca::control {
@@ -38,6 +39,20 @@ std::optional<Gid> source_for(const Adapter& adapter, const engine::Tenant& tena
   for (const auto& address : tenant.addresses)  // a multicast group inside this daemon
     if (same_family(address.gid, destination)) return address.gid;
   return std::nullopt;
+}
+
+std::string networks(const Adapter& adapter, const engine::Tenant& tenant, bool ipv4) {
+  AddressList list;
+  for (const auto& address : tenant.addresses) {
+    if (address.gid.is_ipv4() != ipv4) continue;
+    if (!address.port) {
+      list.add(address.gid, " (inside this daemon only)");
+      continue;
+    }
+    for (const auto& network : adapter.config.ports[address.port->value].addresses)
+      if (network.gid == address.gid) list.add(address.gid, "/" + std::to_string(network.prefix));
+  }
+  return list.text();
 }
 
 engine::AddressPath path_between(const Adapter& adapter, const engine::Tenant& tenant,

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <span>
 
+#include "abi/rdma_cm_calls.hpp"
 #include "libverbs-provider/connections/open_channels.hpp"
 #include "libverbs-provider/explain.hpp"
 
@@ -177,35 +178,6 @@ int carry_out(int fd, const Command& command) {
   }
 }
 
-/// Returns the function of librdmacm that makes a command.
-const char* verb_of(std::uint32_t command) {
-  constexpr struct {
-    std::uint32_t command;
-    const char* verb;
-  } kVerbs[] = {
-      {RDMA_USER_CM_CMD_CREATE_ID, "rdma_create_id"},
-      {RDMA_USER_CM_CMD_DESTROY_ID, "rdma_destroy_id"},
-      {RDMA_USER_CM_CMD_BIND_IP, "rdma_bind_addr"},
-      {RDMA_USER_CM_CMD_RESOLVE_IP, "rdma_resolve_addr"},
-      {RDMA_USER_CM_CMD_RESOLVE_ROUTE, "rdma_resolve_route"},
-      {RDMA_USER_CM_CMD_CONNECT, "rdma_connect"},
-      {RDMA_USER_CM_CMD_LISTEN, "rdma_listen"},
-      {RDMA_USER_CM_CMD_ACCEPT, "rdma_accept"},
-      {RDMA_USER_CM_CMD_REJECT, "rdma_reject"},
-      {RDMA_USER_CM_CMD_DISCONNECT, "rdma_disconnect"},
-      {RDMA_USER_CM_CMD_INIT_QP_ATTR, "rdma_init_qp_attr"},
-      {RDMA_USER_CM_CMD_GET_EVENT, "rdma_get_cm_event"},
-      {RDMA_USER_CM_CMD_SET_OPTION, "rdma_set_option"},
-      {RDMA_USER_CM_CMD_NOTIFY, "rdma_notify"},
-      {RDMA_USER_CM_CMD_JOIN_IP_MCAST, "rdma_join_multicast"},
-      {RDMA_USER_CM_CMD_LEAVE_MCAST, "rdma_leave_multicast"},
-      {RDMA_USER_CM_CMD_MIGRATE_ID, "rdma_migrate_id"},
-  };
-  for (const auto& [known, verb] : kVerbs)
-    if (known == command) return verb;
-  return "rdma_cm";
-}
-
 /// True if the failure is an answer that librdmacm or the program expects: no event is queued, or
 /// the library asks at its start if addresses of InfiniBand exist.
 bool is_expected(const Command& command, int error) {
@@ -227,7 +199,7 @@ ssize_t write_command(int fd, const void* buffer, std::size_t bytes) {
     forget_reason();
     return static_cast<ssize_t>(bytes);
   }
-  if (!is_expected(command, error)) failed(verb_of(command.header.cmd), error);
+  if (!is_expected(command, error)) failed(abi::rdma_cm_call(command.header.cmd), error);
   errno = error;
   return -1;
 }

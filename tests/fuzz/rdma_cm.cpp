@@ -54,6 +54,7 @@ class Run final : public RdmaCmEnvironment {
   }
   std::span<const TenantGid> addresses() const override { return kOwn; }
   TenantAdapter adapter(const std::optional<Gid>&) const override { return {.node_guid = 1}; }
+  std::string networks(bool) const override { return "networks"; }
   std::optional<Gid> source_for(const Gid& destination) const override {
     for (const TenantGid& own : kOwn)
       if (own.gid.is_ipv4() == destination.is_ipv4()) return own.gid;

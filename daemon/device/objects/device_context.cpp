@@ -44,13 +44,8 @@ int SessionContext::refuse(const Error& error) const {
 void SessionContext::explain_refusal(Reply& reply, const char* verb) {
   if (refusal_.empty()) return;
   reply.write_refusal(refusal_);
-  if (verb == nullptr || !reported_refusals_.allows(now())) return;
-  const auto pid = static_cast<std::uint32_t>(identity().pid);
-  std::string text = "process " + std::to_string(pid) + ": " + verb + ": " + refusal_;
-  if (reported_refusals_.is_exhausted())
-    text += "; further refusals of this device context are not reported for 10 s";
-  adapter_.journal.add(
-      {.kind = "request_refused", .tenant = tenant_.name, .text = std::move(text), .process = pid});
+  if (verb != nullptr)
+    reported_refusals_.report(adapter_.journal, tenant_.name, identity().pid, verb, refusal_);
 }
 
 configuration::Charge SessionContext::take(configuration::Kind kind, std::uint64_t amount,

@@ -20,6 +20,7 @@
 #include "daemon/control_thread/helper_processes.hpp"
 #include "daemon/control_thread/turn.hpp"
 #include "daemon/device/adapter/adapter.hpp"
+#include "daemon/device/adapter/refused_requests.hpp"
 #include "daemon/device/objects/device_files.hpp"
 #include "daemon/device/peer/peer.hpp"
 #include "daemon/device/peer/reply.hpp"
@@ -150,7 +151,7 @@ class SessionContext {
   engine::Session* session_ = nullptr;
   std::uint8_t device_index_ = 0;
   mutable std::string refusal_;  ///< not a state of the session: the parts see it as constant
-  ComplaintLimit reported_refusals_{8};
+  RefusedRequests reported_refusals_{"device context"};
 };
 
 }  // namespace softhca::control

@@ -25,13 +25,15 @@ int EventCommands::get_event(const ChannelCommand& command) {
 /// an identifier moves only between channels of the same process.
 int EventCommands::migrate_id(const ChannelCommand& command) {
   rdma_ucm_migrate_id body;
-  if (!read_body(command.body, body)) return EINVAL;
-  if (command.other == nullptr) return ENOENT;
+  if (const int error = command.read(body)) return error;
+  if (command.other == nullptr)
+    return command.refuse(ENOENT, "the event channel of the identifier is closed");
   Channel& from = *command.other;
   Channel& to = command.channel;
-  if (from.owner.process != to.owner.process || from.owner.user != to.owner.user) return EINVAL;
+  if (from.owner.process != to.owner.process || from.owner.user != to.owner.user)
+    return command.refuse(EINVAL, "the event channels are of different processes");
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_of(from.id, body.id, id)) return error;
+  if (const int error = identifiers_.find_on(from, command, body.id, id)) return error;
   command.reply.write(rdma_ucm_migrate_resp{.events_reported = id->events_reported});
   if (&from == &to) return 0;
 

@@ -2,6 +2,7 @@
 
 #include "daemon/roce/rdma_cm/event_queues.hpp"
 
+#include <cerrno>
 #include <utility>
 
 namespace softhca::management::rdma_cm {
@@ -13,10 +14,12 @@ constexpr std::size_t kMostEvents = 64;
 
 }  // namespace
 
-bool EventQueues::has_room(const Identifier& id) const {
-  if (id.queued.size() < kMostEvents) return true;
+int EventQueues::check_room(const ChannelCommand& command, const Identifier& id) const {
+  if (id.queued.size() < kMostEvents) return 0;
   environment_.note_refused(Refusal::kEvents);
-  return false;
+  return command.refuse(ENOMEM,
+                        "%zu events of the identifier wait, at most %zu: call rdma_get_cm_event",
+                        id.queued.size(), kMostEvents);
 }
 
 void EventQueues::queue(Identifier& id, EventType type, int status) {

@@ -22,9 +22,9 @@ class EventQueues {
   EventQueues(const EventQueues&) = delete;
   EventQueues& operator=(const EventQueues&) = delete;
 
-  /// Returns false if too many events of the identifier wait. Commands that its program may repeat
-  /// are then refused.
-  bool has_room(const Identifier& id) const;
+  /// Returns ENOMEM if too many events of the identifier wait, otherwise 0. Only commands that its
+  /// program may repeat are refused for this reason.
+  int check_room(const ChannelCommand& command, const Identifier& id) const;
 
   /// Queues an event of an identifier that its program knows; events of others are dropped.
   void queue(Identifier& id, EventType type, int status = 0);

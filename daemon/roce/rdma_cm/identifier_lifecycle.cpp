@@ -14,19 +14,24 @@ constexpr unsigned kEndedAtOnce = 32;
 
 int IdentifierLifecycle::create_id(const ChannelCommand& command) {
   rdma_ucm_create_id body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   switch (body.ps) {
     case RDMA_PS_TCP:
     case RDMA_PS_UDP:
     case RDMA_PS_IPOIB:
       break;
+    case RDMA_PS_IB:
+      return EINVAL;  // librdmacm asks for it when it starts, and then works without AF_IB
     default:
-      return EINVAL;  // also RDMA_PS_IB: librdmacm then works without AF_IB
+      return command.refuse(
+          EINVAL, "port space 0x%x, must be RDMA_PS_TCP, RDMA_PS_UDP or RDMA_PS_IPOIB", body.ps);
   }
-  if (removed_) return ENODEV;
+  if (removed_) return command.refuse(ENODEV, "the device is gone");
   if (identifiers_.size() >= limits_.identifiers) {
     environment_.note_refused(Refusal::kIdentifiers);
-    return EMFILE;
+    return command.refuse(EMFILE,
+                          "tenant limit of %u identifiers reached (connections.identifiers)",
+                          limits_.identifiers);
   }
   Identifier& id = identifiers_.make();
   id.channel = command.channel.id;
@@ -39,9 +44,9 @@ int IdentifierLifecycle::create_id(const ChannelCommand& command) {
 
 int IdentifierLifecycle::destroy_id(const ChannelCommand& command) {
   rdma_ucm_destroy_id body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   Identifier* id = nullptr;
-  const int error = identifiers_.find_of(command.channel.id, body.id, id);
+  const int error = identifiers_.find_of(command, body.id, id);
   if (error != 0 && error != ENXIO) return error;
   command.reply.write(rdma_ucm_destroy_id_resp{.events_reported = id->events_reported});
   destroy(*id, command.now);

@@ -20,7 +20,7 @@ class IdentifierOptions {
   int set_option(const ChannelCommand& command);
 
  private:
-  int set_id_option(Identifier& id, std::uint32_t name, Body value);
+  int set_id_option(const ChannelCommand& command, Identifier& id, std::uint32_t name, Body value);
 
   IdentifierTable& identifiers_;
   PortSpaces& ports_;

@@ -35,18 +35,25 @@ Identifier* IdentifierTable::find_cookie(std::uint64_t cookie) {
   return found != nullptr && found->cookie() == cookie ? found : nullptr;
 }
 
-int IdentifierTable::find_of(ChannelId channel, std::uint32_t number, Identifier*& found) {
+int IdentifierTable::find_on(const Channel& channel, const ChannelCommand& command,
+                             std::uint32_t number, Identifier*& found) {
   found = find(number);
   // A request that was not reported yet belongs to no channel, so its number is invalid.
-  if (found == nullptr || found->channel == ChannelId()) return ENOENT;
-  if (found->channel != channel) return EINVAL;
-  last_named_ = number;
-  return found->state == IdentifierState::kRemoved ? ENXIO : 0;
+  if (found == nullptr || found->channel == ChannelId())
+    return command.refuse(ENOENT, "no such identifier: destroyed, or never made");
+  if (found->channel != channel.id)
+    return command.refuse(EINVAL, "the identifier is of another event channel");
+  if (found->state == IdentifierState::kRemoved)
+    return command.refuse(ENXIO, "the device of the identifier is gone");
+  return 0;
 }
 
-int IdentifierTable::find_bound(ChannelId channel, std::uint32_t number, Identifier*& found) {
-  if (const int error = find_of(channel, number, found)) return error;
-  return found->source ? 0 : EINVAL;
+int IdentifierTable::find_bound(const ChannelCommand& command, std::uint32_t number,
+                                Identifier*& found) {
+  if (const int error = find_of(command, number, found)) return error;
+  if (found->source) return 0;
+  return command.refuse(EINVAL, "the identifier is in state %s, without an address of the tenant",
+                        name_of(found->state));
 }
 
 }  // namespace softhca::management::rdma_cm

@@ -9,6 +9,7 @@
 #include <queue>
 #include <vector>
 
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/identifier.hpp"
 
 namespace softhca::management::rdma_cm {
@@ -23,17 +24,16 @@ class IdentifierTable {
   /// Returns null if there is none.
   Identifier* find(std::uint32_t number);
   Identifier* find_cookie(std::uint64_t cookie);
-  /// Finds the identifier that a command of a channel names. Returns 0, ENOENT if it does not
-  /// exist, EINVAL if it belongs to another channel, or ENXIO, with `found` set, if the adapter is
-  /// gone.
-  int find_of(ChannelId channel, std::uint32_t number, Identifier*& found);
+  /// Finds the identifier that a command names. Returns 0, ENOENT if it does not exist, EINVAL if
+  /// it belongs to another channel, or ENXIO, with `found` set, if the adapter is gone.
+  int find_of(const ChannelCommand& command, std::uint32_t number, Identifier*& found) {
+    return find_on(command.channel, command, number, found);
+  }
+  /// As find_of(), for an identifier of another channel than that of the command.
+  int find_on(const Channel& channel, const ChannelCommand& command, std::uint32_t number,
+              Identifier*& found);
   /// Like find_of(), but returns EINVAL if the identifier is not bound to an address.
-  int find_bound(ChannelId channel, std::uint32_t number, Identifier*& found);
-
-  /// Returns the identifier that the last command named. Null: it named none that exists.
-  const Identifier* last_named() { return find(last_named_); }
-  /// Call it before each command.
-  void forget_last_named() { last_named_ = kNone; }
+  int find_bound(const ChannelCommand& command, std::uint32_t number, Identifier*& found);
 
   std::size_t size() const { return size_; }
   /// Returns the number of slots; every number in use is below it.
@@ -48,8 +48,6 @@ class IdentifierTable {
  private:
   std::vector<std::unique_ptr<Identifier>> slots_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
-  static constexpr std::uint32_t kNone = 0xffffffff;
-  std::uint32_t last_named_ = kNone;
   std::uint32_t generations_ = 0;
   std::size_t size_ = 0;
 };

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 
 namespace softhca::management::rdma_cm {
@@ -67,6 +68,9 @@ struct ChannelReply {
   /// True if the command emptied an event queue, so that its signal must be cleared: the queue of
   /// the command's channel, or for MIGRATE_ID that of the channel that had the identifier.
   bool drained = false;
+  /// Why the command is refused: the attribute, its value and what is allowed. Empty: nothing was
+  /// refused, or the refusal is an answer that the process expects.
+  std::string refusal;
 
   template <class T>
   void write(const T& from) {

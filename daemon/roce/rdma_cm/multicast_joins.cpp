@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "daemon/base/address_text.hpp"
 #include "daemon/roce/rdma_cm/addresses/resolved_route.hpp"
 #include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
 
@@ -17,19 +18,29 @@ constexpr std::uint32_t kMulticastQpn = 0xffffff;
 
 int MulticastJoins::join(const ChannelCommand& command) {
   rdma_ucm_join_ip_mcast body;
-  if (!read_body(command.body, body)) return EINVAL;
-  const std::optional<SocketAddress> group = from_sockaddr(body.addr);
-  if (!group || !group->address.is_multicast()) return EINVAL;
+  if (const int error = command.read(body)) return error;
+  SocketAddress group;
+  if (const int error = command.read_address("addr", body.addr, group)) return error;
+  if (!group.address.is_multicast())
+    return command.refuse(EINVAL, "addr %s is not a multicast group",
+                          address_text(group.address).c_str());
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (!id->is_datagram() ||
-      (id->state != IdentifierState::kBound && id->state != IdentifierState::kAddressResolved))
-    return EINVAL;
-  if (group->address.is_ipv4() != id->source->is_ipv4()) return EINVAL;
-  if (!events_.has_room(*id)) return ENOMEM;
+  if (const int error = identifiers_.find_bound(command, body.id, id)) return error;
+  if (!id->is_datagram())
+    return command.refuse(EINVAL,
+                          "an identifier of RDMA_PS_TCP, must be of RDMA_PS_UDP or RDMA_PS_IPOIB");
+  if (const int error =
+          command.check_state(*id, {IdentifierState::kBound, IdentifierState::kAddressResolved}))
+    return error;
+  if (group.address.is_ipv4() != id->source->is_ipv4())
+    return command.refuse(EINVAL, "addr %s and the identifier's address %s are of two families",
+                          address_text(group.address).c_str(), address_text(*id->source).c_str());
+  if (const int error = events_.check_room(command, *id)) return error;
   if (memberships_.size() >= limits_.identifiers) {
     environment_.note_refused(Refusal::kIdentifiers);
-    return EMFILE;
+    return command.refuse(EMFILE,
+                          "tenant limit of %u group memberships reached (connections.identifiers)",
+                          limits_.identifiers);
   }
   const MembershipNumber number = add(*id, body.uid);
   command.reply.write(rdma_ucm_create_id_resp{.id = number.value});
@@ -39,7 +50,7 @@ int MulticastJoins::join(const ChannelCommand& command) {
   response.id = number.value;
   response.event = static_cast<std::uint32_t>(EventType::kMulticastJoin);
   cm::Path path = path_of(*id, environment_.adapter(id->source));
-  path.remote = group->address;
+  path.remote = group.address;
   path.flow_label = 0;
   response.param.ud.ah_attr = address_vector(addresses_, path, 0);
   response.param.ud.qp_num = kMulticastQpn;
@@ -59,13 +70,13 @@ MembershipNumber MulticastJoins::add(Identifier& id, std::uint64_t uid) {
 
 int MulticastJoins::leave(const ChannelCommand& command) {
   rdma_ucm_destroy_id body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   const MembershipNumber number(body.id);
   const auto membership = memberships_.find(number);
-  if (membership == memberships_.end()) return ENOENT;
+  if (membership == memberships_.end())
+    return command.refuse(ENOENT, "no such membership: left, or never joined");
   Identifier* id = nullptr;
-  if (const int error =
-          identifiers_.find_of(command.channel.id, membership->second.owner.value, id))
+  if (const int error = identifiers_.find_of(command, membership->second.owner.value, id))
     return error;
   command.reply.write(
       rdma_ucm_destroy_id_resp{.events_reported = membership->second.events_reported});

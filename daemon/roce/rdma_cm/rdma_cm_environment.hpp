@@ -89,6 +89,9 @@ class RdmaCmEnvironment : public cm::CmEnvironment {
   virtual bool may_name_queue_pair(Qpn qpn, uid_t user) const = 0;
   /// Returns the tenant's source address for packets to `destination`, a group or another host.
   virtual std::optional<Gid> source_for(const Gid& destination) const = 0;
+  /// Returns the tenant's networks of a family as text, for a destination without a source:
+  /// "10.0.0.1/24, 198.18.0.1 (inside this daemon only)".
+  virtual std::string networks(bool ipv4) const = 0;
   /// Finds out whether `destination` is reachable from `source`. Service::resolved() delivers the
   /// result, before this returns or later.
   virtual void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) = 0;

@@ -28,7 +28,7 @@ Service::Service(RdmaCmEnvironment& environment, const RdmaCmLimits& limits,
       manager_(environment, *this, environment.adapter({}).node_guid, manager_limits),
       channels_(environment),
       addresses_(environment),
-      ports_(environment, limits.ephemeral),
+      ports_(environment, channels_, identifiers_, limits.ephemeral),
       events_(environment, channels_, identifiers_),
       core_{.environment = environment,
             .limits = limits_,
@@ -77,7 +77,6 @@ int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Bo
   Channel* const channel = channels_.find(id);
   if (channel == nullptr) return EBADF;
   Channel* const other = channels_.find(other_id);
-  identifiers_.forget_last_named();
   Channel* const emptied = command == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
   const bool had_events = emptied != nullptr && !emptied->events.empty();
   const int error = dispatch(
@@ -86,46 +85,15 @@ int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Bo
   return error;
 }
 
-std::string Service::explain(int error) {
-  const Identifier* const id = identifiers_.last_named();
-  const auto cause = [&]() -> std::string {
-    switch (error) {
-      case EADDRNOTAVAIL:
-        return "the address is not one of the tenant's";
-      case EADDRINUSE:
-        return "the address and port are in use";
-      case EACCES:
-      case EPERM:
-        return "not permitted: a port below 1024, or a queue pair of another user or tenant";
-      case EAGAIN:
-      case EMFILE:
-      case ENOBUFS:
-      case ENOMEM:
-      case ENOSPC:
-        return "a limit of the tenant's connections is reached (softhcactl events)";
-      case ENODEV:
-      case ENXIO:
-        return "the device is gone";
-      case ENOENT:
-        return "no such identifier or membership";
-      case ENOSYS:
-        return "no such operation or option";
-      default:
-        return "not possible in this state, or with these arguments";
-    }
-  }();
-  if (id == nullptr) return cause;
-  return cause + "; the identifier is in state " + name_of(id->state) +
-         (id->source ? "" : ", without an address");
-}
-
 int Service::dispatch(std::uint32_t command, const ChannelCommand& with) {
   struct Entry {
     std::uint32_t command;
     int (*run)(Service& service, const ChannelCommand& command);
   };
   using C = const ChannelCommand&;
-  static constexpr auto kUnsupported = [](Service&, C) { return ENOSYS; };
+  static constexpr auto kUnsupported = [](Service&, C c) {
+    return c.refuse(ENOSYS, "no such operation");
+  };
   static constexpr auto kTable = std::to_array<Entry>({
       {RDMA_USER_CM_CMD_CREATE_ID, [](Service& s, C c) { return s.lifecycle_.create_id(c); }},
       {RDMA_USER_CM_CMD_DESTROY_ID, [](Service& s, C c) { return s.lifecycle_.destroy_id(c); }},
@@ -154,7 +122,8 @@ int Service::dispatch(std::uint32_t command, const ChannelCommand& with) {
       {RDMA_USER_CM_CMD_JOIN_MCAST, kUnsupported},
   });
   const auto* const found = std::ranges::find(kTable, command, &Entry::command);
-  return found != kTable.end() ? found->run(*this, with) : EINVAL;
+  return found != kTable.end() ? found->run(*this, with)
+                               : with.refuse(EINVAL, "no such command: %u", command);
 }
 
 // --- network and timers

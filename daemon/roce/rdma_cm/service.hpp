@@ -54,8 +54,8 @@ class Service : private cm::User {
   /// left and the channel is closed, or if it does not exist; otherwise call it again.
   bool close_channel(ChannelId channel, Time now);
   /// Runs a command RDMA_USER_CM_CMD_* with its body. Returns 0, or the errno value for the
-  /// process; `reply` is then undefined. `other` is for MIGRATE_ID: the channel that has the
-  /// identifier.
+  /// process; of `reply` then only the refusal is defined. `other` is for MIGRATE_ID: the channel
+  /// that has the identifier.
   ///
   /// Signals: RdmaCmEnvironment::signal() reports that the queue of a channel got its first event.
   /// reply.drained reports that this command emptied a queue. MIGRATE_ID may do both: events that
@@ -65,8 +65,6 @@ class Service : private cm::User {
   /// SET_OPTION: the option's value follows the 24 bytes of the command.
   int command(ChannelId channel, std::uint32_t command, ChannelId other,
               std::span<const std::byte> body, ChannelReply& reply, Time now);
-  /// Returns why the last command failed with this errno value, and the state of its identifier.
-  std::string explain(int error);
 
   // --- network and timers
   /// Handles a MAD of class communication management, see cm::Manager::receive().

@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/system/programs.hpp"
 
@@ -239,11 +240,38 @@ sockaddr_in socket_address(const char* text, int port) {
   return address;
 }
 
-rdma_cm_id* make_id() {
+rdma_cm_id* make_id(rdma_port_space space = RDMA_PS_TCP) {
   rdma_event_channel* const channel = rdma_create_event_channel();
   rdma_cm_id* id = nullptr;
-  expect(channel != nullptr && rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0,
+  expect(channel != nullptr && rdma_create_id(channel, &id, nullptr, space) == 0,
          "making an identifier");
+  return id;
+}
+
+int bind(rdma_cm_id* id, const char* text, int port) {
+  sockaddr_in address = socket_address(text, port);
+  return rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address));
+}
+
+rdma_cm_id* make_bound(const World& world, rdma_port_space space = RDMA_PS_TCP) {
+  rdma_cm_id* const id = make_id(space);
+  expect(bind(id, world.address, 0) == 0, "binding");
+  return id;
+}
+
+/// Makes an identifier with a route to the program's own address.
+rdma_cm_id* make_resolved(const World& world) {
+  rdma_cm_id* const id = make_id();
+  const auto await = [&](rdma_cm_event_type type) {
+    rdma_cm_event* event = nullptr;
+    expect(rdma_get_cm_event(id->channel, &event) == 0 && event->event == type, "an event");
+    rdma_ack_cm_event(event);
+  };
+  sockaddr_in to = socket_address(world.address, 7472);
+  expect(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000) == 0, "resolving");
+  await(RDMA_CM_EVENT_ADDR_RESOLVED);
+  expect(rdma_resolve_route(id, 2000) == 0, "resolving");
+  await(RDMA_CM_EVENT_ROUTE_RESOLVED);
   return id;
 }
 
@@ -450,35 +478,87 @@ const Mistake kMistakes[] = {
        unsetenv("SOFTHCA_LEVEL");
        return returned;
      }},
-    {"cm-connect",
-     [](const World& w) {
-       sockaddr_in address = socket_address(w.address, 0);
-       rdma_cm_id* const id = make_id();
-       expect(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)) == 0, "binding");
-       rdma_conn_param parameters{};
-       return number(rdma_connect(id, &parameters));
-     }},
-    {"cm-foreign-address",
+    {"cm-port-space",
      [](const World&) {
-       sockaddr_in address = socket_address("203.0.113.9", 0);
-       return number(rdma_bind_addr(make_id(), reinterpret_cast<sockaddr*>(&address)));
+       rdma_cm_id* id = nullptr;
+       return number(rdma_create_id(rdma_create_event_channel(), &id, nullptr,
+                                    static_cast<rdma_port_space>(0x99)));
      }},
+    {"cm-foreign-address", [](const World&) { return number(bind(make_id(), "203.0.113.9", 0)); }},
     {"cm-port-in-use",
      [](const World& w) {
-       sockaddr_in address = socket_address(w.address, 7471);
        rdma_cm_id* const first = make_id();
-       expect(rdma_bind_addr(first, reinterpret_cast<sockaddr*>(&address)) == 0 &&
-                  rdma_listen(first, 1) == 0,
-              "listening");
-       const int result = rdma_bind_addr(make_id(), reinterpret_cast<sockaddr*>(&address));
+       expect(bind(first, w.address, 7471) == 0 && rdma_listen(first, 1) == 0, "listening");
+       return number(bind(make_id(), w.address, 7471));
+     }},
+    {"cm-bound", [](const World& w) { return number(bind(make_bound(w), w.address, 0)); }},
+    {"cm-listen",
+     [](const World& w) {
+       rdma_cm_id* const id = make_bound(w);
+       expect(rdma_listen(id, 1) == 0, "listening");
+       return number(rdma_listen(id, 1));
+     }},
+    {"cm-listeners",
+     [](const World& w) {
+       rdma_event_channel* const channel = rdma_create_event_channel();
+       std::vector<rdma_cm_id*> ids;
+       const auto listen_once_more = [&] {
+         rdma_cm_id* id = nullptr;
+         expect(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0, "an identifier");
+         ids.push_back(id);
+         expect(bind(id, w.address, 0) == 0, "binding");
+         return rdma_listen(id, 1);
+       };
+       int result = 0;
+       while (result == 0) result = listen_once_more();
+       const int error = errno;
+       for (rdma_cm_id* id : ids) rdma_destroy_id(id);
+       rdma_destroy_event_channel(channel);
+       errno = error;
        return number(result);
      }},
-    {"cm-route",
+    {"cm-no-route",
+     [](const World&) {
+       sockaddr_in to = socket_address("203.0.113.9", 7471);
+       return number(rdma_resolve_addr(make_id(), nullptr, reinterpret_cast<sockaddr*>(&to), 1000));
+     }},
+    {"cm-route", [](const World& w) { return number(rdma_resolve_route(make_bound(w), 1000)); }},
+    {"cm-connect",
      [](const World& w) {
-       sockaddr_in address = socket_address(w.address, 0);
-       rdma_cm_id* const id = make_id();
-       expect(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)) == 0, "binding");
-       return number(rdma_resolve_route(id, 1000));
+       rdma_conn_param parameters{};
+       return number(rdma_connect(make_bound(w), &parameters));
+     }},
+    {"cm-private-data",
+     [](const World& w) {
+       const char data[100] = {};
+       rdma_conn_param parameters{};
+       parameters.private_data = data;
+       parameters.private_data_len = sizeof data;
+       return number(rdma_connect(make_resolved(w), &parameters));
+     }},
+    {"cm-reject", [](const World& w) { return number(rdma_reject(make_bound(w), nullptr, 0)); }},
+    {"cm-option-length",
+     [](const World&) {
+       int service = 32;
+       return number(rdma_set_option(make_id(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &service,
+                                     sizeof service));
+     }},
+    {"cm-option",
+     [](const World&) {
+       int value = 1;
+       return number(rdma_set_option(make_id(), RDMA_OPTION_ID, 77, &value, sizeof value));
+     }},
+    {"cm-not-a-group",
+     [](const World& w) {
+       sockaddr_in group = socket_address("203.0.113.9", 0);
+       return number(rdma_join_multicast(make_bound(w, RDMA_PS_UDP),
+                                         reinterpret_cast<sockaddr*>(&group), nullptr));
+     }},
+    {"cm-group-of-tcp",
+     [](const World& w) {
+       sockaddr_in group = socket_address("239.1.1.1", 0);
+       return number(
+           rdma_join_multicast(make_bound(w), reinterpret_cast<sockaddr*>(&group), nullptr));
      }},
 };
 

@@ -4,30 +4,35 @@
 
 #include <cerrno>
 
+#include "daemon/base/address_text.hpp"
+
 namespace softhca::management::rdma_cm {
 
 int AddressBinding::bind_ip(const ChannelCommand& command) {
   rdma_ucm_bind_ip body;
-  if (!read_body(command.body, body)) return EINVAL;
-  const std::optional<SocketAddress> address = from_sockaddr(body.addr);
-  if (!address) return EINVAL;
+  if (const int error = command.read(body)) return error;
+  SocketAddress address;
+  if (const int error = command.read_address("addr", body.addr, address)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_of(command.channel.id, body.id, id)) return error;
-  return bind(*id, command.channel.owner, *address);
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  return bind(command, *id, address);
 }
 
-int AddressBinding::bind(Identifier& id, const ChannelOwner& owner, SocketAddress address) {
-  if (id.state != IdentifierState::kIdle) return EINVAL;
+int AddressBinding::bind(const ChannelCommand& command, Identifier& id, SocketAddress address) {
+  if (const int error = command.check_state(id, {IdentifierState::kIdle})) return error;
   const bool loopback = addresses_.is_loopback(address);
   std::optional<Gid> source;
   if (!address.is_any()) {
     const TenantGid* const own =
         loopback ? addresses_.find_loopback(address) : addresses_.find(address.address);
-    if (own == nullptr) return EADDRNOTAVAIL;
+    if (own == nullptr)
+      return command.refuse(EADDRNOTAVAIL, "address %s is not one of the tenant's, which has %s",
+                            address_text(address.address).c_str(),
+                            addresses_.list(address.address.is_ipv4()).c_str());
     source = address.address = own->gid;
   }
   id.local = address;
-  if (const int error = ports_.bind(id, owner.may_bind_low_ports)) {
+  if (const int error = ports_.bind(command, id)) {
     id.local = {};
     return error;
   }

@@ -19,7 +19,7 @@ class AddressBinding {
   int bind_ip(const ChannelCommand& command);
 
   /// Binds the identifier. Returns 0, EINVAL, EADDRNOTAVAIL, EADDRINUSE or EACCES.
-  int bind(Identifier& id, const ChannelOwner& owner, SocketAddress address);
+  int bind(const ChannelCommand& command, Identifier& id, SocketAddress address);
 
  private:
   const TenantGids& addresses_;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <string>
+
+#include "daemon/base/address_text.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -17,23 +20,27 @@ constexpr unsigned kAtOnce = 32;  // most expired identifiers in one call
 
 int AddressResolution::resolve_ip(const ChannelCommand& command) {
   rdma_ucm_resolve_ip body;
-  if (!read_body(command.body, body)) return EINVAL;
-  const std::optional<SocketAddress> from = from_sockaddr(body.src_addr);
-  const std::optional<SocketAddress> to = from_sockaddr(body.dst_addr);
-  if (!to || (!from && body.src_addr.sin6_family != AF_UNSPEC)) return EINVAL;
+  if (const int error = command.read(body)) return error;
+  SocketAddress to;
+  if (const int error = command.read_address("dst_addr", body.dst_addr, to)) return error;
+  SocketAddress from = any_address(to.family);
+  from.scope = to.scope;
+  if (body.src_addr.sin6_family != AF_UNSPEC)
+    if (const int error = command.read_address("src_addr", body.src_addr, from)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_of(command.channel.id, body.id, id)) return error;
-  if (!events_.has_room(*id)) return ENOMEM;
-  if (id->state == IdentifierState::kIdle) {
-    SocketAddress source = from ? *from : any_address(to->family);
-    if (!from) source.scope = to->scope;
-    if (const int error = binding_.bind(*id, command.channel.owner, source)) return error;
-  }
-  if (id->state != IdentifierState::kBound || id->local.family != to->family) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = events_.check_room(command, *id)) return error;
+  if (const int error = command.check_state(*id, {IdentifierState::kIdle, IdentifierState::kBound}))
+    return error;
+  if (id->state == IdentifierState::kIdle)
+    if (const int error = binding_.bind(command, *id, from)) return error;
+  if (id->local.family != to.family)
+    return command.refuse(EINVAL, "dst_addr of family %u, but the identifier is bound to family %u",
+                          to.family, id->local.family);
 
-  id->remote = *to;
-  if (const int error = choose_source(*id)) {
-    id->remote = any_address(to->family);
+  id->remote = to;
+  if (const int error = choose_source(command, *id)) {
+    id->remote = any_address(to.family);
     return error;
   }
   id->state = IdentifierState::kResolvingAddress;
@@ -49,15 +56,33 @@ int AddressResolution::resolve_ip(const ChannelCommand& command) {
   return 0;
 }
 
+/// Returns ENETUNREACH. REQUIRES: no address of the tenant is a source for id.remote.
+int AddressResolution::refuse_unreachable(const ChannelCommand& command,
+                                          const Identifier& id) const {
+  const bool ipv4 = id.remote.address.is_ipv4();
+  const std::string to = address_text(id.remote.address);
+  if (!id.source)
+    return command.refuse(ENETUNREACH, "no route to dst_addr %s: the tenant has %s", to.c_str(),
+                          environment_.networks(ipv4).c_str());
+  const std::string from = address_text(*id.source);
+  if (id.source->is_ipv4() != ipv4)
+    return command.refuse(ENETUNREACH,
+                          "dst_addr %s and the identifier's address %s are of two "
+                          "families",
+                          to.c_str(), from.c_str());
+  return command.refuse(ENETUNREACH, "the identifier's address %s is no longer the tenant's",
+                        from.c_str());
+}
+
 /// Chooses the source for id.remote. Replaces a loopback or "any" address in id.remote by an
 /// address of the tenant. Returns 0 or ENETUNREACH.
-int AddressResolution::choose_source(Identifier& id) {
+int AddressResolution::choose_source(const ChannelCommand& command, Identifier& id) {
   SocketAddress& to = id.remote;
   if (to.is_any() || addresses_.is_loopback(to)) {
     const TenantGid* own = addresses_.find_loopback(to);
     if (id.source && id.source->is_ipv4() == to.address.is_ipv4())
       own = addresses_.find(*id.source);
-    if (own == nullptr) return ENETUNREACH;
+    if (own == nullptr) return refuse_unreachable(command, id);
     to.address = own->gid;
   }
   if (!id.source && addresses_.has(to.address)) {
@@ -66,7 +91,7 @@ int AddressResolution::choose_source(Identifier& id) {
   }
   const std::optional<Gid> source = id.source ? id.source : environment_.source_for(to.address);
   if (!source || source->is_ipv4() != to.address.is_ipv4() || !addresses_.has(*source))
-    return ENETUNREACH;
+    return refuse_unreachable(command, id);
   id.resolution.source = *source;
   return 0;
 }

@@ -45,7 +45,8 @@ class AddressResolution {
   void addresses_changed();
 
  private:
-  int choose_source(Identifier& id);
+  int refuse_unreachable(const ChannelCommand& command, const Identifier& id) const;
+  int choose_source(const ChannelCommand& command, Identifier& id);
   void found(Identifier& id);
   void not_found(Identifier& id);
 

@@ -19,15 +19,15 @@ bool PortTable::in_range(std::uint16_t port) const {
   return port >= range_.first && port <= range_.last;
 }
 
-int PortTable::conflict(const Port& port, std::uint32_t owner, const Claim& claim) {
-  if (claim.reuse && port.exclusive == 0) return 0;
+PortTable::Conflict PortTable::conflict(const Port& port, std::uint32_t owner, const Claim& claim) {
+  if (claim.reuse && port.exclusive == 0) return {};
   for (const auto& [other, held] : port.claims) {
     if (other == owner || (claim.reuse && held.reuse)) continue;
     if (claim.af_only && held.af_only && claim.at.family != held.at.family) continue;
-    if (claim.at.is_any() || held.at.is_any()) return EADDRNOTAVAIL;
-    if (claim.at.address == held.at.address) return EADDRINUSE;
+    if (claim.at.is_any() || held.at.is_any()) return {EADDRNOTAVAIL, other};
+    if (claim.at.address == held.at.address) return {EADDRINUSE, other};
   }
-  return 0;
+  return {};
 }
 
 void PortTable::insert(std::uint32_t owner, const Claim& claim) {
@@ -37,13 +37,14 @@ void PortTable::insert(std::uint32_t owner, const Claim& claim) {
   if (!claim.reuse) ++port->second.exclusive;
 }
 
-int PortTable::bind(std::uint32_t owner, const Claim& claim) {
+PortTable::Conflict PortTable::bind(std::uint32_t owner, const Claim& claim) {
   assert(claim.at.port != 0);
   const auto found = ports_.find(claim.at.port);
   if (found != ports_.end())
-    if (const int error = conflict(found->second, owner, claim)) return error;
+    if (const Conflict in_way = conflict(found->second, owner, claim); in_way.error != 0)
+      return in_way;
   insert(owner, claim);
-  return 0;
+  return {};
 }
 
 std::uint16_t PortTable::bind_any(std::uint32_t owner, Claim claim, std::uint32_t random) {
@@ -54,16 +55,16 @@ std::uint16_t PortTable::bind_any(std::uint32_t owner, Claim claim, std::uint32_
   return claim.at.port;
 }
 
-int PortTable::listen(std::uint32_t owner, std::uint16_t port) {
+PortTable::Conflict PortTable::listen(std::uint32_t owner, std::uint16_t port) {
   Port& found = ports_.at(port);
   Claim& claim = found.claims.at(owner);
-  if (!claim.reuse) return 0;
+  if (!claim.reuse) return {};
   Claim exclusive = claim;
   exclusive.reuse = false;
-  if (const int error = conflict(found, owner, exclusive)) return error;
+  if (const Conflict in_way = conflict(found, owner, exclusive); in_way.error != 0) return in_way;
   claim.reuse = false;
   ++found.exclusive;
-  return 0;
+  return {};
 }
 
 void PortTable::change(std::uint32_t owner, const Claim& claim) {

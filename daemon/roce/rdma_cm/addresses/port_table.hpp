@@ -31,20 +31,26 @@ class PortTable {
 
   explicit PortTable(PortRange range = {});
 
-  /// Returns 0, EADDRINUSE or EADDRNOTAVAIL. REQUIRES: `owner` holds no port of this table; port is
-  /// not 0.
-  int bind(std::uint32_t owner, const Claim& claim);
+  /// What keeps a claim from its port.
+  struct Conflict {
+    int error = 0;            ///< EADDRINUSE or EADDRNOTAVAIL; 0: nothing
+    std::uint32_t owner = 0;  ///< of the claim in the way
+  };
+
+  /// REQUIRES: `owner` holds no port of this table; port is not 0.
+  Conflict bind(std::uint32_t owner, const Claim& claim);
   /// Assigns a free port of the range, searching from a position that `random` chooses. Returns 0
   /// if all are taken.
   std::uint16_t bind_any(std::uint32_t owner, Claim claim, std::uint32_t random);
-  /// Ends the sharing of the port by REUSEADDR. Returns 0, or the error of bind() for a claim
-  /// without reuse. REQUIRES: `owner` holds `port`.
-  int listen(std::uint32_t owner, std::uint16_t port);
+  /// Ends the sharing of the port by REUSEADDR, if nothing keeps a claim without reuse from it.
+  /// REQUIRES: `owner` holds `port`.
+  Conflict listen(std::uint32_t owner, std::uint16_t port);
   /// Updates a claim after its wildcard became an address, or its options changed. The update is
   /// not checked; later claims are checked against it. REQUIRES: `owner` holds the claim's port.
   void change(std::uint32_t owner, const Claim& claim);
   /// Does nothing if `owner` does not hold the port.
   void release(std::uint32_t owner, std::uint16_t port);
+  const PortRange& range() const { return range_; }
 
  private:
   struct Port {
@@ -52,7 +58,7 @@ class PortTable {
     std::size_t exclusive = 0;                        ///< claims without reuse
   };
 
-  static int conflict(const Port& port, std::uint32_t owner, const Claim& claim);
+  static Conflict conflict(const Port& port, std::uint32_t owner, const Claim& claim);
   void insert(std::uint32_t owner, const Claim& claim);
 
   /// True if the port is in the range and thus has a bit in `unused_`.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "daemon/base/address_text.hpp"
 #include "daemon/base/endian.hpp"
 #include "daemon/roce/rdma_cm/addresses/resolved_route.hpp"
 #include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
@@ -42,10 +43,10 @@ Gid load_gid(const std::byte* from) {
 
 int RouteResolution::resolve_route(const ChannelCommand& command) {
   rdma_ucm_resolve_route body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (id->state != IdentifierState::kAddressResolved) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = command.check_state(*id, {IdentifierState::kAddressResolved})) return error;
   resolved(*id, route_to(*id, environment_.adapter(id->source)));
   return 0;
 }
@@ -58,24 +59,31 @@ void RouteResolution::resolved(Identifier& id, const ResolvedRoute& route) {
 
 /// Takes the first record for both directions. Its addresses must be the resolved ones: a program
 /// may not choose another source address.
-int RouteResolution::set_path(Identifier& id, Body records) {
+int RouteResolution::set_path(const ChannelCommand& command, Identifier& id, Body records) {
   constexpr std::uint32_t kWanted = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
-  if (records.size() % sizeof(ib_path_rec_data) != 0) return EINVAL;
+  if (records.size() % sizeof(ib_path_rec_data) != 0)
+    return command.refuse(EINVAL, "optlen %zu, must be a multiple of %zu", records.size(),
+                          sizeof(ib_path_rec_data));
   for (; !records.empty(); records = records.subspan(sizeof(ib_path_rec_data))) {
     ib_path_rec_data record;
     std::memcpy(&record, records.data(), sizeof record);
     if (record.flags != kWanted) continue;
-    if (!id.source || id.state != IdentifierState::kAddressResolved) return EINVAL;
+    if (const int error = command.check_state(id, {IdentifierState::kAddressResolved}))
+      return error;
     std::array<std::byte, PackedPath::kBytes> path;
     static_assert(sizeof path == sizeof record.path_rec);
     std::memcpy(path.data(), record.path_rec, sizeof path);
     const auto byte = [&](std::size_t at) { return std::to_integer<std::uint8_t>(path[at]); };
     if (load_gid(&path[PackedPath::kDestination]) != id.remote.address ||
         load_gid(&path[PackedPath::kSource]) != *id.source)
-      return EINVAL;
+      return command.refuse(EINVAL, "the path is not between %s and %s",
+                            address_text(*id.source).c_str(),
+                            address_text(id.remote.address).c_str());
     const ResolvedRoute own = route_to(id, environment_.adapter(id.source));
     const std::uint8_t mtu = byte(PackedPath::kMtu) & 0x3f;
-    if (mtu == 0 || mtu > own.mtu) return EINVAL;
+    if (mtu == 0 || mtu > own.mtu)
+      return command.refuse(EINVAL, "mtu %u of the path, must be 1 to %u (an enum ibv_mtu)", mtu,
+                            own.mtu);
     const auto flow_and_hops = load_be<std::uint32_t>(&path[PackedPath::kFlowAndHops]);
     const auto hops = flow_and_hops & 0xff;
     resolved(id, {.mtu = mtu,
@@ -87,14 +95,14 @@ int RouteResolution::set_path(Identifier& id, Body records) {
                   .sl = static_cast<std::uint8_t>(byte(PackedPath::kQosAndSl + 1) & 0xf)});
     return 0;
   }
-  return EINVAL;
+  return command.refuse(EINVAL, "no path record has exactly the flags 0x%x", kWanted);
 }
 
 int RouteResolution::query_route(const ChannelCommand& command) {
   rdma_ucm_query body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_of(command.channel.id, body.id, id)) return error;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
 
   rdma_ucm_query_route_resp response{};
   response.src_addr = to_sockaddr(id->local);

@@ -24,7 +24,7 @@ class RouteResolution {
   int query_route(const ChannelCommand& command);
 
   /// Takes path records from a program. Returns 0 or EINVAL.
-  int set_path(Identifier& id, Body records);
+  int set_path(const ChannelCommand& command, Identifier& id, Body records);
 
  private:
   void resolved(Identifier& id, const ResolvedRoute& route);

@@ -4,6 +4,8 @@
 
 #include <netinet/in.h>
 
+#include "daemon/base/address_text.hpp"
+
 namespace softhca::management::rdma_cm {
 
 const TenantGid* TenantGids::find(const Gid& gid) const {
@@ -28,6 +30,13 @@ const TenantGid* TenantGids::find_loopback(const SocketAddress& address) const {
     if (found == nullptr) found = &own;
   }
   return found;
+}
+
+std::string TenantGids::list(bool ipv4) const {
+  AddressList list;
+  for (const TenantGid& own : environment_.addresses())
+    if (own.gid.is_ipv4() == ipv4) list.add(own.gid);
+  return list.text();
 }
 
 }  // namespace softhca::management::rdma_cm

@@ -3,6 +3,8 @@
 // The tenant's own addresses that identifiers are bound to.
 #pragma once
 
+#include <string>
+
 #include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
 #include "daemon/roce/rdma_cm/rdma_cm_environment.hpp"
 
@@ -22,6 +24,8 @@ class TenantGids {
   /// Returns the address that replaces a loopback or "any" address: the first one of that family,
   /// preferably not link-local. Null: none.
   const TenantGid* find_loopback(const SocketAddress& address) const;
+  /// Returns the addresses of a family as text: "10.0.0.1, 10.0.0.2".
+  std::string list(bool ipv4) const;
 
  private:
   const RdmaCmEnvironment& environment_;

@@ -22,15 +22,25 @@ bool AdmissionControl::rate_allows(Time now, cm::Standing peer) {
   return false;
 }
 
-int AdmissionControl::admit(Identifier& id, const std::string& level, Time now) {
+int AdmissionControl::check_rate(const ChannelCommand& command) {
+  if (rate_allows(command.now)) return 0;
+  return command.refuse(
+      EAGAIN, "tenant limit of %u connections per second reached (connections.connects_per_second)",
+      limits_.connects_per_second);
+}
+
+int AdmissionControl::admit(const ChannelCommand& command, Identifier& id) {
+  const std::string& level = command.channel.owner.level;
   if (!admission_.take(level)) {
     environment_.note_refused(Refusal::kAdmission);
-    return ENOBUFS;
+    return command.refuse(ENOBUFS,
+                          "the tenant has %u connections, and its guarantees carry no more",
+                          admission_.admitted());
   }
   id.connection.admitted = level;
-  if (rate_allows(now)) return 0;
-  give_back(id);
-  return EAGAIN;
+  const int error = check_rate(command);
+  if (error != 0) give_back(id);
+  return error;
 }
 
 /// Checks admission first: refused requests do not count towards the connects per second.

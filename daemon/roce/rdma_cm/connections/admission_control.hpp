@@ -9,6 +9,7 @@
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/roce/cm/cm_environment.hpp"
+#include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/connections/connect_rate.hpp"
 #include "daemon/roce/rdma_cm/connections/connection_admission.hpp"
 #include "daemon/roce/rdma_cm/identifier.hpp"
@@ -24,12 +25,14 @@ class AdmissionControl {
   AdmissionControl(const AdmissionControl&) = delete;
   AdmissionControl& operator=(const AdmissionControl&) = delete;
 
-  /// Admits a connection that a program of a level begins. Returns 0, ENOBUFS or EAGAIN.
-  int admit(Identifier& id, const std::string& level, Time now);
+  /// Admits a connection that a program begins by a command. Returns 0, ENOBUFS or EAGAIN.
+  int admit(const ChannelCommand& command, Identifier& id);
   /// Admits a connection that a peer requests from a listener of a level. Returns false if it is
   /// refused; `why` is then the answer. Otherwise make an identifier and pass it to admitted().
   bool admit_request(const std::string& level, const cm::Path& path, Time now, cm::Answer& why);
   static void admitted(Identifier& request, const std::string& level, const cm::Path& path);
+  /// Returns 0, or EAGAIN if the rate does not allow one more command.
+  int check_rate(const ChannelCommand& command);
   /// True if the rate allows one more. Only the rate limits service ID resolutions.
   bool rate_allows(Time now, cm::Standing peer = cm::Standing::kEstablished);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "daemon/base/address_text.hpp"
 #include "daemon/roce/rdma_cm/addresses/resolved_route.hpp"
 #include "daemon/roce/rdma_cm/connections/private_data.hpp"
 
@@ -14,7 +15,9 @@ namespace {
 
 constexpr std::uint32_t kEventCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
 
-int to_errno(cm::Result result) { return result == cm::Result::kOk ? 0 : EINVAL; }
+int refuse_length(const ChannelCommand& command, Body private_data, std::size_t at_most) {
+  return command.refuse(EINVAL, "private_data_len %zu, at most %zu", private_data.size(), at_most);
+}
 
 }  // namespace
 
@@ -23,32 +26,37 @@ int to_errno(cm::Result result) { return result == cm::Result::kOk ? 0 : EINVAL;
 int ConnectionCommands::connect(const ChannelCommand& command) {
   rdma_ucm_connect body;
   // A process built before ECE sends a shorter body.
-  if (!read_body(command.body, body, offsetof(rdma_ucm_connect, ece))) return EINVAL;
-  if (body.conn_param.valid == 0) return EINVAL;
+  if (const int error = command.read(body, offsetof(rdma_ucm_connect, ece))) return error;
+  if (body.conn_param.valid == 0) return command.refuse(EINVAL, "conn_param is not set");
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (id->state != IdentifierState::kRouteResolved) return EINVAL;
-  if (id->remote.address.is_multicast()) return EINVAL;
-  if (!id->source || !addresses_.has(*id->source)) return EADDRNOTAVAIL;
-  return id->is_datagram()
-             ? resolve_service_id(*id, body.conn_param, command.now)
-             : connect_queue_pair(*id, command.channel.owner, body.conn_param, command.now);
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = command.check_state(*id, {IdentifierState::kRouteResolved})) return error;
+  if (id->remote.address.is_multicast())
+    return command.refuse(EINVAL, "the destination %s is a multicast group",
+                          address_text(id->remote.address).c_str());
+  if (!addresses_.has(*id->source))
+    return command.refuse(EADDRNOTAVAIL, "the identifier's address %s is no longer the tenant's",
+                          address_text(*id->source).c_str());
+  return id->is_datagram() ? resolve_service_id(command, *id, body.conn_param)
+                           : connect_queue_pair(command, *id, body.conn_param);
 }
 
-int ConnectionCommands::name_queue_pair(Identifier& id, const ChannelOwner& owner,
+int ConnectionCommands::name_queue_pair(const ChannelCommand& command, Identifier& id,
                                         std::uint32_t number) {
   const Qpn qpn(number & Psn::kMask);
-  if (!environment_.may_name_queue_pair(qpn, owner.user)) return EPERM;
+  if (!environment_.may_name_queue_pair(qpn, command.channel.owner.user))
+    return command.refuse(EPERM, "qp_num %u is a queue pair of another user or tenant", qpn.value);
   id.connection.qpn = qpn;
   return 0;
 }
 
-int ConnectionCommands::connect_queue_pair(Identifier& id, const ChannelOwner& owner,
-                                           const rdma_ucm_conn_param& parameters, Time now) {
+int ConnectionCommands::connect_queue_pair(const ChannelCommand& command, Identifier& id,
+                                           const rdma_ucm_conn_param& parameters) {
   RequestData<92> data;
-  if (!data.fill(id, private_data_of(parameters))) return EINVAL;
-  if (const int error = name_queue_pair(id, owner, parameters.qp_num)) return error;
-  if (const int error = admission_.admit(id, owner.level, now)) return error;
+  const Body program = private_data_of(parameters);
+  if (!data.fill(id, program)) return refuse_length(command, program, data.kMostOfProgram);
+  if (const int error = name_queue_pair(command, id, parameters.qp_num)) return error;
+  if (const int error = admission_.admit(command, id)) return error;
   Identifier::Connection& connection = id.connection;
   connection.srq = parameters.srq != 0;
   connection.local_psn = Psn(environment_.random());
@@ -69,31 +77,35 @@ int ConnectionCommands::connect_queue_pair(Identifier& id, const ChannelOwner& o
       .srq = connection.srq,
       .private_data = data.bytes(),
   };
-  return begin(id, manager_.connect(connect, now), now);
+  return begin(command, id, manager_.connect(connect, command.now));
 }
 
-int ConnectionCommands::resolve_service_id(Identifier& id, const rdma_ucm_conn_param& parameters,
-                                           Time now) {
+int ConnectionCommands::resolve_service_id(const ChannelCommand& command, Identifier& id,
+                                           const rdma_ucm_conn_param& parameters) {
   RequestData<216> data;
-  if (!data.fill(id, private_data_of(parameters))) return EINVAL;
-  if (!admission_.rate_allows(now)) return EAGAIN;
+  const Body program = private_data_of(parameters);
+  if (!data.fill(id, program)) return refuse_length(command, program, data.kMostOfProgram);
+  if (const int error = admission_.check_rate(command)) return error;
   id.connection.qpn = Qpn(parameters.qp_num & Psn::kMask);
   const cm::SidrParameters request{.cookie = id.cookie(),
                                    .path = path_of(id, environment_.adapter(id.source)),
                                    .service_id = id.service_id(id.remote.port),
                                    .private_data = data.bytes()};
-  return begin(id, manager_.sidr_request(request, now), now);
+  return begin(command, id, manager_.sidr_request(request, command.now));
 }
 
-int ConnectionCommands::begin(Identifier& id, const cm::Started& started, Time now) {
+int ConnectionCommands::begin(const ChannelCommand& command, Identifier& id,
+                              const cm::Started& started) {
   if (started.result != cm::Result::kOk) {
     admission_.give_back(id);
     environment_.note_refused(Refusal::kConnections);
-    return ENOMEM;
+    return command.refuse(
+        ENOMEM, "tenant limit reached: %u connections, including TIME-WAIT (connections.most)",
+        manager_.size());
   }
   id.connection.id = started.id;
   id.connection.role = Role::kActive;
-  id.connection.began = now;
+  id.connection.began = command.now;
   id.state = IdentifierState::kConnect;
   return 0;
 }
@@ -102,14 +114,16 @@ int ConnectionCommands::begin(Identifier& id, const cm::Started& started, Time n
 
 int ConnectionCommands::accept(const ChannelCommand& command) {
   rdma_ucm_accept body;
-  if (!read_body(command.body, body, offsetof(rdma_ucm_accept, ece))) return EINVAL;
+  if (const int error = command.read(body, offsetof(rdma_ucm_accept, ece))) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (id->state != IdentifierState::kConnect || !id->connection.id) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = command.check_state(*id, {IdentifierState::kConnect})) return error;
+  if (const int error = check_connected(command, *id)) return error;
   const bool given = body.conn_param.valid != 0;
-  if (!given && !id->is_datagram()) return confirm_reply(*id, command.now);
-  if (*id->connection.role != Role::kPassive) return EINVAL;
-  const int error = accept_request(*id, command.channel.owner, body.conn_param, command.now);
+  if (!given && !id->is_datagram()) return confirm_reply(command, *id);
+  if (*id->connection.role != Role::kPassive)
+    return command.refuse(EINVAL, "the identifier's connection was not requested by its peer");
+  const int error = accept_request(command, *id, body.conn_param);
   if (error != 0)
     // The program gives up its queue pair, so the peer must be notified.
     refuse_request(*id, {}, wire::CmRejectReason::kConsumer, command.now);
@@ -118,19 +132,36 @@ int ConnectionCommands::accept(const ChannelCommand& command) {
   return error;
 }
 
-int ConnectionCommands::confirm_reply(Identifier& id, Time now) {
-  if (const int error = to_errno(manager_.confirm(*id.connection.id, now))) return error;
-  established(id, now);
+int ConnectionCommands::check_connected(const ChannelCommand& command, const Identifier& id) {
+  if (id.connection.id) return 0;
+  return command.refuse(EINVAL, "the identifier is in state %s, without a connection",
+                        name_of(id.state));
+}
+
+int ConnectionCommands::check(const ChannelCommand& command, const Identifier& id,
+                              cm::Result result) {
+  if (result == cm::Result::kOk) return 0;
+  const std::optional<cm::State> state = manager_.state(*id.connection.id);
+  return command.refuse(EINVAL, "not possible while the connection is in state %s",
+                        state ? cm::name_of(*state) : "ended");
+}
+
+int ConnectionCommands::confirm_reply(const ChannelCommand& command, Identifier& id) {
+  if (const int error = check(command, id, manager_.confirm(*id.connection.id, command.now)))
+    return error;
+  established(id, command.now);
   return 0;
 }
 
-int ConnectionCommands::accept_request(Identifier& id, const ChannelOwner& owner,
-                                       const rdma_ucm_conn_param& parameters, Time now) {
+int ConnectionCommands::accept_request(const ChannelCommand& command, Identifier& id,
+                                       const rdma_ucm_conn_param& parameters) {
   const bool given = parameters.valid != 0;
   if (given)
-    if (const int error = name_queue_pair(id, owner, parameters.qp_num)) return error;
+    if (const int error = name_queue_pair(command, id, parameters.qp_num)) return error;
   const Body data = given ? private_data_of(parameters) : Body();
-  if (id.is_datagram()) return accept_datagrams(id, data, now);
+  if (id.is_datagram()) return accept_datagrams(command, id, data);
+  if (data.size() > sizeof(wire::CmRep::private_data))
+    return refuse_length(command, data, sizeof(wire::CmRep::private_data));
   id.connection.srq = parameters.srq != 0;
   const cm::AcceptParameters accept{
       .local_qpn = id.connection.qpn,
@@ -142,16 +173,20 @@ int ConnectionCommands::accept_request(Identifier& id, const ChannelOwner& owner
       .srq = id.connection.srq,
       .private_data = data,
   };
-  return to_errno(manager_.accept(*id.connection.id, accept, now));
+  return check(command, id, manager_.accept(*id.connection.id, accept, command.now));
 }
 
-int ConnectionCommands::accept_datagrams(Identifier& id, Body private_data, Time now) {
+int ConnectionCommands::accept_datagrams(const ChannelCommand& command, Identifier& id,
+                                         Body private_data) {
+  if (private_data.size() > sizeof(wire::CmSidrRep::private_data))
+    return refuse_length(command, private_data, sizeof(wire::CmSidrRep::private_data));
   const cm::SidrReplyParameters reply{
       .qpn = id.connection.qpn, .qkey = kDatagramQkey, .private_data = private_data};
-  const int error = to_errno(manager_.sidr_reply(*id.connection.id, reply, now));
-  if (error != 0) return error;
+  if (const int error =
+          check(command, id, manager_.sidr_reply(*id.connection.id, reply, command.now)))
+    return error;
   id.connection.id.reset();
-  established(id, now);
+  established(id, command.now);
   return 0;
 }
 
@@ -164,21 +199,26 @@ void ConnectionCommands::established(const Identifier& id, Time now) {
 
 int ConnectionCommands::reject(const ChannelCommand& command) {
   rdma_ucm_reject body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   wire::CmRejectReason reason = wire::CmRejectReason::kConsumer;
   if (body.reason == static_cast<std::uint8_t>(wire::CmRejectReason::kVendorOption))
     reason = wire::CmRejectReason::kVendorOption;
   else if (body.reason != 0 && body.reason != static_cast<std::uint8_t>(reason))
-    return EINVAL;
+    return command.refuse(EINVAL, "reason %u, must be %u or %u", body.reason,
+                          static_cast<unsigned>(reason),
+                          static_cast<unsigned>(wire::CmRejectReason::kVendorOption));
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (!id->connection.id) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = check_connected(command, *id)) return error;
   const Body data = std::as_bytes(std::span(body.private_data)).first(body.private_data_len);
-  return refuse_request(*id, data, reason, command.now);
+  const std::size_t at_most =
+      id->is_datagram() ? sizeof(wire::CmSidrRep::private_data) : sizeof(wire::CmRej::private_data);
+  if (data.size() > at_most) return refuse_length(command, data, at_most);
+  return check(command, *id, refuse_request(*id, data, reason, command.now));
 }
 
-int ConnectionCommands::refuse_request(Identifier& id, Body private_data,
-                                       wire::CmRejectReason reason, Time now) {
+cm::Result ConnectionCommands::refuse_request(Identifier& id, Body private_data,
+                                              wire::CmRejectReason reason, Time now) {
   cm::Result result = cm::Result::kWrongState;
   const cm::CommId connection = *id.connection.id;
   if (!id.is_datagram())
@@ -186,20 +226,22 @@ int ConnectionCommands::refuse_request(Identifier& id, Body private_data,
   else if (*id.connection.role == Role::kPassive)
     result = manager_.sidr_reply(
         connection, {.status = wire::CmSidrStatus::kReject, .private_data = private_data}, now);
-  if (result != cm::Result::kOk) return EINVAL;
+  if (result != cm::Result::kOk) return result;
   environment_.note_reject_sent(reason);
   admission_.connection_over(id);
-  return 0;
+  return result;
 }
 
 // --- DISCONNECT, NOTIFY
 
 int ConnectionCommands::disconnect(const ChannelCommand& command) {
   rdma_ucm_disconnect body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (!id->connection.role) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (!id->connection.role)
+    return command.refuse(EINVAL, "the identifier is in state %s, and never had a connection",
+                          name_of(id->state));
   // In a state without a connection this is not an error: both ends may disconnect at once.
   if (id->connection.id) manager_.disconnect(*id->connection.id, command.now);
   return 0;
@@ -207,13 +249,17 @@ int ConnectionCommands::disconnect(const ChannelCommand& command) {
 
 int ConnectionCommands::notify(const ChannelCommand& command) {
   rdma_ucm_notify body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_bound(command.channel.id, body.id, id)) return error;
-  if (!id->connection.id || body.event != kEventCommunicationEstablished) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = check_connected(command, *id)) return error;
+  if (body.event != kEventCommunicationEstablished)
+    return command.refuse(EINVAL, "event %u, must be IBV_EVENT_COMM_EST (%u)", body.event,
+                          kEventCommunicationEstablished);
   const cm::CommId connection = *id->connection.id;
-  if (manager_.state(connection) == cm::State::kEstablished) return EISCONN;
-  return to_errno(manager_.notify_established(connection, command.now));
+  if (manager_.state(connection) == cm::State::kEstablished)
+    return command.refuse(EISCONN, "the connection is established already");
+  return check(command, *id, manager_.notify_established(connection, command.now));
 }
 
 // --- the end

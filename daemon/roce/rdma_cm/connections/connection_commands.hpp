@@ -38,18 +38,24 @@ class ConnectionCommands {
 
  private:
   // Connected: REQ, REP and RTU; datagrams: SIDR_REQ and SIDR_REP.
-  int connect_queue_pair(Identifier& id, const ChannelOwner& owner,
-                         const rdma_ucm_conn_param& parameters, Time now);
+  int connect_queue_pair(const ChannelCommand& command, Identifier& id,
+                         const rdma_ucm_conn_param& parameters);
   /// Sets the queue pair that is reported to the peer, which treats an older connection of it as
   /// stale. Returns EPERM if it belongs to another user.
-  int name_queue_pair(Identifier& id, const ChannelOwner& owner, std::uint32_t number);
-  int resolve_service_id(Identifier& id, const rdma_ucm_conn_param& parameters, Time now);
-  int begin(Identifier& id, const cm::Started& started, Time now);
-  int confirm_reply(Identifier& id, Time now);
-  int accept_request(Identifier& id, const ChannelOwner& owner,
-                     const rdma_ucm_conn_param& parameters, Time now);
-  int accept_datagrams(Identifier& id, Body private_data, Time now);
-  int refuse_request(Identifier& id, Body private_data, wire::CmRejectReason reason, Time now);
+  int name_queue_pair(const ChannelCommand& command, Identifier& id, std::uint32_t number);
+  int resolve_service_id(const ChannelCommand& command, Identifier& id,
+                         const rdma_ucm_conn_param& parameters);
+  int begin(const ChannelCommand& command, Identifier& id, const cm::Started& started);
+  /// Returns 0, or EINVAL if the identifier has no connection.
+  static int check_connected(const ChannelCommand& command, const Identifier& id);
+  /// Returns 0, or EINVAL if the manager refused a call for the identifier's connection.
+  int check(const ChannelCommand& command, const Identifier& id, cm::Result result);
+  int confirm_reply(const ChannelCommand& command, Identifier& id);
+  int accept_request(const ChannelCommand& command, Identifier& id,
+                     const rdma_ucm_conn_param& parameters);
+  int accept_datagrams(const ChannelCommand& command, Identifier& id, Body private_data);
+  cm::Result refuse_request(Identifier& id, Body private_data, wire::CmRejectReason reason,
+                            Time now);
   void established(const Identifier& id, Time now);
 
   RdmaCmEnvironment& environment_;

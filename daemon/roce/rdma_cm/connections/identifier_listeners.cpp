@@ -8,18 +8,19 @@ namespace softhca::management::rdma_cm {
 
 int IdentifierListeners::listen(const ChannelCommand& command) {
   rdma_ucm_listen body;
-  if (!read_body(command.body, body)) return EINVAL;
+  if (const int error = command.read(body)) return error;
   Identifier* id = nullptr;
-  if (const int error = identifiers_.find_of(command.channel.id, body.id, id)) return error;
-  if (id->state != IdentifierState::kIdle && id->state != IdentifierState::kBound) return EINVAL;
+  if (const int error = identifiers_.find_of(command, body.id, id)) return error;
+  if (const int error = command.check_state(*id, {IdentifierState::kIdle, IdentifierState::kBound}))
+    return error;
   if (size_ >= limits_.listeners) {
     environment_.note_refused(Refusal::kListeners);
-    return ENOSPC;
+    return command.refuse(ENOSPC, "tenant limit of %u listeners reached (connections.listeners)",
+                          limits_.listeners);
   }
   if (id->state == IdentifierState::kIdle)
-    if (const int error = binding_.bind(*id, command.channel.owner, any_address(AF_INET)))
-      return error;
-  if (const int error = ports_.listen(*id)) return error;
+    if (const int error = binding_.bind(command, *id, any_address(AF_INET))) return error;
+  if (const int error = ports_.listen(command, *id)) return error;
   id->options.reuse_address = false;
   id->listener.backlog =
       body.backlog == 0 || body.backlog > limits_.backlog ? limits_.backlog : body.backlog;

@@ -52,10 +52,12 @@ inline Gid from_header(const std::array<std::uint8_t, 16>& bytes, std::uint8_t i
 template <std::size_t kBytes>
 class RequestData {
  public:
+  static constexpr std::size_t kMostOfProgram = kBytes - wire::CmIpHeader::kBytes;
+
   /// Returns false if the program's part is too long.
   bool fill(const Identifier& id, std::span<const std::byte> program) {
     constexpr std::size_t kHeader = wire::CmIpHeader::kBytes;
-    if (program.size() > kBytes - kHeader) return false;
+    if (program.size() > kMostOfProgram) return false;
     wire::encode(wire::CmIpHeader{.ip_version = id.remote.address.is_ipv4() ? std::uint8_t{4}
                                                                             : std::uint8_t{6},
                                   .source_port = id.local.port,

@@ -52,19 +52,22 @@ ib_uverbs_ah_attr address_vector(const TenantGids& addresses, const cm::Path& pa
 int init_qp_attr(const ChannelCommand& command, IdentifierTable& identifiers,
                  const cm::Manager& manager, const TenantGids& addresses) {
   rdma_ucm_init_qp_attr body;
-  if (!read_body(command.body, body)) return EINVAL;
-  if (body.qp_state > kError) return EINVAL;
+  if (const int error = command.read(body)) return error;
+  if (body.qp_state > kError)
+    return command.refuse(EINVAL, "qp_state %u, at most %u", body.qp_state, kError);
   Identifier* id = nullptr;
-  if (const int error = identifiers.find_bound(command.channel.id, body.id, id)) return error;
+  if (const int error = identifiers.find_bound(command, body.id, id)) return error;
   ib_uverbs_qp_attr attributes{};
   attributes.qp_state = body.qp_state;
   attributes.port_num = kPort;
   if (id->is_datagram() || !id->connection.role) {
     init_attributes(*id, attributes);
   } else {
-    if (!id->connection.id) return EINVAL;
+    if (!id->connection.id) return command.refuse(EINVAL, "the connection has ended");
     const auto known = manager.queue_pair_attributes(*id->connection.id);
-    if (!known || !connected_attributes(*id, *known, addresses, attributes)) return EINVAL;
+    if (!known || !connected_attributes(*id, *known, addresses, attributes))
+      return command.refuse(
+          EINVAL, "no attributes of the connection for qp_state %u yet, or no more", body.qp_state);
   }
   command.reply.write(attributes);
   return 0;

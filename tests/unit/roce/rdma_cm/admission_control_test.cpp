@@ -23,11 +23,12 @@ TEST(ConnectRate, ASecondsConnectsMayComeAtOnceAndThenOneByOne) {
 struct Control : Parts {
   Control() { control.admission().set({{.level = "", .carries = 2}}, 2); }
   AdmissionControl control{environment, limits};
-  Identifier& id = make(open());
+  Channel& channel = open();
+  Identifier& id = make(channel);
 };
 
 TEST_F(Control, WhatIsCarriedIsNotedAndGivenBackOnce) {
-  EXPECT_EQ(control.admit(id, "", now), 0);
+  EXPECT_EQ(control.admit(command(channel), id), 0);
   EXPECT_TRUE(id.connection.admitted);
   EXPECT_EQ(control.admission().admitted(), 1u);
   id.connection.id = cm::CommId(5);
@@ -39,7 +40,7 @@ TEST_F(Control, WhatIsCarriedIsNotedAndGivenBackOnce) {
 
 TEST_F(Control, WhatIsNotCarriedIsRefused) {
   control.admission().set({{.level = "", .carries = 0}}, 0);
-  EXPECT_EQ(control.admit(id, "", now), ENOBUFS);
+  EXPECT_EQ(control.admit(command(channel), id), ENOBUFS);
   EXPECT_EQ(environment.refused[Refusal::kAdmission], 1);
   cm::Answer answer;
   EXPECT_FALSE(control.admit_request("", {.remote = kPeer}, now, answer));
@@ -50,7 +51,7 @@ TEST_F(Control, WhatIsNotCarriedIsRefused) {
 TEST_F(Control, WhatTheRateRefusesIsNotAdmitted) {
   limits.connects_per_second = 1;
   EXPECT_TRUE(control.rate_allows(now));
-  EXPECT_EQ(control.admit(id, "", now), EAGAIN);
+  EXPECT_EQ(control.admit(command(channel), id), EAGAIN);
   cm::Answer answer = cm::Answer::silence();
   EXPECT_FALSE(control.admit_request("", {.remote = kPeer}, now, answer));
   EXPECT_EQ(answer.kind, cm::Answer::Kind::kSilence);

@@ -33,11 +33,11 @@ TEST_F(Queues, ARequestWithoutAUidIsToldNothing) {
 
 TEST_F(Queues, HasRoomForAllThatHappensButNotForWhatIsRepeated) {
   for (int n = 0; n < 63; ++n) events.queue(id, EventType::kAddrChange);
-  EXPECT_TRUE(events.has_room(id));
+  EXPECT_EQ(events.check_room(command(channel), id), 0);
   events.queue(id, EventType::kAddrChange);
-  EXPECT_FALSE(events.has_room(id));
+  EXPECT_EQ(events.check_room(command(channel), id), ENOMEM);
   EXPECT_EQ(environment.refused[Refusal::kEvents], 1);
-  EXPECT_TRUE(events.has_room(make(channel))) << "another one's";
+  EXPECT_EQ(events.check_room(command(channel), make(channel)), 0) << "another one's";
 }
 
 TEST_F(Queues, ADroppedIdentifierLeavesTheOthersEventsAndNamesItsRequests) {
@@ -84,15 +84,16 @@ TEST_F(Queues, AnotherProcessCannotTakeAnIdentifier) {
 
 TEST_F(Queues, AnIdentifierIsFoundByItsChannelOnly) {
   Identifier* found = nullptr;
-  EXPECT_EQ(identifiers.find_of(channel.id, id.number.value, found), 0);
+  EXPECT_EQ(identifiers.find_of(command(channel), id.number.value, found), 0);
   EXPECT_EQ(found, &id);
-  EXPECT_EQ(identifiers.find_of(open().id, id.number.value, found), EINVAL);
-  EXPECT_EQ(identifiers.find_of(channel.id, 999, found), ENOENT);
-  EXPECT_EQ(identifiers.find_bound(channel.id, id.number.value, found), EINVAL);
+  EXPECT_EQ(identifiers.find_of(command(open()), id.number.value, found), EINVAL);
+  EXPECT_EQ(identifiers.find_of(command(channel), 999, found), ENOENT);
+  EXPECT_EQ(identifiers.find_bound(command(channel), id.number.value, found), EINVAL);
   id.state = IdentifierState::kRemoved;
-  EXPECT_EQ(identifiers.find_of(channel.id, id.number.value, found), ENXIO);
+  EXPECT_EQ(identifiers.find_of(command(channel), id.number.value, found), ENXIO);
   const Identifier& request = identifiers.make();
-  EXPECT_EQ(identifiers.find_of(ChannelId(), request.number.value, found), ENOENT) << "nobody's";
+  Channel nobody;
+  EXPECT_EQ(identifiers.find_of(command(nobody), request.number.value, found), ENOENT);
 }
 
 }  // namespace

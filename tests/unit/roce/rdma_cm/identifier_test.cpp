@@ -90,7 +90,7 @@ TEST_F(Lifecycle, DestroyGivesBackAllThatAnIdentifierHas) {
   EXPECT_EQ(identifiers.find(number.value), nullptr);
   EXPECT_FALSE(channel.identifiers.contains(number));
   EXPECT_EQ(listeners.size(), 0u);
-  EXPECT_EQ(binding.bind(make(channel), channel.owner, at(kOwn, port)), 0) << "its port is free";
+  EXPECT_EQ(binding.bind(command(channel), make(channel), at(kOwn, port)), 0) << "its port is free";
 }
 
 TEST_F(Lifecycle, DestroyLeavesGroups) {
@@ -143,7 +143,7 @@ TEST_F(Lifecycle, ARemovedDeviceIsToldOnceAndLeavesOnlyDestroy) {
   exchange();
   EXPECT_EQ(peer_user.events.back(), cm::Event::Kind::kDisconnectRequested);
   EXPECT_EQ(create(), ENODEV);
-  EXPECT_EQ(binding.bind(make(channel), channel.owner, at(kOwn, port)), 0) << "its port is free";
+  EXPECT_EQ(binding.bind(command(channel), make(channel), at(kOwn, port)), 0) << "its port is free";
   EXPECT_EQ(connect(), ENXIO);
   EXPECT_EQ(destroy(channel, bound), 0);
 }
@@ -198,10 +198,10 @@ TEST_F(SetOption, APortInUseIsSharedOnceItsHolderAllowsIt) {
   Identifier& other = make(channel);
   other.options.reuse_address = true;
   const SocketAddress same = holder.local;
-  EXPECT_EQ(binding.bind(other, channel.owner, same), EADDRINUSE);
+  EXPECT_EQ(binding.bind(command(channel), other, same), EADDRINUSE);
   of = &holder;
   EXPECT_EQ(set_flag(RDMA_OPTION_ID_REUSEADDR, 1), 0);
-  EXPECT_EQ(binding.bind(other, channel.owner, same), 0);
+  EXPECT_EQ(binding.bind(command(channel), other, same), 0);
 }
 
 TEST_F(SetOption, KeepingToAFamily) {

@@ -38,6 +38,7 @@ class RecordingEnvironment final : public RdmaCmEnvironment {
     return {.node_guid = 7, .path_mtu = 4, .packet_rate = 3};
   }
   std::optional<Gid> source_for(const Gid&) const override { return kOwn; }
+  std::string networks(bool) const override { return "10.0.0.1/24"; }
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override {
     asked.push_back({source, destination});
     last_cookie = cookie;
@@ -81,16 +82,18 @@ struct Parts : testing::Test {
   }
   Identifier& make_bound(Channel& channel, PortSpace space = PortSpace::kTcp) {
     Identifier& id = make(channel, space);
-    EXPECT_EQ(binding.bind(id, channel.owner, at(kOwn, 0)), 0);
+    EXPECT_EQ(binding.bind(command(channel), id, at(kOwn, 0)), 0);
     return id;
+  }
+  /// A command without body.
+  ChannelCommand command(Channel& channel) {
+    return {.channel = channel, .other = nullptr, .body = {}, .reply = reply, .now = now};
   }
   template <class Body>
   ChannelCommand command(Channel& channel, const Body& body) {
-    return {.channel = channel,
-            .other = nullptr,
-            .body = std::as_bytes(std::span(&body, 1)),
-            .reply = reply,
-            .now = now};
+    ChannelCommand all = command(channel);
+    all.body = std::as_bytes(std::span(&body, 1));
+    return all;
   }
   /// The types of the events that wait, which are taken.
   std::vector<EventType> events_of(Channel& channel) {
@@ -105,7 +108,7 @@ struct Parts : testing::Test {
   ChannelTable channels{environment};
   IdentifierTable identifiers;
   TenantGids addresses{environment};
-  PortSpaces ports{environment, PortRange{}};
+  PortSpaces ports{environment, channels, identifiers, PortRange{}};
   EventQueues events{environment, channels, identifiers};
   ServiceCore core{environment, limits, addresses, channels, identifiers, events};
   AddressBinding binding{addresses, ports, identifiers};

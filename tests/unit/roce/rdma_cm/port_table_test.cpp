@@ -42,24 +42,24 @@ TEST(PortTable, WhoGetsAlongWithWhom) {
   for (const Case& one : cases) {
     SCOPED_TRACE(one.what);
     PortTable table;
-    ASSERT_EQ(table.bind(1, one.held), 0);
-    EXPECT_EQ(table.bind(2, one.wanted), one.error);
+    ASSERT_EQ(table.bind(1, one.held).error, 0);
+    EXPECT_EQ(table.bind(2, one.wanted).error, one.error);
     table.release(1, one.held.at.port);
     table.release(2, one.wanted.at.port);
-    EXPECT_EQ(table.bind(3, one.wanted), 0);
+    EXPECT_EQ(table.bind(3, one.wanted).error, 0);
   }
 }
 
 TEST(PortTable, ListeningEndsReuse) {
   PortTable table;
-  ASSERT_EQ(table.bind(1, claim("10.0.0.1", true)), 0);
-  ASSERT_EQ(table.bind(2, claim("10.0.0.1", true)), 0);
-  EXPECT_EQ(table.listen(1, 7174), EADDRINUSE);
+  ASSERT_EQ(table.bind(1, claim("10.0.0.1", true)).error, 0);
+  ASSERT_EQ(table.bind(2, claim("10.0.0.1", true)).error, 0);
+  EXPECT_EQ(table.listen(1, 7174).error, EADDRINUSE);
   table.release(2, 7174);
-  EXPECT_EQ(table.listen(1, 7174), 0);
-  EXPECT_EQ(table.bind(3, claim("10.0.0.1", true)), EADDRINUSE);
-  EXPECT_EQ(table.bind(3, claim("10.0.0.2", true)), 0);
-  EXPECT_EQ(table.listen(3, 7174), 0);
+  EXPECT_EQ(table.listen(1, 7174).error, 0);
+  EXPECT_EQ(table.bind(3, claim("10.0.0.1", true)).error, EADDRINUSE);
+  EXPECT_EQ(table.bind(3, claim("10.0.0.2", true)).error, 0);
+  EXPECT_EQ(table.listen(3, 7174).error, 0);
 }
 
 TEST(PortTable, AnyPortIsOneOfTheRangeFromARandomPlace) {
@@ -80,24 +80,24 @@ TEST(PortTable, AnyPortIsOneOfTheRangeFromARandomPlace) {
 TEST(PortTable, ARangeOfNothing) {
   PortTable table({.first = 2, .last = 1});
   EXPECT_EQ(table.bind_any(1, claim("10.0.0.1"), 5), 0);
-  EXPECT_EQ(table.bind(1, claim("10.0.0.1", false, false, 1)), 0);
+  EXPECT_EQ(table.bind(1, claim("10.0.0.1", false, false, 1)).error, 0);
 }
 
 TEST(PortTable, AWildcardThatBecameAnAddressCountsAsOne) {
   PortTable table;
-  ASSERT_EQ(table.bind(1, claim("0.0.0.0")), 0);
-  EXPECT_EQ(table.bind(2, claim("10.0.0.2")), EADDRNOTAVAIL);
+  ASSERT_EQ(table.bind(1, claim("0.0.0.0")).error, 0);
+  EXPECT_EQ(table.bind(2, claim("10.0.0.2")).error, EADDRNOTAVAIL);
   table.change(1, claim("10.0.0.1"));
-  EXPECT_EQ(table.bind(2, claim("10.0.0.2")), 0);
-  EXPECT_EQ(table.bind(3, claim("10.0.0.1")), EADDRINUSE);
+  EXPECT_EQ(table.bind(2, claim("10.0.0.2")).error, 0);
+  EXPECT_EQ(table.bind(3, claim("10.0.0.1")).error, EADDRINUSE);
 }
 
 TEST(PortTable, ReleaseOfWhatIsNotHeldDoesNothing) {
   PortTable table;
-  ASSERT_EQ(table.bind(1, claim("10.0.0.1")), 0);
+  ASSERT_EQ(table.bind(1, claim("10.0.0.1")).error, 0);
   table.release(2, 7174);
   table.release(1, 7175);
-  EXPECT_EQ(table.bind(3, claim("10.0.0.1")), EADDRINUSE);
+  EXPECT_EQ(table.bind(3, claim("10.0.0.1")).error, EADDRINUSE);
 }
 
 }  // namespace

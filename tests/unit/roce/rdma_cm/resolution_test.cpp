@@ -26,22 +26,22 @@ struct Resolution : Parts {
 };
 
 TEST_F(Resolution, BindsToOwnAddressesAndPortsOnly) {
-  EXPECT_EQ(binding.bind(id, channel.owner, at(kPeer, 0)), EADDRNOTAVAIL);
-  EXPECT_EQ(binding.bind(id, channel.owner, at(kOwn, 80)), EACCES);
+  EXPECT_EQ(binding.bind(command(channel), id, at(kPeer, 0)), EADDRNOTAVAIL);
+  EXPECT_EQ(binding.bind(command(channel), id, at(kOwn, 80)), EACCES);
   EXPECT_FALSE(id.local.is_set());
-  EXPECT_EQ(binding.bind(id, channel.owner, at(kOwn, 7000)), 0);
+  EXPECT_EQ(binding.bind(command(channel), id, at(kOwn, 7000)), 0);
   EXPECT_EQ(id.source, kOwn);
-  EXPECT_EQ(binding.bind(id, channel.owner, at(kOwn, 7001)), EINVAL) << "bound already";
+  EXPECT_EQ(binding.bind(command(channel), id, at(kOwn, 7001)), EINVAL) << "bound already";
   Identifier& other = make(channel);
-  EXPECT_EQ(binding.bind(other, channel.owner, at(kOwn, 7000)), EADDRINUSE);
+  EXPECT_EQ(binding.bind(command(channel), other, at(kOwn, 7000)), EADDRINUSE);
   Identifier& datagrams = make(channel, PortSpace::kUdp);
-  EXPECT_EQ(binding.bind(datagrams, channel.owner, at(kOwn, 7000)), 0) << "another space";
+  EXPECT_EQ(binding.bind(command(channel), datagrams, at(kOwn, 7000)), 0) << "another space";
   ports.release(id);
-  EXPECT_EQ(binding.bind(other, channel.owner, at(kOwn, 7000)), 0);
+  EXPECT_EQ(binding.bind(command(channel), other, at(kOwn, 7000)), 0);
 }
 
 TEST_F(Resolution, ALoopbackAddressStandsForTheFirstOwnOne) {
-  EXPECT_EQ(binding.bind(id, channel.owner, at(Gid::from_ipv4(0x7f000001), 0)), 0);
+  EXPECT_EQ(binding.bind(command(channel), id, at(Gid::from_ipv4(0x7f000001), 0)), 0);
   EXPECT_EQ(id.source, kOwn);
   EXPECT_TRUE(id.loopback_only);
 }
@@ -109,10 +109,10 @@ TEST_F(Resolution, ARouteFollowsAnAddress) {
 TEST_F(Resolution, APathRecordOfOtherAddressesIsRefused) {
   EXPECT_EQ(resolve(id, at(kOwnToo, 7)), 0);
   const std::vector<std::byte> half(sizeof(ib_path_rec_data) / 2);
-  EXPECT_EQ(routes.set_path(id, half), EINVAL);
+  EXPECT_EQ(routes.set_path(command(channel), id, half), EINVAL);
   ib_path_rec_data record{};
   record.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
-  EXPECT_EQ(routes.set_path(id, std::as_bytes(std::span(&record, 1))), EINVAL);
+  EXPECT_EQ(routes.set_path(command(channel), id, std::as_bytes(std::span(&record, 1))), EINVAL);
   EXPECT_FALSE(id.route);
 }
 

@@ -106,6 +106,12 @@ int Program::command(std::uint32_t number, std::span<const std::byte> body, Chan
   const int error = host.service->command(channel, number, other, body, reply, host.world.now);
   if (reply.drained) --host.signals[number == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel];
   check_signal();
+  rdma_ucm_create_id create{};
+  const bool asks_for_ib =
+      number == RDMA_USER_CM_CMD_CREATE_ID && read_body(body, create) && create.ps == RDMA_PS_IB;
+  if (error != 0 && number != RDMA_USER_CM_CMD_GET_EVENT && !asks_for_ib) {
+    EXPECT_NE(reply.refusal, "") << "command " << number << ", errno " << error;
+  }
   return error;
 }
 

@@ -62,6 +62,7 @@ class Host final : public RdmaCmEnvironment {
     return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3};
   }
   std::optional<Gid> source_for(const Gid& destination) const override;
+  std::string networks(bool ipv4) const override { return ipv4 ? "10.0.0.1/24" : "fd00::1/64"; }
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override;
   bool may_name_queue_pair(Qpn qpn, uid_t) const override { return qpn != foreign; }
   void note_refused(Refusal refusal) override { ++refused[refusal]; }
@@ -91,7 +92,7 @@ class Host final : public RdmaCmEnvironment {
 };
 
 /// A process with one event channel. Every command checks that the channel is signalled if and only
-/// if events are queued.
+/// if events are queued, and that a refusal has a reason.
 class Program {
  public:
   static constexpr std::uint64_t kCreatedUid = 1000;   ///< of create()
