@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "libverbs-provider/device_file.hpp"
+#include "libverbs-provider/share/process.hpp"
 #include "tests/unit/libverbs-provider/share/fake_daemon.hpp"
 
 extern "C" {
@@ -703,6 +704,19 @@ TEST_F(Preload, TransfersOfFilesThatMeetPagesThatAreAway_AreWhole) {
   EXPECT_EQ(::readv(file, nullptr, 2), -1);
   EXPECT_EQ(errno, EFAULT);
   ::close(file);
+}
+
+TEST_F(Preload, DeviceFile_ExaminedWhilePagesAreAway_LooksLikeTheDevice) {
+  ASSERT_TRUE(install_process_handlers());
+  const int fd = device_file(sizeof(DeviceFileContent));
+  struct stat found {};
+  {
+    const ProcessLock lock;
+    const PagesAway away;
+    EXPECT_EQ(::fstat(fd, &found), 0);
+  }
+  EXPECT_TRUE(S_ISCHR(found.st_mode));
+  ::close(fd);
 }
 
 TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
