@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "daemon/base/address_text.hpp"
 #include "tests/unit/port/namespace.hpp"
 
 namespace softhca::port {

@@ -16,6 +16,7 @@
 #include <future>
 #include <thread>
 
+#include "daemon/base/address_text.hpp"
 #include "daemon/base/kernel_address.hpp"
 #include "daemon/port/frame_kind.hpp"
 #include "daemon/port/kernel_guard.hpp"
