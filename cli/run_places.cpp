@@ -2,19 +2,25 @@
 
 #include "cli/run_places.hpp"
 
+#include <endian.h>
 #include <grp.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 namespace softhca::cli {
 namespace {
@@ -67,14 +73,33 @@ bool is_open(const fs::path& folder) {
   return directory_exists(folder / "sysfs" / "class") && connect_error(folder) == 0;
 }
 
-std::string owner_text(const struct stat& found) {
+/// Replaces the owner by the user and the group of the access control list, if the file has one: a
+/// daemon without root permits them so. Returns false if it has none.
+bool read_access_list(const std::string& path, struct stat& found) {
+  std::array<std::byte, 1024> value;
+  const ssize_t bytes =
+      ::getxattr(path.c_str(), "system.posix_acl_access", value.data(), value.size());
+  if (bytes < 0) return false;
+  posix_acl_xattr_entry entry;
+  for (std::size_t at = sizeof(posix_acl_xattr_header);
+       at + sizeof entry <= static_cast<std::size_t>(bytes); at += sizeof entry) {
+    std::memcpy(&entry, value.data() + at, sizeof entry);
+    if (le16toh(entry.e_tag) == ACL_USER) found.st_uid = le32toh(entry.e_id);
+    if (le16toh(entry.e_tag) == ACL_GROUP) found.st_gid = le32toh(entry.e_id);
+  }
+  return true;
+}
+
+std::string owner_text(const std::string& path, struct stat found) {
+  const bool listed = read_access_list(path, found);
   const passwd* user = ::getpwuid(found.st_uid);
   const std::string owner = user != nullptr ? user->pw_name : std::to_string(found.st_uid);
   const group* members = ::getgrgid(found.st_gid);
   const std::string group = members != nullptr ? members->gr_name : std::to_string(found.st_gid);
   char mode[8];
   std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(found.st_mode & 07777));
-  return "owner " + owner + ":" + group + ", mode " + mode;
+  return "owner " + owner + ":" + group + ", mode " + mode +
+         (listed ? ", by an access control list" : "");
 }
 
 /// Returns the reason why the tenant is not open; empty if the tenant does not exist.
@@ -84,7 +109,7 @@ std::string why_closed(const fs::path& folder) {
   struct stat found;
   if (error == EACCES)
     return socket + ": permission denied" +
-           (::stat(socket.c_str(), &found) == 0 ? "; " + owner_text(found) : "");
+           (::stat(socket.c_str(), &found) == 0 ? "; " + owner_text(socket, found) : "");
   if (!directory_exists(folder / "sysfs") && !file_exists(socket)) return "";
   if (error == 0) return folder.string() + " has no device tree; restart softhcad";
   return "no daemon listens on " + socket + "; check that softhcad is running";
@@ -128,19 +153,32 @@ std::vector<int> interfaces_of(const fs::path& provider) {
   return numbers;
 }
 
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
 /// Returns the first of these paths, relative to the folder of this program or absolute, that is a
-/// program.
+/// program; else the program of this name on $PATH.
 Found<fs::path> find_program(const std::vector<fs::path>& paths, const std::string& package) {
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path name = paths.front().filename();
   std::string tried;
+  fs::path last;
   for (const fs::path& path : paths) {
     const fs::path program = (here / path).lexically_normal();
-    if (::access(program.c_str(), X_OK) == 0) return program;
-    tried += "\n  " + program.string();
+    if (is_program(program)) return program;
+    // Not the folder of a build tree where there is none, nor twice what is installed.
+    if (program != last && directory_exists(program.parent_path()))
+      tried += "\n  " + program.string();
+    last = program;
   }
-  return Failure{paths.front().filename().string() + " is not installed; install package " +
-                 package + "; looked for" + tried};
+  std::istringstream folders(variable("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (is_program(fs::path(folder) / name)) return fs::absolute(fs::path(folder) / name);
+  return Failure{name.string() + " is not installed; install package " + package +
+                 ", or put it on PATH; looked for" + tried + "\n  " + name.string() + " on PATH"};
 }
 
 }  // namespace

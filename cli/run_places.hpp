@@ -32,7 +32,8 @@ std::vector<std::string> tenants_of(const std::filesystem::path& runtime_directo
 Found<std::string> find_tenant(const std::filesystem::path& runtime_directory,
                                const std::string& option);
 
-/// Finds the daemon's program: beside this program in a build tree, else where it is installed.
+/// Finds the daemon's program: beside this program in a build tree, else where it is installed,
+/// else on $PATH.
 Found<std::filesystem::path> find_daemon();
 /// Likewise softhca-run.
 Found<std::filesystem::path> find_softhca_run();

@@ -33,6 +33,18 @@ signatures() {
   gpgv --keyring "$release/apt/softhca.gpg" --output - apt/dists/bookworm/InRelease | cmp - apt/dists/bookworm/Release
 }
 
+# Units and catalog of the archive name what it has below /opt/softhca.
+units() {
+  local tree=$dir/archive path
+  mkdir "$tree"
+  tar -C "$tree" --strip-components=1 -xf "$release/softhca-$version-linux-x86_64.tar.gz"
+  grep -rohE '/(usr|opt/softhca)/(s?bin|share)/[^ "]+' "$tree/lib/systemd" | sort | uniq -c | tee "$dir/named"
+  [[ $(awk '$2 == "/opt/softhca/sbin/softhcad" { print $1 }' "$dir/named") == 5 ]]
+  while read -r _ path; do
+    [[ -e $tree/${path#/opt/softhca/} ]]
+  done <"$dir/named"
+}
+
 # A root with nothing but the programs that use libibverbs.
 from_archive() {  # RELEASE
   local tree=$dir/bare-$1
@@ -75,6 +87,7 @@ release_cases() {
   [[ -e $release/SHA256SUMS ]] || return
   check "release: a second run gives the same bytes" same_bytes
   check "release: checksums and signatures" signatures
+  check "release: units and catalog name files of the archive" units
   for suite in bookworm trixie sid; do
     check "release: the archive in a bare root of $suite" from_archive "$suite"
     grep -h "^a device after" "$dir/said"

@@ -133,8 +133,13 @@ ReloadResult Reloader::put_changes(const AllocationResult& wanted, const Actor& 
   }
   result = put(*wanted);
   if (!result) return result;
-  for (const configuration::Difference& difference : result.plan.differences)
-    adapter_.journal.add({.kind = "set", .tenant = by.tenant, .text = difference.text()});
+  // The entry names the tenant, so the text need not.
+  const std::string whose = "tenant " + by.tenant + ": ";
+  for (const configuration::Difference& difference : result.plan.differences) {
+    std::string text = difference.text();
+    if (text.starts_with(whose)) text.erase(0, whose.size());
+    adapter_.journal.add({.kind = "set", .tenant = by.tenant, .text = std::move(text)});
+  }
   return result;
 }
 
