@@ -14,6 +14,7 @@
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/roce/rdma_cm/addresses/socket_address.hpp"
 #include "daemon/roce/rdma_cm/layouts.hpp"
+#include "daemon/services/tenant_paths.hpp"
 #include "tests/unit/device/session/client.hpp"
 #include "tests/unit/engine/fixture/task.hpp"
 
@@ -117,6 +118,18 @@ TEST_F(Routes, LeadToTheSameDeviceAfterOtherAddresses) {
       [&](engine::Engine&) { tenant(0).addresses.front().gid = Gid::from_ipv4(0xc6120077); }});
   connections.addresses_changed(tenant(0));
   EXPECT_EQ(route(0, Gid::from_ipv4(0xc6120077)).node_guid, guid);
+}
+
+TEST_F(Routes, NetworksAsText_NameThoseOfPorts) {
+  const Gid own = tenant(0).addresses.front().gid;
+  daemon.adapter.config.ports.push_back({.name = "p", .addresses = {{own, 24}}});
+  daemon.worker.run(
+      engine::Task{[&](engine::Engine&) { tenant(0).addresses.front().port = PortId(0); }});
+  EXPECT_EQ(networks(daemon.adapter, tenant(0), true), configuration::to_string(own) + "/24");
+  EXPECT_EQ(
+      networks(daemon.adapter, tenant(1), true),
+      configuration::to_string(tenant(1).addresses.front().gid) + " (inside this daemon only)");
+  EXPECT_EQ(networks(daemon.adapter, tenant(0), false), "no address of this family");
 }
 
 /// A reload may give a tenant the number of one that goes, and end the latter afterwards.
