@@ -79,8 +79,9 @@ class Side:
         self.tcp, options = tcp, self.options
         psn, mtu = secrets.randbits(24), self.context.query_port(PORT).active_mtu
         gid = ipaddress.ip_address(self.context.query_gid(PORT, options.gid_index).gid)
+        gid = socket.inet_ntop(socket.AF_INET6, gid.packed)  # which shows IPv4 as such
         print(f"local:  QPN 0x{self.qp.qp_num:06x}, PSN 0x{psn:06x}, GID {gid}")
-        line = f"{self.qp.qp_num:06x} {psn:06x} {mtu:x} {options.count:10} {options.size:10} {gid!s:45}\n"
+        line = f"{self.qp.qp_num:06x} {psn:06x} {mtu:x} {options.count:10} {options.size:10} {gid:45}\n"
         tcp.sendall(line.encode())
         qpn, peer_psn, peer_mtu, count, size, peer_gid = receive(tcp, LINE).decode().split()
         if (int(count), int(size)) != (options.count, options.size):

@@ -208,18 +208,18 @@ static int ask(struct softhca_client* client, const struct options* o) {
 
 static const char kUsage[] =
     "Usage: softhca-ping [-n NUMBER] [-b BUFFERS] -s\n"
-    "       softhca-ping [-n NUMBER] [-b BUFFERS] [-c COUNT] [-i MILLISECONDS] [-q] ADDRESS\n";
+    "       softhca-ping [-n NUMBER] [-b BUFFERS] [-c COUNT] [-i MS] [-q] ADDRESS\n";
 static const char kHelp[] =
     "\nAsks and answers pings by management datagrams; run by softhca-run.\n\n"
     "  -s                answer pings that come to the tenant's addresses\n"
     "  -n NUMBER         by queue pair 2, to and from the client with this number\n"
-    "  -b BUFFERS        receive buffers to ask for; otherwise what the operator has set\n"
+    "  -b BUFFERS        receive buffers to ask for; default: set by the operator\n"
     "  -c COUNT          end after this many pings\n"
-    "  -i MILLISECONDS   from an answer, or none, to the next ping; default: 1000\n"
+    "  -i MS             ms from an answer, or none, to the next ping; default: 1000\n"
     "  -q                print only the summary\n"
     "  -h, --help        this text\n\n"
     "ADDRESS is IPv4 or IPv6.\n"
-    "Exit code: 0; 1 if no ping was answered, or something fails; 2 for wrong arguments.\n\n"
+    "Exit code: 0; 1 if no ping was answered, or on failure; 2 for wrong arguments.\n\n"
     "Example: softhca-run --tenant a softhca-ping -s &\n"
     "         softhca-run --tenant b softhca-ping -c 3 198.18.0.1\n";
 
