@@ -24,23 +24,24 @@ Options read_options(int argc, char** argv) {
   CLI::App app{"softhcad: software RDMA adapter (RoCE v2)"};
   CLI::Option* config =
       app.add_option("-c,--config", options.config_file,
-                     "configuration file (TOML); without it: tenants a and b, loopback only");
+                     "configuration file (TOML); without it:\ntenants a and b, loopback only");
   app.add_flag("--check-config", options.check_config, "check the configuration and exit");
   app.add_flag("--watch-config", options.watch_config,
-               "reload when the configuration file or a peer's key file has changed")
+               "reload when the configuration file or a\npeer's key file has changed")
       ->needs(config);
   app.add_option("-d,--runtime-dir", options.settings.runtime_dir,
-                 "directory of sockets and device trees, instead of daemon.runtime_dir");
+                 "directory of sockets and device trees,\ninstead of daemon.runtime_dir");
   app.add_option("--metrics", options.settings.metrics,
-                 "address of the metrics, instead of metrics.address, or none");
+                 "address of the metrics, instead of\nmetrics.address, or none");
   app.add_option("--metrics-credentials", options.settings.metrics_credentials,
-                 "file with the token of scrapers, instead of metrics.credentials_file");
-  app.add_option("--libraries", options.libraries,
-                 "folder of this host with libibverbs/ and softhca/ of the provider, for cdi.json, "
-                 "instead of where its package has them")
+                 "file with the token of scrapers,\ninstead of metrics.credentials_file");
+  app.add_option(
+         "--libraries", options.libraries,
+         "folder of this host with libibverbs/ and\nsofthca/ of the provider, for cdi.json,\n"
+         "instead of where its package has them")
       ->check(CLI::ExistingDirectory);
   app.add_option("--log-level", options.settings.log_level,
-                 "trace, debug, info, warning, error, critical or off, instead of "
+                 "trace, debug, info, warning, error,\ncritical or off, instead of "
                  "daemon.log_level");
   app.set_version_flag("--version", SOFTHCA_VERSION);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {

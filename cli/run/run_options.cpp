@@ -15,49 +15,60 @@ namespace {
 constexpr char kHelp[] =
     R"(Usage: softhca-run [OPTION]... [--] PROGRAM [ARGUMENT]...
 
-Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a softhca tenant.
+Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a
+softhca tenant.
 
-  -t, --tenant NAME      the tenant; default: $SOFTHCA_TENANT, or by name the first one open to you
-  -l, --level NAME       the level to ask for; default: $SOFTHCA_LEVEL. The tenant must have it.
-                         Rules for your user, groups or cgroup come first. Without a rule or
-                         this option, the daemon chooses the tenant's default level
-  -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees; default:
-                         $SOFTHCA_RUNTIME_DIR or $RUNTIME_DIRECTORY, or the first of
-                         /run/softhca, $XDG_RUNTIME_DIR/softhca and /tmp/softhca-UID where
-                         a daemon serves a tenant open to you
+  -t, --tenant NAME      the tenant; default: $SOFTHCA_TENANT, or by name the
+                         first one open to you
+  -l, --level NAME       the level to ask for; default: $SOFTHCA_LEVEL. The
+                         tenant must have it. Rules for your user, groups or
+                         cgroup come first. Without a rule or this option, the
+                         daemon chooses the tenant's default level
+  -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees;
+                         default: $SOFTHCA_RUNTIME_DIR or $RUNTIME_DIRECTORY, or
+                         the first of /run/softhca, $XDG_RUNTIME_DIR/softhca and
+                         /tmp/softhca-UID where a daemon serves a tenant open to
+                         you
   -h, --help             prints this text
   -V, --version          prints the version
 
 A daemon for this program only:
 
-  -D, --daemon           starts softhcad, runs PROGRAM, and removes all that the daemon made. It
-                         needs no root. The tenants are a and b unless an option below says
-                         otherwise; PROGRAM has the device of the first
+  -D, --daemon           starts softhcad, runs PROGRAM, and removes all that the
+                         daemon made. It needs no root. The tenants are a and b
+                         unless an option below says otherwise; PROGRAM has the
+                         device of the first
       --tenants N        that many tenants, 1 to 26: a, b, c and so on
       --config FILE      the tenants and ports of this configuration of softhcad
-      --hosts N          with 2: two daemons with a tenant each, a and b. Packets between them go
-                         over UDP sockets of two addresses of the loopback interface
-      --loss P           with two hosts: loses packets with this probability, as 1% or 0.01
+      --hosts N          with 2: two daemons with a tenant each, a and b.
+                         Packets between them go over UDP sockets of two
+                         addresses of the loopback interface
+      --loss P           with two hosts: loses packets with this probability, as
+                         1% or 0.01
       --duplicate P, --reorder P, --corrupt P    likewise
-      --seed N           of these faults; the same seed selects the same packets; default: 1
+      --seed N           of these faults; the same seed selects the same
+                         packets; default: 1
 
 With --daemon, PROGRAM finds in its environment:
-  $SOFTHCA_A, $SOFTHCA_B, ...            programs that run a command with the device of the first
-                                         tenant, the second, and so on; or of host A and host B
-  $SOFTHCA_A_ADDR, $SOFTHCA_B_ADDR, ...  the addresses of these tenants, for rdma_cm
+  $SOFTHCA_A, $SOFTHCA_B, ...   programs that run a command with the device of
+                                the first tenant, the second, and so on; or of
+                                host A and host B
+  $SOFTHCA_A_ADDR, ...          the addresses of these tenants, for rdma_cm
 
-softhca-run sets SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT and SOFTHCA_RUNTIME_DIR for PROGRAM. It
-adds the provider at the front of IBV_DRIVERS and RDMAV_DRIVERS, and a library at the end of
-LD_PRELOAD. PROGRAM may set LD_PRELOAD for another program: this one gets the library, too. If the
-path of softhca has a space, softhca-run also adds a folder at the front of LD_LIBRARY_PATH.
-With SOFTHCA_DEBUG=1, each RDMA call of PROGRAM that fails writes the reason to standard error.
-Exit code: that of PROGRAM, with --daemon 128+N if signal N ended it; 125 if softhca-run or the
-start of its daemon fails, 126 if PROGRAM cannot be run, 127 if it is not found.
+softhca-run sets SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT and
+SOFTHCA_RUNTIME_DIR for PROGRAM. It adds the provider at the front of
+IBV_DRIVERS and RDMAV_DRIVERS, and a library at the end of LD_PRELOAD. PROGRAM
+may set LD_PRELOAD for another program: this one gets the library, too. If the
+path of softhca has a space, softhca-run also adds a folder at the front of
+LD_LIBRARY_PATH. With SOFTHCA_DEBUG=1, each RDMA call of PROGRAM that fails
+writes the reason to standard error. Exit code: that of PROGRAM, with --daemon
+128+N if signal N ended it; 125 if softhca-run or the start of its daemon fails,
+126 if PROGRAM cannot be run, 127 if it is not found.
 
 Examples: softhca-run --tenant a ibv_devinfo
           softhca-run --daemon --hosts 2 --loss 1% -- make check
           softhca-run --daemon sh -c '$SOFTHCA_A ibv_rc_pingpong -g 0 & sleep 1
-                                      $SOFTHCA_B ibv_rc_pingpong -g 0 127.0.0.1'
+                             $SOFTHCA_B ibv_rc_pingpong -g 0 127.0.0.1 && wait'
 )";
 
 enum LongOnly { kTenants = 256, kConfig, kHosts, kLoss, kDuplicate, kReorder, kCorrupt, kSeed };
