@@ -96,7 +96,9 @@ void Manager::make_folder() {
   const char* given = std::getenv("TMPDIR");
   std::string name =
       given != nullptr && *given != '\0' ? std::filesystem::absolute(given).string() : "/tmp";
-  if (name.size() > kLongestFolder) name = "/tmp";
+  // Programs use $SOFTHCA_A without quotes.
+  const bool has_space = name.find_first_of(" \t\n") != std::string::npos;
+  if (name.size() > kLongestFolder || has_space) name = "/tmp";
   name += "/softhca-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr)
     throw std::runtime_error(std::string("no folder in $TMPDIR: ") + std::strerror(errno));
