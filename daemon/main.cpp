@@ -192,21 +192,22 @@ class WatchedFiles {
     std::vector<std::string> files = {file_};
     for (const auto& peer : reloader.layers().file().peers)
       if (!peer.key_file.empty()) files.push_back(peer.key_file);
+    const std::size_t draining = reloader.draining();
+    const bool has_drained = draining < std::exchange(draining_, draining);
     if (watch_.changed(files))
       spdlog::info("{} or a key file has changed: reloading", file_);
-    else if (refused_ && reloader.draining() < draining_)
+    else if (refused_ && has_drained)
       spdlog::info("a tenant has left: reloading");
     else
       return;
     refused_ = !reloader.reload();
-    draining_ = reloader.draining();
   }
 
  private:
   std::string file_;
   control::ConfigWatch watch_;
   bool refused_ = false;      ///< the last reload
-  std::size_t draining_ = 0;  ///< tenants after it
+  std::size_t draining_ = 0;  ///< tenants, at the last tick
 };
 
 void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,

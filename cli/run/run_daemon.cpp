@@ -74,7 +74,8 @@ int open_log(const fs::path& path) {
   if (fd < 0 || ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, kReservedBytes) == 0 || errno != ENOSPC)
     return fd;
   ::close(fd);
-  return errno = ENOSPC, -1;
+  errno = ENOSPC;
+  return -1;
 }
 
 /// True for events of a program that ran well, and of softhca-run itself.

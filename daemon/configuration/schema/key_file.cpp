@@ -2,7 +2,6 @@
 
 #include "daemon/configuration/schema/key_file.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "daemon/base/unique_fd.hpp"
+#include "daemon/base/small_file.hpp"
 
 namespace softhca::configuration {
 namespace {
@@ -90,18 +89,12 @@ Expected<std::vector<PeerSecret>> read_key_file(const std::string& path) {
   const auto at = [&](const Error& error) {
     return Error{path + ": " + error.message, error.code};
   };
-  // A FIFO or a terminal must not block the reader.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return at({std::strerror(errno), errno});
-  if (const auto right = check_rights(fd.get()); !right) return at(right.error());
-  std::string text(kLongestFile + 1, '\0');
-  const ssize_t length = ::read(fd.get(), text.data(), text.size());
-  if (length < 0) return at({std::strerror(errno), errno});
-  if (static_cast<std::size_t>(length) > kLongestFile)
+  auto text = read_small_file(path, kLongestFile + 1, check_rights);
+  if (!text) return at(text.error());
+  if (text->size() > kLongestFile)
     return at({"longer than " + std::to_string(kLongestFile) + " bytes", EFBIG});
-  text.resize(static_cast<std::size_t>(length));
-  auto secrets = parse_keys(text);
-  ::explicit_bzero(text.data(), text.size());
+  auto secrets = parse_keys(*text);
+  ::explicit_bzero(text->data(), text->size());
   if (!secrets) return at(secrets.error());
   return secrets;
 }

@@ -92,8 +92,8 @@ TEST_F(Queues, AnIdentifierIsFoundByItsChannelOnly) {
   id.state = IdentifierState::kRemoved;
   EXPECT_EQ(identifiers.find_of(command(channel), id.number.value, found), ENXIO);
   const Identifier& request = identifiers.make();
-  Channel nobody;
-  EXPECT_EQ(identifiers.find_of(command(nobody), request.number.value, found), ENOENT);
+  Channel unnumbered;
+  EXPECT_EQ(identifiers.find_of(command(unnumbered), request.number.value, found), ENOENT);
 }
 
 }  // namespace
