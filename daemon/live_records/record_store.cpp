@@ -218,23 +218,24 @@ Outcome RecordStore::adopt() {
   return {};
 }
 
-void RecordStore::take_adopted(const std::function<void(Found& found)>& f) {
-  std::vector<std::byte> body;
+std::vector<Adopted> RecordStore::take_adopted() {
+  std::vector<Adopted> all;
   for (const std::uint64_t number : std::exchange(adopted_, {})) {
     const Slots& slots = records_.at(number);
     const Slot& head = slot(slots.front());
-    body.clear();
+    Adopted& adopted = all.emplace_back();
+    adopted.kind = static_cast<Kind>(head.kind);
+    adopted.state = state_of(head);
+    adopted.body.reserve(head.size);
     for (const SlotIndex index : slots) {
-      const std::size_t bytes = std::min<std::size_t>(head.size - body.size(), Slot::kBytes);
-      const auto& part = slot(index).body;
-      body.insert(body.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(bytes));
+      const std::size_t left = head.size - adopted.body.size();
+      const auto part =
+          std::span(slot(index).body).first(std::min<std::size_t>(left, Slot::kBytes));
+      adopted.body.insert(adopted.body.end(), part.begin(), part.end());
     }
-    Found found{.kind = static_cast<Kind>(head.kind),
-                .state = state_of(head),
-                .body = body,
-                .record = Record(*this, number)};
-    f(found);
+    adopted.record = Record(*this, number);
   }
+  return all;
 }
 
 // --- what this adapter writes ----------------------------------------------------------------

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -52,6 +51,14 @@ class Record {
   std::uint64_t number_ = 0;
 };
 
+/// A record that an earlier adapter wrote.
+struct Adopted {
+  Kind kind;
+  SlotState state;
+  std::vector<std::byte> body;
+  Record record;
+};
+
 class RecordStore {
  public:
   static constexpr std::size_t kMaxBytes = 24 << 10;  ///< of a body
@@ -67,16 +74,9 @@ class RecordStore {
   /// record or its memory is damaged, or of another version; nothing has changed then. REQUIRES:
   /// nothing was written.
   Outcome adopt();
-  /// A record that an earlier adapter wrote.
-  struct Found {
-    Kind kind;
-    SlotState state;
-    std::span<const std::byte> body;  ///< valid during the call
-    Record record;                    ///< erased, unless the callee takes it
-  };
-  /// Calls f(Found&) for each record of adopt(), in the order in which they were made. Call it
-  /// once.
-  void take_adopted(const std::function<void(Found& found)>& f);
+  /// Returns the records of adopt(), in the order in which they were made. Those that the caller
+  /// does not take out of the result are erased with it. Call it once.
+  std::vector<Adopted> take_adopted();
 
   /// Makes room for the largest records, two of them. Errors: ENOMEM, EMFILE, EPIPE.
   Outcome reserve();

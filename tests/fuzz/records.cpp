@@ -34,12 +34,12 @@ struct Life {
         ::munmap(keeping.memory(id).data(), keeping.memory(id).size());
       return false;
     }
-    store.take_adopted([&](RecordStore::Found& found) {
-      require(name_of(found.kind) != nullptr, "the kind is known");
-      require(found.body.size() <= RecordStore::kMaxBytes, "the body is not too large");
-      bodies.emplace_back(found.body.begin(), found.body.end());
-      records.push_back(std::move(found.record));
-    });
+    for (Adopted& adopted : store.take_adopted()) {
+      require(name_of(adopted.kind) != nullptr, "the kind is known");
+      require(adopted.body.size() <= RecordStore::kMaxBytes, "the body is not too large");
+      bodies.push_back(std::move(adopted.body));
+      records.push_back(std::move(adopted.record));
+    }
     require(store.size() == records.size(), "all records are taken");
     return true;
   }

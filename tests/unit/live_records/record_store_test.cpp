@@ -42,12 +42,12 @@ struct Generation {
     std::vector<Read> all;
     const Outcome adopted = store.adopt();
     EXPECT_TRUE(adopted) << adopted.error().message;
-    store.take_adopted([&](RecordStore::Found& found) {
+    for (Adopted& adopted : store.take_adopted()) {
       all.push_back(
-          {found.kind, found.state,
-           std::string(reinterpret_cast<const char*>(found.body.data()), found.body.size())});
-      keep(std::move(found.record));
-    });
+          {adopted.kind, adopted.state,
+           std::string(reinterpret_cast<const char*>(adopted.body.data()), adopted.body.size())});
+      keep(std::move(adopted.record));
+    }
     return all;
   }
   std::vector<std::string> texts() {
@@ -153,7 +153,7 @@ TEST_F(RecordStoreTest, RecordThatTheNextAdapterDoesNotTake_IsErased) {
   first.keep(first.write("one"));
   Generation& second = next();
   ASSERT_TRUE(second.store.adopt());
-  second.store.take_adopted([](RecordStore::Found&) {});
+  EXPECT_EQ(second.store.take_adopted().size(), 1u);
   EXPECT_EQ(second.store.size(), 0u);
   EXPECT_EQ(used(), 0u);
 }
