@@ -40,8 +40,8 @@ struct Generation {
   /// Adopts, and keeps all records.
   std::vector<Read> read() {
     std::vector<Read> all;
-    const Outcome adopted = store.adopt();
-    EXPECT_TRUE(adopted) << adopted.error().message;
+    const Outcome done = store.adopt();
+    EXPECT_TRUE(done) << done.error().message;
     for (Adopted& adopted : store.take_adopted()) {
       all.push_back(
           {adopted.kind, adopted.state,
