@@ -39,23 +39,36 @@ KeyTable::KeyTable(std::uint32_t capacity)
 }
 
 Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
-  if (free_.empty())
+  if (size_ == capacity_)
     return Error{"memory keys: all " + std::to_string(capacity_) + " are in use", ENOMEM};
-  // The slot is random, so that the index part of a key reveals nothing about other keys.
-  std::uint32_t& chosen = free_[random_bits() % free_.size()];
-  const std::uint32_t index = chosen;
-  chosen = free_.back();
-  free_.pop_back();
-
-  Slot& slot = slots_[index];
+  const std::uint32_t index =
+      take_random(free_, [&](std::uint32_t i) { return slots_[i].region != nullptr; });
   std::uint32_t key = 0;
   do {
     key = (random_bits() & ~mask_ & ~kWindowKeyBit) | index;
-  } while (key == slot.key || key == 0);
+  } while (key == slots_[index].key || key == 0);
+  return enter(std::move(region), key);
+}
+
+Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region, std::uint32_t key) {
+  const std::uint32_t index = key & mask_;
+  if (key == 0 || (key & kWindowKeyBit) != 0 || index >= capacity_)
+    return Error{
+        "memory key " + std::to_string(key) + ": not of a table of " + std::to_string(capacity_),
+        EINVAL};
+  if (slots_[index].region != nullptr)
+    return Error{"memory key " + std::to_string(key) + ": its slot is in use", EEXIST};
+  return enter(std::move(region), key);
+}
+
+/// REQUIRES: the slot of the key has no region.
+Region* KeyTable::enter(std::unique_ptr<Region> region, std::uint32_t key) {
+  Slot& slot = slots_[key & mask_];
   slot.key = key;
   slot.region = std::move(region);
   slot.region->key_ = key;
   slot.region->serial_ = ++last_serial_;
+  ++size_;
   return slot.region.get();
 }
 
@@ -76,6 +89,7 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key, Time now) {
   const Ended end{region->tenant(), now};
   std::memcpy(&ended_[index * sizeof end], &end, sizeof end);
   free_.push_back(index);
+  --size_;
   return std::move(slots_[index].region);
 }
 

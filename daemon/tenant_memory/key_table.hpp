@@ -24,6 +24,18 @@ inline constexpr std::uint32_t kWindowKeyBit = 1u << 31;
 
 /// Returns random bits from the kernel's generator.
 std::uint32_t random_bits();
+/// Takes a random slot out of the list of free ones, so that the index part of a key reveals
+/// nothing about other keys. Drops slots that are in use. REQUIRES: it has one that is not.
+template <class IsInUse>
+std::uint32_t take_random(std::vector<std::uint32_t>& free, IsInUse&& is_in_use) {
+  for (;;) {
+    std::uint32_t& chosen = free[random_bits() % free.size()];
+    const std::uint32_t index = chosen;
+    chosen = free.back();
+    free.pop_back();
+    if (!is_in_use(index)) return index;
+  }
+}
 
 class KeyTable {
  public:
@@ -35,6 +47,9 @@ class KeyTable {
   /// differs from the previous key of its slot. The slot and the remaining bits are random. Errors:
   /// ENOMEM (table full).
   Expected<Region*> insert(std::unique_ptr<Region> region);
+  /// Does the same with a key that an earlier table of this size assigned. Errors: EEXIST (its slot
+  /// is in use), EINVAL (no table of this size assigns it).
+  Expected<Region*> insert(std::unique_ptr<Region> region, std::uint32_t key);
 
   /// Returns the region of a key, or null. A few ns: one load from the table.
   Region* lookup(std::uint32_t key) const {
@@ -59,11 +74,12 @@ class KeyTable {
   /// Returns when the key ended. Nothing: it has not, or its slot has another region.
   std::optional<Ended> ended(std::uint32_t key) const;
 
-  std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t size() const { return size_; }
   std::uint32_t capacity() const { return capacity_; }
 
  private:
   static void settle(const Region& region);
+  Region* enter(std::unique_ptr<Region> region, std::uint32_t key);
 
   struct Slot {
     std::uint32_t key = 0;  ///< of the region, or of the previous one if there is none now
@@ -72,12 +88,13 @@ class KeyTable {
 
   std::uint32_t capacity_;
   std::uint32_t mask_;
+  std::uint32_t size_ = 0;
   std::uint64_t last_serial_ = 0;
   std::vector<Slot> slots_;
   /// By slot, of the key in it. Not constructed: the slots of keys that have not ended touch no
   /// memory here.
   std::unique_ptr<std::byte[]> ended_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_;  ///< may also have slots in use, and slots twice
 };
 
 }  // namespace softhca::memory

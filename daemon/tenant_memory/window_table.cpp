@@ -25,26 +25,44 @@ WindowTable::WindowTable(std::uint32_t capacity)
 }
 
 Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
-  if (free_.empty())
+  if (size_ == capacity_)
     return Error{"memory windows: all " + std::to_string(capacity_) + " are in use", ENOMEM};
-  std::uint32_t& chosen = free_[random_bits() % free_.size()];
-  const std::uint32_t index = chosen;
-  chosen = free_.back();
-  free_.pop_back();
-  windows_[index] = Window{};
-  windows_[index].of_queue_pair = of_queue_pair;
-  std::uint32_t& key = last_keys_[index];
-  const std::uint32_t before = key;
+  const std::uint32_t index =
+      take_random(free_, [&](std::uint32_t i) { return windows_[i].key != 0; });
+  std::uint32_t key = 0;
   do {
     key = kWindowKeyBit | (random_bits() & ~(index_mask_ << kIndexShift)) | index << kIndexShift;
-  } while (((key ^ before) & ~kOwnersBits) == 0);
-  windows_[index].key = key;
-  windows_[index].pd = pd;
-  return &windows_[index];
+  } while (((key ^ last_keys_[index]) & ~kOwnersBits) == 0);
+  return enter(pd, of_queue_pair, key);
+}
+
+Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair, std::uint32_t key) {
+  const auto refuse = [&](const char* why, int code) {
+    return Error{"memory window " + std::to_string(key) + ": " + why, code};
+  };
+  if (!is_window_key(key) || index_of(key) >= capacity_)
+    return refuse("not of a table of this size", EINVAL);
+  if (windows_[index_of(key)].key != 0) return refuse("its slot is in use", EEXIST);
+  return enter(pd, of_queue_pair, key);
+}
+
+std::uint32_t WindowTable::index_of(std::uint32_t key) const {
+  return key >> kIndexShift & index_mask_;
+}
+
+/// REQUIRES: the slot of the key has no window.
+Window* WindowTable::enter(PdId pd, bool of_queue_pair, std::uint32_t key) {
+  Window& window = windows_[index_of(key)];
+  window = {};
+  window.of_queue_pair = of_queue_pair;
+  window.key = last_keys_[index_of(key)] = key;
+  window.pd = pd;
+  ++size_;
+  return &window;
 }
 
 Window* WindowTable::find(std::uint32_t key) {
-  const std::uint32_t index = key >> kIndexShift & index_mask_;
+  const std::uint32_t index = index_of(key);
   if (index >= capacity_ || windows_[index].key == 0) return nullptr;
   return ((windows_[index].key ^ key) & ~kOwnersBits) == 0 ? &windows_[index] : nullptr;
 }
@@ -53,6 +71,7 @@ bool WindowTable::erase(std::uint32_t key) {
   Window* window = find(key);
   if (window == nullptr) return false;
   *window = Window{};
+  --size_;
   free_.push_back(static_cast<std::uint32_t>(window - windows_.data()));
   return true;
 }

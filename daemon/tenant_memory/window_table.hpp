@@ -41,6 +41,9 @@ class WindowTable {
   /// Creates an unbound window. Its key differs from that of the previous window in the same slot
   /// by more than the owner's bits. Errors: ENOMEM (table full).
   Expected<Window*> insert(PdId pd, bool of_queue_pair);
+  /// Does the same with a key that an earlier table of this size chose. Errors: EEXIST (its slot is
+  /// in use), EINVAL (no table of this size chooses it).
+  Expected<Window*> insert(PdId pd, bool of_queue_pair, std::uint32_t key);
 
   /// Returns the window with exactly this key, or null.
   Window* lookup(std::uint32_t key) {
@@ -53,15 +56,19 @@ class WindowTable {
   /// Returns false if the window is unknown. The low 8 bits are ignored.
   bool erase(std::uint32_t key);
 
-  std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t size() const { return size_; }
 
  private:
+  std::uint32_t index_of(std::uint32_t key) const;
+  Window* enter(PdId pd, bool of_queue_pair, std::uint32_t key);
+
   std::uint32_t capacity_;
+  std::uint32_t size_ = 0;
   std::uint32_t
       index_mask_;  ///< bits of a key, above the owner's, that are the slot; the others are random
   std::vector<Window> windows_;
   std::vector<std::uint32_t> last_keys_;  ///< latest key of each slot
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_;       ///< may also have slots in use, and slots twice
 };
 
 /// Binds the window to [addr, addr + length) of the region `region_key`; `key` is its new key.

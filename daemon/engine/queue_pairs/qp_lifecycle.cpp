@@ -32,9 +32,10 @@ Time next_flush(Time now, Duration interval) {
 
 }  // namespace
 
-bool QpLifecycle::install(QueuePair& qp) {
+bool QpLifecycle::install(QueuePair& qp, Qpn number) {
   parts_.cpu.charge(*qp.session, kInstallCost);
-  if (!queue_pairs_.add(qp)) return false;
+  const bool added = number == Qpn() ? queue_pairs_.add(qp) : queue_pairs_.add(qp, number);
+  if (!added) return false;
   enter(qp);
   return true;
 }

@@ -38,8 +38,9 @@ class QpLifecycle {
   }
 
   // --- coming and going
-  /// Gives the queue pair its number and slot. False: no slot is free.
-  bool install(QueuePair& qp);
+  /// Gives the queue pair its number and slot. `number`: chosen by an earlier engine; 0: none is.
+  /// False: no slot is free, or the number is in use.
+  bool install(QueuePair& qp, Qpn number = {});
   /// Does the same for a queue pair of the daemon's own. REQUIRES: it has its number.
   bool install_own(QueuePair& qp);
   /// Discards its commands without completions. The object may be freed afterwards.

@@ -51,12 +51,24 @@ receive::Terms terms_of(const QueuePair& qp, const SharedReceiveQueue& srq) {
 
 }  // namespace
 
-void ReceiveQueues::add(SharedReceiveQueue& srq) {
+bool ReceiveQueues::choose_number(SharedReceiveQueue& srq, std::uint32_t number) {
   constexpr std::uint32_t kNumbers = 1u << 24;  // the width of the field on the wire
-  do {
-    next_number_ = (next_number_ + 1) % kNumbers;
-  } while (next_number_ == 0 || xrc_.contains(next_number_));
-  srq.number = next_number_;
+  if (number != 0) {
+    if (number >= kNumbers || xrc_.contains(number)) return false;
+    // The numbers that follow are those that were used least recently.
+    next_number_ = std::max(next_number_, number);
+  } else {
+    do {
+      next_number_ = (next_number_ + 1) % kNumbers;
+    } while (next_number_ == 0 || xrc_.contains(next_number_));
+    number = next_number_;
+  }
+  srq.number = number;
+  return true;
+}
+
+bool ReceiveQueues::add(SharedReceiveQueue& srq, std::uint32_t number) {
+  if (!choose_number(srq, number)) return false;
   if (srq.xrc_domain != XrcDomainId()) xrc_[srq.number] = &srq;
   srq.drawers = receive::TopDrawers(srq.ring.entries());
   restart_level(srq);
@@ -64,6 +76,7 @@ void ReceiveQueues::add(SharedReceiveQueue& srq) {
   shared_.push_back(&srq);
   srq.session->receive_queues.push_back(srq);
   ++srq.session->receive_queue_count;
+  return true;
 }
 
 std::unique_ptr<receive::Provisioner> ReceiveQueues::resize(

@@ -33,8 +33,9 @@ class ReceiveQueues {
         log_(log) {}
 
   // --- shared receive queues
-  /// Adds the queue and gives it its number.
-  void add(SharedReceiveQueue& srq);
+  /// Adds the queue and gives it its number. `number`: chosen by an earlier engine; 0: none is.
+  /// False: the number is in use.
+  bool add(SharedReceiveQueue& srq, std::uint32_t number = 0);
   /// Retires the queue: XRC requests no longer find it.
   void retire(SharedReceiveQueue& srq);
   /// Removes retired queues from XRC targets, for some slots of queue pairs from `slot` on, and
@@ -105,6 +106,7 @@ class ReceiveQueues {
   std::optional<std::uint32_t> account_posts(SharedReceiveQueue& srq);
   void report(const SharedReceiveQueue& srq, QueuePair& qp, receive::Decision decision);
   void follow_rules(const QueuePair& qp, SharedReceiveQueue& srq, receive::Member& member);
+  bool choose_number(SharedReceiveQueue& srq, std::uint32_t number);
   void drop_connection(QueuePair& qp, const SharedReceiveQueue& srq, const receive::Member& member);
   static void use(QueuePair& qp, SharedReceiveQueue* srq);
   static receive::Member* member_of(QueuePair& qp, const SharedReceiveQueue& srq);

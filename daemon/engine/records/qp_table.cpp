@@ -40,12 +40,24 @@ void QpTable::scatter(std::uint64_t seed) {
 }
 
 bool QpTable::add(QueuePair& qp) {
+  // Takes the slot that was freed first, so that numbers are reused as late as possible. A slot
+  // that add() of a given number has taken stays in the list until its turn.
+  while (!free_.empty() && by_slot_[free_.front()] != nullptr) free_.pop_front();
   if (free_.empty()) return false;
-  // Takes the slot that was freed first, so that numbers are reused as late as possible.
   const std::uint32_t slot = free_.front();
   free_.pop_front();
   generations_[slot] = generations_[slot] < last_generation() ? generations_[slot] + 1 : 1;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
+  enter(qp, slot);
+  return true;
+}
+
+bool QpTable::add(QueuePair& qp, Qpn number) {
+  const std::uint32_t slot = number.value & ((1u << slot_bits_) - 1);
+  const std::uint32_t generation = number.value >> slot_bits_;
+  if (by_slot_[slot] != nullptr || generation == 0 || generation > last_generation()) return false;
+  generations_[slot] = generation;
+  qp.qpn = number;
   enter(qp, slot);
   return true;
 }

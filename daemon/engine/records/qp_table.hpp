@@ -31,6 +31,9 @@ class QpTable {
   std::uint32_t slots() const { return static_cast<std::uint32_t>(by_slot_.size()); }
   /// Gives the queue pair its slot and number. False: no slot is free.
   bool add(QueuePair& qp);
+  /// Gives the queue pair a number that an earlier engine of the same number of slots chose, and
+  /// its slot. False: the slot is in use, or no engine of this size chooses the number.
+  bool add(QueuePair& qp, Qpn number);
   /// Gives a queue pair of the daemon's own its slot. False: its number is in use. REQUIRES: it has
   /// a number.
   bool add_own(QueuePair& qp);
@@ -82,7 +85,7 @@ class QpTable {
   };
   /// By slot; zero for slots that were never freed. Their pages are not touched.
   std::unique_ptr<Former[], Free> former_;
-  std::deque<std::uint32_t> free_;  ///< freed first, used first
+  std::deque<std::uint32_t> free_;  ///< freed first, used first; may also have slots in use
   std::vector<std::uint32_t> free_own_;
   std::array<QueuePair*, kOwn + 1> well_known_{};  ///< by number
 };

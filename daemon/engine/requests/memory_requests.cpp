@@ -9,7 +9,8 @@
 namespace softhca::engine {
 
 Expected<memory::Region*> RegisterMr::run(Engine& engine) {
-  auto inserted = engine.keys().insert(std::move(region));
+  memory::KeyTable& keys = engine.keys();
+  auto inserted = key == 0 ? keys.insert(std::move(region)) : keys.insert(std::move(region), key);
   if (inserted) {
     tenant.counters.memory_regions.add();
     tenant.counters.memory.registered_bytes.add(bytes);
@@ -31,7 +32,8 @@ void DeregisterMr::run(Engine& engine) const {
 }
 
 std::uint32_t AllocMw::run(Engine& engine) const {
-  const auto inserted = engine.memory().windows().insert(pd, type2);
+  memory::WindowTable& windows = engine.memory().windows();
+  const auto inserted = key == 0 ? windows.insert(pd, type2) : windows.insert(pd, type2, key);
   return inserted ? (*inserted)->key : 0;
 }
 

@@ -18,11 +18,12 @@ class MemoryWaits;
 struct Tenant;
 
 /// Installs a memory region, and counts it for the tenant. Returns the region, which has its key
-/// now. Errors: ENOMEM (the table is full).
+/// now. Errors: ENOMEM (the table is full), EEXIST (the slot of the given key is in use).
 struct RegisterMr {
   Tenant& tenant;
   std::unique_ptr<memory::Region> region;
-  std::uint64_t bytes;  ///< that it counts as registered
+  std::uint64_t bytes;    ///< that it counts as registered
+  std::uint32_t key = 0;  ///< that an earlier engine chose; 0: the engine chooses
   Expected<memory::Region*> run(Engine& engine);
 };
 
@@ -46,10 +47,12 @@ struct DeregisterMr {
   void run(Engine& engine) const;
 };
 
-/// Makes a memory window. Returns its first key, or 0 if the table is full.
+/// Makes a memory window. Returns its first key, or 0 if the table is full or the slot of the given
+/// key is in use.
 struct AllocMw {
   memory::PdId pd;
-  bool type2;  ///< it can be invalidated
+  bool type2;             ///< it can be invalidated
+  std::uint32_t key = 0;  ///< that an earlier engine chose; 0: the engine chooses
   std::uint32_t run(Engine& engine) const;
 };
 

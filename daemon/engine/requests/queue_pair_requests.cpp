@@ -78,7 +78,7 @@ bool has_only_udp_sockets(const Engine& engine, const Tenant& tenant) {
 
 }  // namespace
 
-bool InstallQp::run(Engine& engine) const { return engine.queue_pairs().install(qp); }
+bool InstallQp::run(Engine& engine) const { return engine.queue_pairs().install(qp, number); }
 
 void RemoveQp::run(Engine& engine) const { engine.queue_pairs().remove(qp); }
 

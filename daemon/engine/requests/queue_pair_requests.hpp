@@ -18,9 +18,11 @@ class Engine;
 struct QueuePair;
 struct Session;
 
-/// Gives a queue pair its number and slot. Returns false if no slot is free.
+/// Gives a queue pair its number and slot. Returns false if no slot is free, or if the given number
+/// is in use.
 struct InstallQp {
   QueuePair& qp;
+  Qpn number{};  ///< that an earlier engine chose; 0: the engine chooses
   bool run(Engine& engine) const;
 };
 

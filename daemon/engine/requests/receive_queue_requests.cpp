@@ -8,7 +8,7 @@
 
 namespace softhca::engine {
 
-void AddSrq::run(Engine& engine) const { engine.receive_queues().add(srq); }
+bool AddSrq::run(Engine& engine) const { return engine.receive_queues().add(srq, number); }
 
 void ArmSrqLimit::run(Engine& engine) const { engine.receive_queues().set_limit(srq, limit); }
 

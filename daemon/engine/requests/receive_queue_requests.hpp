@@ -17,10 +17,12 @@ class Engine;
 struct Session;
 struct SharedReceiveQueue;
 
-/// Adds a shared receive queue and gives it its number.
+/// Adds a shared receive queue and gives it its number. Returns false if the given number is in
+/// use.
 struct AddSrq {
   SharedReceiveQueue& srq;
-  void run(Engine& engine) const;
+  std::uint32_t number = 0;  ///< that an earlier engine chose; 0: the engine chooses
+  bool run(Engine& engine) const;
 };
 
 /// Arms the limit event. It is raised at once if the queue is below the limit.

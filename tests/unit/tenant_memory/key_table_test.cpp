@@ -67,6 +67,38 @@ TEST(KeyTable, HoldsItsCapacityAndNoMore) {
   }
 }
 
+TEST(KeyTable, GivenKeys_OfAnEarlierTable_AreAssignedAgain) {
+  constexpr std::uint32_t kCapacity = 12;
+  KeyTable before(kCapacity), after(kCapacity);
+  std::set<std::uint32_t> keys;
+  for (std::uint32_t i = 0; i < kCapacity / 2; ++i) {
+    const std::uint32_t key = add(before);
+    const auto region = after.insert(empty_region(), key);
+    ASSERT_TRUE(region);
+    EXPECT_EQ((*region)->key(), key);
+    EXPECT_EQ(after.lookup(key), *region);
+    const auto again = after.insert(empty_region(), key);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, EEXIST);
+    keys.insert(key);
+  }
+  EXPECT_EQ(after.size(), kCapacity / 2);
+  ASSERT_TRUE(after.erase(*keys.begin()));
+  keys.erase(keys.begin());
+  while (after.size() < kCapacity) EXPECT_TRUE(keys.insert(add(after)).second);
+  EXPECT_FALSE(after.insert(empty_region()));
+  for (const std::uint32_t key : keys) EXPECT_EQ(after.lookup(key)->key(), key);
+}
+
+TEST(KeyTable, GivenKeys_OfNoTableOfThisSize_AreRefused) {
+  KeyTable table(12);
+  for (const std::uint32_t key : {0u, 12u, 15u, kWindowKeyBit | 1}) {
+    const auto region = table.insert(empty_region(), key);
+    ASSERT_FALSE(region) << key;
+    EXPECT_EQ(region.error().code, EINVAL);
+  }
+}
+
 TEST(KeyTable, ATableOfNoneRefuses) {
   KeyTable table(0);
   EXPECT_FALSE(table.insert(empty_region()));

@@ -44,6 +44,33 @@ class WindowTest : public ::testing::Test {
   std::uint64_t offset_ = 0;
 };
 
+TEST_F(WindowTest, GivenKeys_OfAnEarlierTable_AreAssignedAgain) {
+  WindowTable after(4);
+  std::set<std::uint32_t> keys;
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t key = window().key;
+    const auto given = after.insert(kPd, true, key);
+    ASSERT_TRUE(given);
+    EXPECT_EQ(after.lookup(key), *given);
+    EXPECT_FALSE((*given)->bound);
+    const auto again = after.insert(kPd, true, key);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, EEXIST);
+    keys.insert(key);
+  }
+  ASSERT_TRUE(after.erase(*keys.begin()));
+  keys.erase(keys.begin());
+  while (after.size() < 4) {
+    const auto chosen = after.insert(kPd, true);
+    ASSERT_TRUE(chosen);
+    EXPECT_TRUE(keys.insert((*chosen)->key).second);
+  }
+  EXPECT_FALSE(after.insert(kPd, true));
+  const auto of_a_region = after.insert(kPd, true, 5);
+  ASSERT_FALSE(of_a_region);
+  EXPECT_EQ(of_a_region.error().code, EINVAL);
+}
+
 TEST_F(WindowTest, KeysAreTheirOwnInTheLowBits) {
   std::set<std::uint32_t> keys;
   for (int i = 0; i < 4; ++i) keys.insert(window().key);

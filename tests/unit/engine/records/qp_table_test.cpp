@@ -99,6 +99,40 @@ TEST_F(QpTableTest, GenerationsWrapAroundSpecialNumbers) {
   }
 }
 
+/// The next engine gives each queue pair the number that it had.
+TEST_F(QpTableTest, GivenNumber_SlotIsTakenOnce) {
+  constexpr std::uint32_t kSlots = 8;
+  QpTable before(kSlots, 3), after(kSlots, 4);
+  std::set<std::uint32_t> numbers;
+  for (std::uint32_t i = 0; i < kSlots / 2; ++i) {
+    QueuePair& old = make(first);
+    ASSERT_TRUE(before.add(old));
+    QueuePair& next = make(second);
+    ASSERT_TRUE(after.add(next, old.qpn));
+    EXPECT_EQ(next.qpn, old.qpn);
+    EXPECT_EQ(next.slot, old.slot);
+    EXPECT_EQ(after.find(old.qpn), &next);
+    EXPECT_FALSE(after.add(make(second), old.qpn));
+    numbers.insert(old.qpn.value);
+  }
+  QueuePair& returned = *after.find(Qpn(*numbers.begin()));
+  after.remove(returned);
+  numbers.erase(returned.qpn.value);
+  for (std::uint32_t i = 0; i <= kSlots / 2; ++i) {
+    QueuePair& chosen = make(second);
+    ASSERT_TRUE(after.add(chosen));
+    EXPECT_TRUE(numbers.insert(chosen.qpn.value).second) << "given before";
+    EXPECT_EQ(after.find(chosen.qpn), &chosen);
+  }
+  EXPECT_FALSE(after.add(make(second)));
+}
+
+TEST_F(QpTableTest, GivenNumber_NoneOfThisSize_Refused) {
+  QpTable table(8);
+  for (const std::uint32_t number : {0u, 1u, 7u, 0xffffffu, 0xfffff8u, 0x1000008u})
+    EXPECT_FALSE(table.add(make(first), Qpn(number))) << number;
+}
+
 TEST_F(QpTableTest, WellKnownNumbersAreTheDaemons) {
   QpTable table(4);
   EXPECT_EQ(table.find(Qpn(0)), nullptr);
