@@ -24,6 +24,7 @@ import tempfile
 # Folders below daemon/ that are a layer each, with those that it may include.
 LAYERS = {
     "base": (),
+    "live_records": ("base",),
     "roce/wire": ("base",),
     "roce/neighbour": ("base", "roce/wire"),
     "tenant_memory": ("base", "abi"),
@@ -75,7 +76,7 @@ NAMESPACES = {
     "collect": "daemon/qos/collect", "schedule": "daemon/qos/schedule",
     "transport": "daemon/roce/transport", "receive": "daemon/qos/receive", "port": "daemon/port",
     "configuration": "daemon/configuration", "engine": "daemon/engine", "counters": COUNTERS,
-    "metrics": METRICS,
+    "metrics": METRICS, "records": "daemon/live_records",
 }
 NAMES = re.compile(r"(?<![\w:])(?:softhca::)?(" + "|".join(NAMESPACES) + r")::(?=\w)")
 

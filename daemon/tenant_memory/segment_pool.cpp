@@ -152,14 +152,14 @@ void SegmentPool::announced(std::uint32_t segment) {
   if (!std::exchange(segments_[segment].announced, true)) unsealed_.push_back(segment);
 }
 
-std::vector<UniqueFd> SegmentPool::to_seal() {
+std::vector<DescriptorToSeal> SegmentPool::to_seal() {
   // The segment was made for a ring that the tenant did not request again. The tenant may not have
   // mapped the segment.
   if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
   sealed_now_ = std::exchange(unsealed_, {});
-  std::vector<UniqueFd> fds;
+  std::vector<DescriptorToSeal> fds;
   for (const std::uint32_t segment : sealed_now_)
-    fds.push_back(segments_[segment].memory.take_fd());
+    fds.push_back(segments_[segment].memory.take_to_seal());
   return fds;
 }
 

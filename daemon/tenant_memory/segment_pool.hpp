@@ -66,7 +66,7 @@ class SegmentPool {
   /// Returns the descriptors of the announced segments that are not sealed. The tenant has mapped
   /// these segments or does without them. Seal the descriptors (SealedMemory::seal_holes) before
   /// any other call to the pool.
-  std::vector<UniqueFd> to_seal();
+  std::vector<DescriptorToSeal> to_seal();
 
  private:
   struct Gap {

@@ -50,8 +50,8 @@ class SharedBuffer {
   /// Hands over the descriptor that is to be sealed (SealedMemory::seal_holes), and the object to
   /// be released with it. Called for the first region: from then on the tenant must not be able to
   /// remove pages. Afterwards is_sealed() is true. REQUIRES: not is_sealed().
-  std::pair<UniqueFd, std::shared_ptr<void>> to_seal() {
-    return {memory_.take_fd(), std::move(descriptor_)};
+  std::pair<DescriptorToSeal, std::shared_ptr<void>> to_seal() {
+    return {memory_.take_to_seal(), std::move(descriptor_)};
   }
 
   /// Prepares the pages of [offset, offset + length) that the process has filled, so that accesses

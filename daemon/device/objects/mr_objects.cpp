@@ -116,8 +116,8 @@ bool MrObjects::map_some(Registration& at) const {
   return true;
 }
 
-std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MrObjects::to_seal() {
-  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> out;
+std::pair<std::vector<DescriptorToSeal>, std::vector<std::shared_ptr<void>>> MrObjects::to_seal() {
+  std::pair<std::vector<DescriptorToSeal>, std::vector<std::shared_ptr<void>>> out;
   if (!registration_) return out;
   for (const auto& buffer : registration_->extents.buffers) {
     if (buffer == nullptr || buffer->is_sealed()) continue;

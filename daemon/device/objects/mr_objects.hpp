@@ -49,7 +49,7 @@ class MrObjects {
   /// Returns the descriptors of the shared memory that an unfinished request names, and the
   /// accounts that end with them. Seal them (SealedMemory::seal_holes) before the request
   /// continues.
-  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> to_seal();
+  std::pair<std::vector<DescriptorToSeal>, std::vector<std::shared_ptr<void>>> to_seal();
 
   int alloc_null_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);

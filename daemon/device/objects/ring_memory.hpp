@@ -41,7 +41,7 @@ class RingMemory {
     return 0;
   }
   /// As SegmentPool::to_seal().
-  std::vector<UniqueFd> to_seal() { return segments_.to_seal(); }
+  std::vector<DescriptorToSeal> to_seal() { return segments_.to_seal(); }
 
   /// Returns the number of segments without rings.
   std::uint64_t idle_count() const { return segments_.idle_count(); }

@@ -78,7 +78,7 @@ int SharedBuffers::name(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-std::pair<UniqueFd, std::shared_ptr<void>> SharedBuffers::to_seal() {
+std::pair<DescriptorToSeal, std::shared_ptr<void>> SharedBuffers::to_seal() {
   const auto buffer = std::exchange(to_name_, nullptr);
   if (buffer == nullptr) return {};
   return buffer->to_seal();

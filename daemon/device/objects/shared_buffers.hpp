@@ -28,7 +28,7 @@ class SharedBuffers {
   int name(const RequestBody& body, Reply& reply);
   int join(const RequestBody& body, Reply& reply);
   /// As MrObjects::to_seal(), for the buffer to be named. Empty descriptor: none.
-  std::pair<UniqueFd, std::shared_ptr<void>> to_seal();
+  std::pair<DescriptorToSeal, std::shared_ptr<void>> to_seal();
 
   /// Returns a buffer. Null: unknown handle.
   std::shared_ptr<memory::SharedBuffer> acquire(std::uint32_t handle) {

@@ -29,7 +29,7 @@ class Attachment {
   int open(engine::Level* level, std::uint32_t version, Reply& reply);
   /// Returns the descriptor of the memory that open() announced to the process, which has mapped
   /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.
-  UniqueFd to_seal() { return is_open() ? memory_.take_fd() : UniqueFd(); }
+  DescriptorToSeal to_seal() { return is_open() ? memory_.take_to_seal() : DescriptorToSeal(); }
   /// Lets the engine read the memory from now on, as the process can no longer free any of it. Does
   /// nothing if it was called before.
   void begin();

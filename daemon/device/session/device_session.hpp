@@ -134,14 +134,15 @@ class DeviceSession final : private configuration::IdleHolder {
 
   /// Memory that the process has mapped, while a thread of its tenant seals it.
   struct Sealing {
-    std::vector<UniqueFd> fds;
+    std::vector<DescriptorToSeal> fds;
     Outcome outcome;
     bool over = false;
   };
 
   // device_session.cpp
-  void seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts);
-  void close_sealed(std::vector<UniqueFd>& fds, const std::vector<std::shared_ptr<void>>& accounts);
+  void seal(std::vector<DescriptorToSeal> fds, std::vector<std::shared_ptr<void>> accounts);
+  void close_sealed(std::vector<DescriptorToSeal>& fds,
+                    const std::vector<std::shared_ptr<void>>& accounts);
   bool seal_mapped();
   bool ask_for_event_channel(std::uint32_t tag, const RequestBody& body);
   bool ask_for_datagrams(std::uint32_t tag, const RequestBody& body);
