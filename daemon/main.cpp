@@ -110,14 +110,16 @@ class MetricsSocket {
   ~MetricsSocket() {
     if (listener_) ::unlink(path_.c_str());
   }
-  void open(const configuration::Config& config) {
+  void open(const configuration::Config& config, control::KeptDescriptors& kept) {
     path_ = config.daemon.runtime_dir + "/metrics.sock";
     const configuration::SocketConfig& socket = config.admin.socket;
-    auto opened = control::listen_at(path_, {socket.owner, socket.group, socket.mode}, SOCK_STREAM);
+    auto opened = control::take_up_or_listen(kept, path_, {socket.owner, socket.group, socket.mode},
+                                             SOCK_STREAM);
     if (!opened)
       return spdlog::warn("the daemon serves no metrics on a Unix socket: {}",
                           opened.error().message);
-    listener_ = std::move(*opened);
+    listener_ = std::move(opened->socket);
+    kept_ = std::move(opened->kept);
   }
   /// Returns a duplicate of the listening socket; empty if it could not be opened.
   UniqueFd share() const { return UniqueFd(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0)); }
@@ -125,45 +127,65 @@ class MetricsSocket {
  private:
   std::string path_;
   UniqueFd listener_;
+  control::KeptDescriptor kept_;
 };
 
-Expected<std::unique_ptr<metrics::Exporter>> start_metrics(
-    const configuration::MetricsConfig& config, const MetricsSocket& socket,
-    const metrics::ExportedData& source) {
-  auto exporter =
-      metrics::Exporter::start(config.address, config.credentials_file, source, socket.share());
-  if (exporter || config.chosen) return exporter;
-  // The default address is the same for the whole machine, on which several users may each run a
-  // daemon.
-  spdlog::warn("the daemon serves no metrics at an address: {}", exporter.error().message);
-  return metrics::Exporter::start("", "", source, socket.share());
+/// The metrics endpoint, of which the socket at its address outlives the adapter.
+struct MetricsEndpoint {
+  std::unique_ptr<metrics::Exporter> exporter;  ///< null: none
+  control::KeptDescriptor kept;
+};
+
+Expected<MetricsEndpoint> start_metrics(const configuration::MetricsConfig& config,
+                                        const MetricsSocket& socket,
+                                        const metrics::ExportedData& source,
+                                        control::KeptDescriptors& kept) {
+  constexpr auto kKind = records::Kind::kMetricsAddress;
+  MetricsEndpoint endpoint;
+  auto exporter = metrics::Exporter::start(config.address, config.credentials_file, source,
+                                           socket.share(), kept.earlier(kKind, config.address));
+  if (!exporter) return exporter.error();
+  endpoint.exporter = std::move(*exporter);
+  if (config.address.empty()) return endpoint;
+  auto keeping = kept.keep(kKind, config.address, endpoint.exporter->listener());
+  if (!keeping) return keeping.error();
+  endpoint.kept = std::move(*keeping);
+  return endpoint;
 }
 
-/// Opens the metrics endpoint in `exporter`.
+/// Opens the metrics endpoint in `endpoint`.
 Outcome open_metrics(const configuration::Config& config, const metrics::ExportedData& source,
-                     MetricsSocket& socket, std::unique_ptr<metrics::Exporter>& exporter) {
-  socket.open(config);
-  auto started = start_metrics(config.metrics, socket, source);
+                     control::KeptDescriptors& kept, MetricsSocket& socket,
+                     MetricsEndpoint& endpoint) {
+  socket.open(config, kept);
+  auto started = start_metrics(config.metrics, socket, source, kept);
+  if (!started && !config.metrics.chosen) {
+    // The default address is the same for the whole machine, on which several users may each run a
+    // daemon.
+    spdlog::warn("the daemon serves no metrics at an address: {}", started.error().message);
+    started = start_metrics({.address = ""}, socket, source, kept);
+  }
   if (!started) return started.error();
-  exporter = std::move(*started);
+  endpoint = std::move(*started);
   return {};
 }
 
 /// Returns the function that moves the endpoint. All arguments must outlive it.
-control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
-                                  const MetricsSocket& socket,
-                                  const metrics::ExportedData& source) {
+control::MoveMetrics move_metrics(MetricsEndpoint& endpoint, const MetricsSocket& socket,
+                                  const metrics::ExportedData& source,
+                                  control::KeptDescriptors& kept) {
   return [&](const configuration::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
+    metrics::Exporter* const exporter = endpoint.exporter.get();
     if (exporter != nullptr && exporter->address() == to.address) {
       if (const auto readable = metrics::check_credentials(to.credentials_file); !readable)
         return readable.error();
       return control::ReplaceMetrics(
-          [&exporter, file = to.credentials_file] { exporter->set_credentials_file(file); });
+          [exporter, file = to.credentials_file] { exporter->set_credentials_file(file); });
     }
-    auto moved = metrics::Exporter::start(to.address, to.credentials_file, source, socket.share());
+    auto moved = start_metrics(to, socket, source, kept);
     if (!moved) return moved.error();
-    auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
-    return control::ReplaceMetrics([&exporter, next] { exporter.swap(*next); });
+    const auto next = std::make_shared<MetricsEndpoint>(std::move(*moved));
+    return control::ReplaceMetrics([&endpoint, next] { std::swap(endpoint, *next); });
   };
 }
 
@@ -227,23 +249,35 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
+/// Checks that the daemon may start.
+Outcome prepare(const configuration::Config& config, const control::KeptDescriptors& kept) {
+  if (auto raised = control::raise_descriptor_limit(); !raised) return raised;
+  return control::check_free(config, kept);
+}
+
+Outcome open(control::Server& server, const configuration::Config& config,
+             const metrics::ExportedData& source, control::KeptDescriptors& kept,
+             MetricsSocket& metrics_socket, MetricsEndpoint& endpoint) {
+  if (auto opened = server.open(); !opened) return opened;
+  return open_metrics(config, source, kept, metrics_socket, endpoint);
+}
+
 /// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
 int serve(const configuration::Config& config, configuration::ConfigLoader loader,
           control::Layers layers, std::optional<WatchedFiles> watched,
           const std::string& libraries) {
-  if (const auto raised = control::raise_descriptor_limit(); !raised)
-    return fail(raised.error(), kExitSetup);
+  control::KeptDescriptors kept;
+  if (const auto ready = prepare(config, kept); !ready) return fail(ready.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
   if (!helpers) return fail(helpers.error(), kExitSetup);
   const control::LogThread log_thread;
-  if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
   engine::TenantAllocations allocations(engine);
   engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu});
-  if (const auto opened = control::open_ports(config, worker); !opened)
-    return fail(opened.error(), kExitSetup);
-  auto guards = control::guard_addresses(config);
+  const auto ports = control::open_ports(config, worker, kept);
+  if (!ports) return fail(ports.error(), kExitSetup);
+  auto guards = control::guard_addresses(config, kept);
   if (!guards) return fail(guards.error(), kExitSetup);
   control::Adapter adapter{.config = config,
                            .engine = engine.view(),
@@ -251,6 +285,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .allocations = allocations,
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .helpers = *helpers,
+                           .kept = std::move(kept),
                            .version = SOFTHCA_VERSION,
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
@@ -267,17 +302,17 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
   const metrics::ExportedData source = source_of(adapter, **general_services, **shared_datagrams);
   MetricsSocket metrics_socket;
-  std::unique_ptr<metrics::Exporter> exporter;
+  MetricsEndpoint endpoint;
 
   control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(adapter, server, std::move(*guards), std::move(loader),
-                             move_metrics(exporter, metrics_socket, source), std::move(layers));
+                             move_metrics(endpoint, metrics_socket, source, adapter.kept),
+                             std::move(layers));
   control::Adjuster adjuster(adapter);
   Heartbeat heartbeat(worker);
   connect(server, reloader, adjuster, heartbeat, watched);
-  if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
-  if (const auto opened = open_metrics(config, source, metrics_socket, exporter); !opened)
-    return fail(opened.error(), kExitSetup);
+  const auto opened = open(server, config, source, adapter.kept, metrics_socket, endpoint);
+  if (!opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);

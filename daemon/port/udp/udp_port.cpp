@@ -19,7 +19,6 @@ constexpr int kLeastBytes = 1;
 
 Expected<UniqueFd> open_receiver(const Gid& address, unsigned interface_index, UniqueFd kept) {
   if (kept && is_bound(kept.get(), address, kRocePort, interface_index)) return kept;
-  kept.reset();  // another socket may take its port now
   UniqueFd fd(socket(family_of(address), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd || !DatagramBuffers::set_up(fd.get(), address.is_ipv4()))
     return system_error("UDP socket");

@@ -95,6 +95,23 @@ Outcome Server::open() {
   return {};
 }
 
+Outcome Server::restore(std::span<records::Adopted> left) {
+  const auto find_listener = [this](const std::string& tenant, const std::string& level) {
+    return listeners_.find(tenant, level);
+  };
+  for (records::Adopted& each : left)
+    if (each.kind == records::Kind::kConnection)
+      if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
+  return {};
+}
+
+void Server::start_restored() {
+  sessions_.start();
+  remove_earlier(adapter_.kept);
+  // The folders of tenants that the configuration does not have any more.
+  (void)prepare_folder();
+}
+
 Server::~Server() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   device_trees_.remove();
@@ -103,7 +120,8 @@ Server::~Server() {
 Outcome Server::open_admin() {
   const configuration::SocketConfig& socket = adapter_.config.admin.socket;
   const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
-  if (auto opened = admin_.open(path, {socket.owner, socket.group, socket.mode}); !opened)
+  if (auto opened = admin_.open(adapter_.kept, path, {socket.owner, socket.group, socket.mode});
+      !opened)
     return opened;
   if (auto opened = captures_.open(); !opened) return opened;
   if (auto watched = loop_.watch(captures_.fd(), watches_.captures); !watched) return watched;
@@ -112,12 +130,13 @@ Outcome Server::open_admin() {
 
 Outcome Server::run() {
   Time next_tick = now() + kTick;
-  while (!stop_) {
+  while (stop_ == Stop::kNo) {
     if (auto done = step(next_tick); !done) return done;
     if (now() < next_tick) continue;  // a tick comes in time, however busy tenants keep the loop
     tick();
     next_tick = now() + kTick;
   }
+  if (has_retired()) return {};
   if (auto done = leave(); !done) return done;
   channels_.clear();
   sessions_.clear();
@@ -140,7 +159,7 @@ Outcome Server::leave() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   loop_.unwatch(admin_.fd());
   reload_ = nullptr;
-  for (stop_ = false; !connections_.retire() && !stop_;)
+  for (stop_ = Stop::kNo; !connections_.retire() && stop_ == Stop::kNo;)
     if (auto done = step(now() + kLeaveStep); !done) return done;
   return {};
 }
@@ -153,7 +172,7 @@ void Server::take_signal() {
     return;
   }
   spdlog::info("{}: stopping", strsignal(static_cast<int>(info.ssi_signo)));
-  stop_ = true;
+  stop_ = Stop::kEnd;
 }
 
 void Server::tick() {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "daemon/base/unique_fd.hpp"
@@ -47,8 +48,18 @@ class Server {
 
   /// Makes the folder, socket and device tree of every tenant. Errors name the path and the reason.
   Outcome open();
-  /// Serves until SIGTERM or SIGINT. REQUIRES: both are blocked in all threads.
+  /// Takes up the connections of an earlier adapter, of which it takes the records. Call it after
+  /// open(). Error: EBADMSG.
+  Outcome restore(std::span<records::Adopted> left);
+  /// Serves the restored connections. Ends what an earlier adapter kept and this one has not taken
+  /// up. Call it when all is open and restored.
+  void start_restored();
+  /// Serves until SIGTERM, SIGINT or retire(). REQUIRES: both signals are blocked in all threads.
   Outcome run();
+  /// Ends run() for the adapter that follows: no connection is ended, no file is removed. Call it
+  /// in a function that run() calls. Then end the process without destroying the server.
+  void retire() { stop_ = Stop::kRetire; }
+  bool has_retired() const { return stop_ == Stop::kRetire; }
 
   // --- tenants that come, change and go (server_tenants.cpp); before run() or on its thread
 
@@ -106,7 +117,8 @@ class Server {
   Connections connections_;
   DatagramClients datagram_clients_;
   bool datagrams_left_ = false;  ///< the last poll left some
-  bool stop_ = false;            ///< a signal has requested it
+  /// The end of run() that is requested.
+  enum class Stop : std::uint8_t { kNo, kEnd, kRetire } stop_ = Stop::kNo;
   AdminMethods methods_;
   AdminView view_;
   ConnectionsView connections_view_;
