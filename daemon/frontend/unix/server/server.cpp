@@ -110,6 +110,13 @@ Outcome Server::open_admin() {
   return loop_.watch(admin_.fd(), watches_.admin);
 }
 
+Outcome Server::follow(Pulse& pulse, int orders, std::function<void()> ready) {
+  pulse.begin();
+  loop_.show_turns(pulse);
+  watches_.orders.ready = std::move(ready);
+  return loop_.watch(orders, watches_.orders);
+}
+
 Outcome Server::run() {
   Time next_tick = now() + kTick;
   while (!stop_) {

@@ -41,6 +41,11 @@ class Server {
   /// Set the functions that are called at SIGHUP and about once a second.
   void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
   void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
+  /// Follows the keeper: gives signs of life by `pulse`, and calls `ready` when `orders` is
+  /// readable. Call it after open().
+  Outcome follow(Pulse& pulse, int orders, std::function<void()> ready);
+  /// Ends run(), as SIGTERM does.
+  void stop() { stop_ = true; }
   /// Adds methods for tenants' control sockets, besides `tenant.show` and `explain`. Call it before
   /// open().
   void on_own_requests(ControlSockets::AddMethods add) { control_sockets_.on_open(std::move(add)); }
@@ -115,7 +120,7 @@ class Server {
   AdminSocket admin_{methods_, adapter_.blocking_calls};
   UniqueFd signals_;
   struct {
-    Watch signals, admin, captures, datagrams, blocking_calls;
+    Watch signals, admin, captures, datagrams, blocking_calls, orders;
   } watches_;
   Listeners listeners_;
   Channels channels_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// softhcad: the composition root.
+// The adapter, as a library that the keeper loads: the composition root.
 #include <fcntl.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -30,6 +30,7 @@
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
@@ -167,22 +168,6 @@ control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
   };
 }
 
-/// Notifies systemd's watchdog that this thread and the engine still run. The engine proves it by
-/// running a call.
-class Heartbeat {
- public:
-  explicit Heartbeat(engine::Worker& worker) : worker_(worker) {}
-  void tick() {
-    if (!watched_) return;
-    worker_.await_step();
-    sd_notify(0, "WATCHDOG=1");
-  }
-
- private:
-  engine::Worker& worker_;
-  bool watched_ = sd_watchdog_enabled(0, nullptr) > 0;
-};
-
 /// Reloads when a file of the configuration has changed. If that is refused, it reloads again each
 /// time a tenant that left has drained, since that tenant may have been the reason.
 class WatchedFiles {
@@ -211,12 +196,14 @@ class WatchedFiles {
 };
 
 void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,
-             Heartbeat& heartbeat, std::optional<WatchedFiles>& watched) {
+             engine::Worker& worker, std::optional<WatchedFiles>& watched) {
   server.on_reload([&] { reloader.reload(); });
   server.on_tick([&] {
     reloader.tick();
     adjuster.tick();
-    heartbeat.tick();
+    // An engine that sleeps although there is something to do gives no sign of it. This thread then
+    // waits, which the keeper sees.
+    worker.await_step();
     if (watched) watched->tick(reloader);
   });
   control::add_reload_methods(server.admin_methods(), reloader);
@@ -227,10 +214,24 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
+/// Without the keeper this adapter ends, too: no process would start the next one.
+void take_order(keeper::KeeperLink& keeper, control::Server& server) {
+  if (keeper.take_order()) return;
+  spdlog::error("the keeper has gone: stopping");
+  server.stop();
+}
+
+/// Starts both threads' signs of life, and the engine.
+Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker) {
+  auto followed =
+      server.follow(keeper.control_pulse(), keeper.orders(), [&] { take_order(keeper, server); });
+  return followed ? worker.start() : followed;
+}
+
 /// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
 int serve(const configuration::Config& config, configuration::ConfigLoader loader,
-          control::Layers layers, std::optional<WatchedFiles> watched,
-          const std::string& libraries) {
+          control::Layers layers, std::optional<WatchedFiles> watched, const std::string& libraries,
+          keeper::KeeperLink& keeper) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
@@ -240,7 +241,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
   engine::TenantAllocations allocations(engine);
-  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu});
+  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu, .pulse = &keeper.engine_pulse()});
   if (const auto opened = control::open_ports(config, worker); !opened)
     return fail(opened.error(), kExitSetup);
   auto guards = control::guard_addresses(config);
@@ -273,15 +274,15 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   control::Reloader reloader(adapter, server, std::move(*guards), std::move(loader),
                              move_metrics(exporter, metrics_socket, source), std::move(layers));
   control::Adjuster adjuster(adapter);
-  Heartbeat heartbeat(worker);
-  connect(server, reloader, adjuster, heartbeat, watched);
+  connect(server, reloader, adjuster, worker, watched);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto opened = open_metrics(config, source, metrics_socket, exporter); !opened)
     return fail(opened.error(), kExitSetup);
-  if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
+  if (const auto started = start_turns(keeper, server, worker); !started)
+    return fail(started.error(), kExitSetup);
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
-  sd_notify(0, "READY=1\nSTATUS=serving");
+  keeper.ready();
 
   const auto ended = server.run();
   sd_notify(0, "STOPPING=1");
@@ -289,7 +290,8 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   return ended ? 0 : fail(ended.error(), kExitSetup);
 }
 
-int run(int argc, char** argv) {
+int run(const keeper::Handover& handover, int argc, char** argv) {
+  keeper::KeeperLink keeper(handover);
   const Options options = read_options(argc, argv);
   if (options.exit_code) return *options.exit_code;
 
@@ -307,10 +309,16 @@ int run(int argc, char** argv) {
   block_signals();
   control::Layers layers(*config, config->daemon.state_dir);
   const configuration::Config in_force = layers.over(*config).in_force;
-  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries);
+  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries, keeper);
 }
 
 }  // namespace
 }  // namespace softhca
 
-int main(int argc, char** argv) { return softhca::run(argc, argv); }
+extern "C" [[gnu::visibility("default")]] int softhca_adapter(
+    const softhca::keeper::Handover* handover, int argc, char** argv) {
+  if (handover->version == softhca::keeper::kHandoverVersion)
+    return softhca::run(*handover, argc, argv);
+  std::fprintf(stderr, "softhcad: the library of the adapter is of another version\n");
+  return softhca::kExitSetup;
+}
