@@ -31,7 +31,7 @@ Outcome KeptDescriptors::adopt(records::Adopted& found) {
   return {};
 }
 
-UniqueFd KeptDescriptors::earlier(records::Kind kind, const std::string& name) const {
+UniqueFd KeptDescriptors::take_earlier(records::Kind kind, const std::string& name) {
   const auto found = earlier_.find({kind, name});
   return found != earlier_.end() ? keeping_->descriptor(found->second.kept.id()) : UniqueFd();
 }

@@ -32,10 +32,14 @@ class KeptDescriptors {
 
   /// Takes the records of descriptors that an earlier adapter kept. Error: EBADMSG.
   Outcome adopt(std::span<records::Adopted> left);
-  /// Returns the descriptor that an earlier adapter kept under this name. Empty: there is none, or
-  /// keep() was called for the name.
-  UniqueFd earlier(records::Kind kind, const std::string& name) const;
-  /// Returns the names of the descriptors that earlier() would return.
+  /// True if an earlier adapter kept a descriptor under this name, and this one has not called
+  /// keep() for it.
+  bool has_earlier(records::Kind kind, const std::string& name) const {
+    return earlier_.contains({kind, name});
+  }
+  /// Takes this descriptor. Empty: there is none, or it is taken.
+  UniqueFd take_earlier(records::Kind kind, const std::string& name);
+  /// Returns the names for which has_earlier() is true.
   std::vector<std::string> all_earlier(records::Kind kind) const;
   /// Ends the keeping of these descriptors.
   void forget_earlier(records::Kind kind);

@@ -67,7 +67,7 @@ Expected<KeptDescriptor> open_port(const configuration::PortConfig& config, Port
                                    engine::Worker& worker, KeptDescriptors& kept) {
   constexpr auto kKind = records::Kind::kPort;
   const std::string place = place_of(config);
-  auto port = make_port(config, kept.earlier(kKind, place));
+  auto port = make_port(config, kept.take_earlier(kKind, place));
   if (!port) return port.error();
   // Ports of DPDK are opened anew by each adapter.
   auto keeping = config.device.empty() ? kept.keep(kKind, place, (*port)->wait_fd())
@@ -144,7 +144,8 @@ Outcome guard_addresses(const configuration::PortConfig& port,
     if (!kernel_owns(*state, address.gid)) continue;
     constexpr auto kKind = records::Kind::kKernelGuard;
     const std::string place = address_text(address.gid) + "%" + port.interface;
-    auto guard = port::guard_roce_port(address.gid, port.interface, kept.earlier(kKind, place));
+    auto guard =
+        port::guard_roce_port(address.gid, port.interface, kept.take_earlier(kKind, place));
     if (!guard) return at("port " + port.name, guard.error());
     auto keeping = kept.keep(kKind, place, guard->fd());
     if (!keeping) return at("port " + port.name, keeping.error());

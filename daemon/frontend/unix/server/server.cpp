@@ -102,14 +102,10 @@ Outcome Server::restore(std::span<records::Adopted> left) {
   for (records::Adopted& each : left)
     if (each.kind == records::Kind::kConnection)
       if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
-  return {};
-}
-
-void Server::start_restored() {
   sessions_.start();
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.
-  (void)prepare_folder();
+  return prepare_folder();
 }
 
 Server::~Server() {
@@ -128,9 +124,16 @@ Outcome Server::open_admin() {
   return loop_.watch(admin_.fd(), watches_.admin);
 }
 
+Outcome Server::follow(Pulse& pulse, int orders, std::function<void()> ready) {
+  pulse.begin();
+  loop_.show_turns(pulse);
+  watches_.orders.ready = std::move(ready);
+  return loop_.watch(orders, watches_.orders);
+}
+
 Outcome Server::run() {
   Time next_tick = now() + kTick;
-  while (stop_ == Stop::kNo) {
+  while (end_ == End::kNone) {
     if (auto done = step(next_tick); !done) return done;
     if (now() < next_tick) continue;  // a tick comes in time, however busy tenants keep the loop
     tick();
@@ -159,7 +162,7 @@ Outcome Server::leave() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   loop_.unwatch(admin_.fd());
   reload_ = nullptr;
-  for (stop_ = Stop::kNo; !connections_.retire() && stop_ == Stop::kNo;)
+  for (end_ = End::kNone; !connections_.retire() && end_ == End::kNone;)
     if (auto done = step(now() + kLeaveStep); !done) return done;
   return {};
 }
@@ -172,7 +175,7 @@ void Server::take_signal() {
     return;
   }
   spdlog::info("{}: stopping", strsignal(static_cast<int>(info.ssi_signo)));
-  stop_ = Stop::kEnd;
+  end_ = End::kOrderly;
 }
 
 void Server::tick() {

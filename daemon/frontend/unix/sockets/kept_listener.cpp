@@ -19,7 +19,7 @@ Expected<KeptListener> take_up_or_listen(KeptDescriptors& kept, const std::strin
   KeptListener listener;
   struct stat file {};
   if (::lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode))
-    listener.socket = kept.earlier(kKind, path);
+    listener.socket = kept.take_earlier(kKind, path);
   listener.is_earlier = static_cast<bool>(listener.socket);
   if (!listener.is_earlier) {
     auto made = listen_at(path, permissions, type);
@@ -36,7 +36,7 @@ Expected<KeptListener> take_up_or_listen(KeptDescriptors& kept, const std::strin
 }
 
 bool is_earlier(const KeptDescriptors& kept, const std::string& path) {
-  return static_cast<bool>(kept.earlier(kKind, path));
+  return kept.has_earlier(kKind, path);
 }
 
 void remove_earlier(KeptDescriptors& kept) {

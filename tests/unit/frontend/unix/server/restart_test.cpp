@@ -34,13 +34,12 @@ class Serving {
     EXPECT_TRUE(adapter.kept.adopt(left));
     const auto free = check_free(config, adapter.kept);
     EXPECT_TRUE(free) << free.error().message;
-    server_.on_reload([this] { server_.retire(); });
+    server_.on_reload([this] { server_.stop(Server::End::kRetire); });
     const auto opened = server_.open();
     EXPECT_TRUE(opened) << opened.error().message;
     const auto restored = server_.restore(left);
     EXPECT_TRUE(restored) << restored.error().message;
     left.clear();
-    server_.start_restored();
     thread_ = std::thread([this] { EXPECT_TRUE(server_.run()); });
   }
   ~Serving() {

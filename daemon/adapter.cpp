@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// softhcad: the composition root.
+// The adapter, as a library that the keeper loads: the composition root.
 #include <fcntl.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -30,6 +30,7 @@
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
@@ -142,8 +143,9 @@ Expected<MetricsEndpoint> start_metrics(const configuration::MetricsConfig& conf
                                         control::KeptDescriptors& kept) {
   constexpr auto kKind = records::Kind::kMetricsAddress;
   MetricsEndpoint endpoint;
-  auto exporter = metrics::Exporter::start(config.address, config.credentials_file, source,
-                                           socket.share(), kept.earlier(kKind, config.address));
+  auto exporter =
+      metrics::Exporter::start(config.address, config.credentials_file, source, socket.share(),
+                               kept.take_earlier(kKind, config.address));
   if (!exporter) return exporter.error();
   endpoint.exporter = std::move(*exporter);
   if (config.address.empty()) return endpoint;
@@ -189,22 +191,6 @@ control::MoveMetrics move_metrics(MetricsEndpoint& endpoint, const MetricsSocket
   };
 }
 
-/// Notifies systemd's watchdog that this thread and the engine still run. The engine proves it by
-/// running a call.
-class Heartbeat {
- public:
-  explicit Heartbeat(engine::Worker& worker) : worker_(worker) {}
-  void tick() {
-    if (!watched_) return;
-    worker_.await_step();
-    sd_notify(0, "WATCHDOG=1");
-  }
-
- private:
-  engine::Worker& worker_;
-  bool watched_ = sd_watchdog_enabled(0, nullptr) > 0;
-};
-
 /// Reloads when a file of the configuration has changed. If that is refused, it reloads again each
 /// time a tenant that left has drained, since that tenant may have been the reason.
 class WatchedFiles {
@@ -233,12 +219,14 @@ class WatchedFiles {
 };
 
 void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,
-             Heartbeat& heartbeat, std::optional<WatchedFiles>& watched) {
+             engine::Worker& worker, std::optional<WatchedFiles>& watched) {
   server.on_reload([&] { reloader.reload(); });
   server.on_tick([&] {
     reloader.tick();
     adjuster.tick();
-    heartbeat.tick();
+    // An engine that sleeps although there is something to do gives no sign of it. This thread then
+    // waits, which the keeper sees.
+    worker.await_step();
     if (watched) watched->tick(reloader);
   });
   control::add_reload_methods(server.admin_methods(), reloader);
@@ -249,35 +237,93 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
+/// What outlives this adapter, and what an earlier one left.
+struct Outliving {
+  explicit Outliving(keeper::KeeperLink& link) : keeper(link), records(&link) {}
+  Outcome adopt() {
+    if (auto adopted = records.adopt(); !adopted) return adopted;
+    left = records.take_adopted();
+    return kept.adopt(left);
+  }
+
+  keeper::KeeperLink& keeper;
+  records::RecordStore records;
+  std::vector<records::Adopted> left;
+  control::KeptDescriptors kept{&keeper, records};
+};
+
 /// Checks that the daemon may start.
 Outcome prepare(const configuration::Config& config, const control::KeptDescriptors& kept) {
   if (auto raised = control::raise_descriptor_limit(); !raised) return raised;
   return control::check_free(config, kept);
 }
 
-Outcome open(control::Server& server, const configuration::Config& config,
+/// Opens the sockets, and takes up the connections of an earlier adapter.
+Outcome open(control::Server& server, Outliving& outliving, const configuration::Config& config,
              const metrics::ExportedData& source, control::KeptDescriptors& kept,
              MetricsSocket& metrics_socket, MetricsEndpoint& endpoint) {
   if (auto opened = server.open(); !opened) return opened;
-  return open_metrics(config, source, kept, metrics_socket, endpoint);
+  if (auto opened = open_metrics(config, source, kept, metrics_socket, endpoint); !opened)
+    return opened;
+  if (auto restored = server.restore(outliving.left); !restored) return restored;
+  outliving.left.clear();
+  outliving.keeper.drop_rest();
+  return {};
+}
+
+/// Without the keeper this adapter ends, too: no process would start the next one.
+void take_order(keeper::KeeperLink& keeper, control::Server& server) {
+  const auto order = keeper.take_order();
+  if (!order) {
+    spdlog::error("the keeper has gone: stopping");
+    server.stop(control::Server::End::kOrderly);
+  } else if (order->kind == keeper::OrderKind::kRetire) {
+    server.stop(control::Server::End::kRetire);
+  }
+}
+
+/// Starts both threads' signs of life, and the engine.
+Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker) {
+  auto followed =
+      server.follow(keeper.control_pulse(), keeper.orders(), [&] { take_order(keeper, server); });
+  return followed ? worker.start() : followed;
+}
+
+/// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
+/// next one takes up.
+int run(control::Server& server, const configuration::Config& config, keeper::KeeperLink& keeper,
+        engine::Worker& worker) {
+  spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
+               counted(config.ports.size(), "port"), config.daemon.runtime_dir);
+  keeper.ready();
+  const auto ended = server.run();
+  if (server.has_retired()) {
+    worker.stop();
+    keeper.retired();
+    ::_exit(0);
+  }
+  sd_notify(0, "STOPPING=1");
+  worker.stop();
+  return ended ? 0 : fail(ended.error(), kExitSetup);
 }
 
 /// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
 int serve(const configuration::Config& config, configuration::ConfigLoader loader,
-          control::Layers layers, std::optional<WatchedFiles> watched,
-          const std::string& libraries) {
-  control::KeptDescriptors kept;
-  if (const auto ready = prepare(config, kept); !ready) return fail(ready.error(), kExitSetup);
+          control::Layers layers, std::optional<WatchedFiles> watched, const std::string& libraries,
+          Outliving& outliving) {
+  keeper::KeeperLink& keeper = outliving.keeper;
+  if (const auto ready = prepare(config, outliving.kept); !ready)
+    return fail(ready.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
   if (!helpers) return fail(helpers.error(), kExitSetup);
   const control::LogThread log_thread;
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
   engine::TenantAllocations allocations(engine);
-  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu});
-  const auto ports = control::open_ports(config, worker, kept);
+  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu, .pulse = &keeper.engine_pulse()});
+  const auto ports = control::open_ports(config, worker, outliving.kept);
   if (!ports) return fail(ports.error(), kExitSetup);
-  auto guards = control::guard_addresses(config, kept);
+  auto guards = control::guard_addresses(config, outliving.kept);
   if (!guards) return fail(guards.error(), kExitSetup);
   control::Adapter adapter{.config = config,
                            .engine = engine.view(),
@@ -285,7 +331,9 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .allocations = allocations,
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .helpers = *helpers,
-                           .kept = std::move(kept),
+                           .keeping = &keeper,
+                           .records = &outliving.records,
+                           .kept = std::move(outliving.kept),
                            .version = SOFTHCA_VERSION,
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
@@ -309,22 +357,17 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                              move_metrics(endpoint, metrics_socket, source, adapter.kept),
                              std::move(layers));
   control::Adjuster adjuster(adapter);
-  Heartbeat heartbeat(worker);
-  connect(server, reloader, adjuster, heartbeat, watched);
-  const auto opened = open(server, config, source, adapter.kept, metrics_socket, endpoint);
+  connect(server, reloader, adjuster, worker, watched);
+  const auto opened =
+      open(server, outliving, config, source, adapter.kept, metrics_socket, endpoint);
   if (!opened) return fail(opened.error(), kExitSetup);
-  if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
-  spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
-               counted(config.ports.size(), "port"), config.daemon.runtime_dir);
-  sd_notify(0, "READY=1\nSTATUS=serving");
-
-  const auto ended = server.run();
-  sd_notify(0, "STOPPING=1");
-  worker.stop();
-  return ended ? 0 : fail(ended.error(), kExitSetup);
+  if (const auto started = start_turns(keeper, server, worker); !started)
+    return fail(started.error(), kExitSetup);
+  return run(server, config, keeper, worker);
 }
 
-int run(int argc, char** argv) {
+int run(const keeper::Handover& handover, int argc, char** argv) {
+  keeper::KeeperLink keeper(handover);
   const Options options = read_options(argc, argv);
   if (options.exit_code) return *options.exit_code;
 
@@ -340,12 +383,21 @@ int run(int argc, char** argv) {
   }
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
   block_signals();
+  Outliving outliving(keeper);
+  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
   control::Layers layers(*config, config->daemon.state_dir);
   const configuration::Config in_force = layers.over(*config).in_force;
-  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries);
+  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries,
+               outliving);
 }
 
 }  // namespace
 }  // namespace softhca
 
-int main(int argc, char** argv) { return softhca::run(argc, argv); }
+extern "C" [[gnu::visibility("default")]] int softhca_adapter(
+    const softhca::keeper::Handover* handover, int argc, char** argv) {
+  if (handover->version == softhca::keeper::kHandoverVersion)
+    return softhca::run(*handover, argc, argv);
+  std::fprintf(stderr, "softhcad: the library of the adapter is of another version\n");
+  return softhca::kExitSetup;
+}
