@@ -66,7 +66,10 @@ class FakeKeeping final : public Keeping {
   /// From now on the adapter changes nothing of what is kept, as if its process had ended.
   void retire() { retired_ = true; }
   /// Further requests to keep fail.
-  void refuse(bool refuses) { refuses_ = refuses; }
+  void refuse(bool refuses) {
+    const std::lock_guard lock(keeper_.lock_);
+    refuses_ = refuses;
+  }
 
   Expected<KeptId> keep(int fd) override { return add(fd, nullptr, 0, KeptRole::kNone); }
   Expected<KeptId> keep_memory(int fd, std::size_t bytes, KeptRole role) override {

@@ -42,6 +42,7 @@ enum class Kind : std::uint32_t {
   kEventChannel = 38,
   kConnectionId = 39,
   kDatagramClient = 40,
+  kMetricsAddress = 41,
 };
 
 /// Returns the words for a kind: "memory region". Null: no kind has this number.
@@ -93,6 +94,8 @@ constexpr const char* name_of(Kind kind) {
       return "connection identifier";
     case Kind::kDatagramClient:
       return "datagram client";
+    case Kind::kMetricsAddress:
+      return "metrics address";
   }
   return nullptr;
 }

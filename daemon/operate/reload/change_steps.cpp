@@ -74,7 +74,7 @@ void ReloadChange::add_port_steps(std::vector<Step>& steps) {
         continue;
       steps.push_back({"address of port " + wanted_.ports[i].name,
                        [this, &port = wanted_.ports[i], address] {
-                         return guard_addresses(port, {address}, guards_);
+                         return guard_addresses(port, {address}, site_.adapter.kept, guards_);
                        },
                        [this, gid = address.gid] { guards_.erase(gid); }});
     }

@@ -95,6 +95,19 @@ Outcome Server::open() {
   return {};
 }
 
+Outcome Server::restore(std::span<records::Adopted> left) {
+  const auto find_listener = [this](const std::string& tenant, const std::string& level) {
+    return listeners_.find(tenant, level);
+  };
+  for (records::Adopted& each : left)
+    if (each.kind == records::Kind::kConnection)
+      if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
+  sessions_.start();
+  remove_earlier(adapter_.kept);
+  // The folders of tenants that the configuration does not have any more.
+  return prepare_folder();
+}
+
 Server::~Server() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   device_trees_.remove();
@@ -103,21 +116,30 @@ Server::~Server() {
 Outcome Server::open_admin() {
   const configuration::SocketConfig& socket = adapter_.config.admin.socket;
   const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
-  if (auto opened = admin_.open(path, {socket.owner, socket.group, socket.mode}); !opened)
+  if (auto opened = admin_.open(adapter_.kept, path, {socket.owner, socket.group, socket.mode});
+      !opened)
     return opened;
   if (auto opened = captures_.open(); !opened) return opened;
   if (auto watched = loop_.watch(captures_.fd(), watches_.captures); !watched) return watched;
   return loop_.watch(admin_.fd(), watches_.admin);
 }
 
+Outcome Server::follow(Pulse& pulse, int orders, std::function<void()> ready) {
+  pulse.begin();
+  loop_.show_turns(pulse);
+  watches_.orders.ready = std::move(ready);
+  return loop_.watch(orders, watches_.orders);
+}
+
 Outcome Server::run() {
   Time next_tick = now() + kTick;
-  while (!stop_) {
+  while (end_ == End::kNone) {
     if (auto done = step(next_tick); !done) return done;
     if (now() < next_tick) continue;  // a tick comes in time, however busy tenants keep the loop
     tick();
     next_tick = now() + kTick;
   }
+  if (has_retired()) return {};
   if (auto done = leave(); !done) return done;
   channels_.clear();
   sessions_.clear();
@@ -140,7 +162,7 @@ Outcome Server::leave() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   loop_.unwatch(admin_.fd());
   reload_ = nullptr;
-  for (stop_ = false; !connections_.retire() && !stop_;)
+  for (end_ = End::kNone; !connections_.retire() && end_ == End::kNone;)
     if (auto done = step(now() + kLeaveStep); !done) return done;
   return {};
 }
@@ -153,7 +175,7 @@ void Server::take_signal() {
     return;
   }
   spdlog::info("{}: stopping", strsignal(static_cast<int>(info.ssi_signo)));
-  stop_ = true;
+  end_ = End::kOrderly;
 }
 
 void Server::tick() {

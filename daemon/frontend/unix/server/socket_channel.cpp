@@ -19,6 +19,7 @@ std::unique_ptr<SocketChannel> SocketChannel::open(std::unique_ptr<SocketPeer> p
   if (error == 0 && !request.descriptors) error = EMFILE;
   if (error == 0) error = open(request, *peer, reply, channel);
   if (!peer->answer(request.tag, error, reply) || error != 0) return nullptr;
+  take_record(peer->socket());
   return std::unique_ptr<SocketChannel>(
       new SocketChannel(std::move(peer), std::move(request.descriptors), std::move(channel)));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// softhcad: the composition root.
+// The adapter, as a library that the keeper loads: the composition root.
 #include <fcntl.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -30,6 +30,7 @@
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
@@ -110,14 +111,16 @@ class MetricsSocket {
   ~MetricsSocket() {
     if (listener_) ::unlink(path_.c_str());
   }
-  void open(const configuration::Config& config) {
+  void open(const configuration::Config& config, control::KeptDescriptors& kept) {
     path_ = config.daemon.runtime_dir + "/metrics.sock";
     const configuration::SocketConfig& socket = config.admin.socket;
-    auto opened = control::listen_at(path_, {socket.owner, socket.group, socket.mode}, SOCK_STREAM);
+    auto opened = control::take_up_or_listen(kept, path_, {socket.owner, socket.group, socket.mode},
+                                             SOCK_STREAM);
     if (!opened)
       return spdlog::warn("the daemon serves no metrics on a Unix socket: {}",
                           opened.error().message);
-    listener_ = std::move(*opened);
+    listener_ = std::move(opened->socket);
+    kept_ = std::move(opened->kept);
   }
   /// Returns a duplicate of the listening socket; empty if it could not be opened.
   UniqueFd share() const { return UniqueFd(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0)); }
@@ -125,63 +128,68 @@ class MetricsSocket {
  private:
   std::string path_;
   UniqueFd listener_;
+  control::KeptDescriptor kept_;
 };
 
-Expected<std::unique_ptr<metrics::Exporter>> start_metrics(
-    const configuration::MetricsConfig& config, const MetricsSocket& socket,
-    const metrics::ExportedData& source) {
+/// The metrics endpoint, of which the socket at its address outlives the adapter.
+struct MetricsEndpoint {
+  std::unique_ptr<metrics::Exporter> exporter;  ///< null: none
+  control::KeptDescriptor kept;
+};
+
+Expected<MetricsEndpoint> start_metrics(const configuration::MetricsConfig& config,
+                                        const MetricsSocket& socket,
+                                        const metrics::ExportedData& source,
+                                        control::KeptDescriptors& kept) {
+  constexpr auto kKind = records::Kind::kMetricsAddress;
+  MetricsEndpoint endpoint;
   auto exporter =
-      metrics::Exporter::start(config.address, config.credentials_file, source, socket.share());
-  if (exporter || config.chosen) return exporter;
-  // The default address is the same for the whole machine, on which several users may each run a
-  // daemon.
-  spdlog::warn("the daemon serves no metrics at an address: {}", exporter.error().message);
-  return metrics::Exporter::start("", "", source, socket.share());
+      metrics::Exporter::start(config.address, config.credentials_file, source, socket.share(),
+                               kept.take_earlier(kKind, config.address));
+  if (!exporter) return exporter.error();
+  endpoint.exporter = std::move(*exporter);
+  if (config.address.empty()) return endpoint;
+  auto keeping = kept.keep(kKind, config.address, endpoint.exporter->listener());
+  if (!keeping) return keeping.error();
+  endpoint.kept = std::move(*keeping);
+  return endpoint;
 }
 
-/// Opens the metrics endpoint in `exporter`.
+/// Opens the metrics endpoint in `endpoint`.
 Outcome open_metrics(const configuration::Config& config, const metrics::ExportedData& source,
-                     MetricsSocket& socket, std::unique_ptr<metrics::Exporter>& exporter) {
-  socket.open(config);
-  auto started = start_metrics(config.metrics, socket, source);
+                     control::KeptDescriptors& kept, MetricsSocket& socket,
+                     MetricsEndpoint& endpoint) {
+  socket.open(config, kept);
+  auto started = start_metrics(config.metrics, socket, source, kept);
+  if (!started && !config.metrics.chosen) {
+    // The default address is the same for the whole machine, on which several users may each run a
+    // daemon.
+    spdlog::warn("the daemon serves no metrics at an address: {}", started.error().message);
+    started = start_metrics({.address = ""}, socket, source, kept);
+  }
   if (!started) return started.error();
-  exporter = std::move(*started);
+  endpoint = std::move(*started);
   return {};
 }
 
 /// Returns the function that moves the endpoint. All arguments must outlive it.
-control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
-                                  const MetricsSocket& socket,
-                                  const metrics::ExportedData& source) {
+control::MoveMetrics move_metrics(MetricsEndpoint& endpoint, const MetricsSocket& socket,
+                                  const metrics::ExportedData& source,
+                                  control::KeptDescriptors& kept) {
   return [&](const configuration::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
+    metrics::Exporter* const exporter = endpoint.exporter.get();
     if (exporter != nullptr && exporter->address() == to.address) {
       if (const auto readable = metrics::check_credentials(to.credentials_file); !readable)
         return readable.error();
       return control::ReplaceMetrics(
-          [&exporter, file = to.credentials_file] { exporter->set_credentials_file(file); });
+          [exporter, file = to.credentials_file] { exporter->set_credentials_file(file); });
     }
-    auto moved = metrics::Exporter::start(to.address, to.credentials_file, source, socket.share());
+    auto moved = start_metrics(to, socket, source, kept);
     if (!moved) return moved.error();
-    auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
-    return control::ReplaceMetrics([&exporter, next] { exporter.swap(*next); });
+    const auto next = std::make_shared<MetricsEndpoint>(std::move(*moved));
+    return control::ReplaceMetrics([&endpoint, next] { std::swap(endpoint, *next); });
   };
 }
-
-/// Notifies systemd's watchdog that this thread and the engine still run. The engine proves it by
-/// running a call.
-class Heartbeat {
- public:
-  explicit Heartbeat(engine::Worker& worker) : worker_(worker) {}
-  void tick() {
-    if (!watched_) return;
-    worker_.await_step();
-    sd_notify(0, "WATCHDOG=1");
-  }
-
- private:
-  engine::Worker& worker_;
-  bool watched_ = sd_watchdog_enabled(0, nullptr) > 0;
-};
 
 /// Reloads when a file of the configuration has changed. If that is refused, it reloads again each
 /// time a tenant that left has drained, since that tenant may have been the reason.
@@ -211,12 +219,14 @@ class WatchedFiles {
 };
 
 void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,
-             Heartbeat& heartbeat, std::optional<WatchedFiles>& watched) {
+             engine::Worker& worker, std::optional<WatchedFiles>& watched) {
   server.on_reload([&] { reloader.reload(); });
   server.on_tick([&] {
     reloader.tick();
     adjuster.tick();
-    heartbeat.tick();
+    // An engine that sleeps although there is something to do gives no sign of it. This thread then
+    // waits, which the keeper sees.
+    worker.await_step();
     if (watched) watched->tick(reloader);
   });
   control::add_reload_methods(server.admin_methods(), reloader);
@@ -227,23 +237,93 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
+/// What outlives this adapter, and what an earlier one left.
+struct Outliving {
+  explicit Outliving(keeper::KeeperLink& link) : keeper(link), records(&link) {}
+  Outcome adopt() {
+    if (auto adopted = records.adopt(); !adopted) return adopted;
+    left = records.take_adopted();
+    return kept.adopt(left);
+  }
+
+  keeper::KeeperLink& keeper;
+  records::RecordStore records;
+  std::vector<records::Adopted> left;
+  control::KeptDescriptors kept{&keeper, records};
+};
+
+/// Checks that the daemon may start.
+Outcome prepare(const configuration::Config& config, const control::KeptDescriptors& kept) {
+  if (auto raised = control::raise_descriptor_limit(); !raised) return raised;
+  return control::check_free(config, kept);
+}
+
+/// Opens the sockets, and takes up the connections of an earlier adapter.
+Outcome open(control::Server& server, Outliving& outliving, const configuration::Config& config,
+             const metrics::ExportedData& source, control::KeptDescriptors& kept,
+             MetricsSocket& metrics_socket, MetricsEndpoint& endpoint) {
+  if (auto opened = server.open(); !opened) return opened;
+  if (auto opened = open_metrics(config, source, kept, metrics_socket, endpoint); !opened)
+    return opened;
+  if (auto restored = server.restore(outliving.left); !restored) return restored;
+  outliving.left.clear();
+  outliving.keeper.drop_rest();
+  return {};
+}
+
+/// Without the keeper this adapter ends, too: no process would start the next one.
+void take_order(keeper::KeeperLink& keeper, control::Server& server) {
+  const auto order = keeper.take_order();
+  if (!order) {
+    spdlog::error("the keeper has gone: stopping");
+    server.stop(control::Server::End::kOrderly);
+  } else if (order->kind == keeper::OrderKind::kRetire) {
+    server.stop(control::Server::End::kRetire);
+  }
+}
+
+/// Starts both threads' signs of life, and the engine.
+Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker) {
+  auto followed =
+      server.follow(keeper.control_pulse(), keeper.orders(), [&] { take_order(keeper, server); });
+  return followed ? worker.start() : followed;
+}
+
+/// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
+/// next one takes up.
+int run(control::Server& server, const configuration::Config& config, keeper::KeeperLink& keeper,
+        engine::Worker& worker) {
+  spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
+               counted(config.ports.size(), "port"), config.daemon.runtime_dir);
+  keeper.ready();
+  const auto ended = server.run();
+  if (server.has_retired()) {
+    worker.stop();
+    keeper.retired();
+    ::_exit(0);
+  }
+  sd_notify(0, "STOPPING=1");
+  worker.stop();
+  return ended ? 0 : fail(ended.error(), kExitSetup);
+}
+
 /// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
 int serve(const configuration::Config& config, configuration::ConfigLoader loader,
-          control::Layers layers, std::optional<WatchedFiles> watched,
-          const std::string& libraries) {
-  if (const auto raised = control::raise_descriptor_limit(); !raised)
-    return fail(raised.error(), kExitSetup);
+          control::Layers layers, std::optional<WatchedFiles> watched, const std::string& libraries,
+          Outliving& outliving) {
+  keeper::KeeperLink& keeper = outliving.keeper;
+  if (const auto ready = prepare(config, outliving.kept); !ready)
+    return fail(ready.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
   if (!helpers) return fail(helpers.error(), kExitSetup);
   const control::LogThread log_thread;
-  if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(limits_of(config), events);
   engine::TenantAllocations allocations(engine);
-  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu});
-  if (const auto opened = control::open_ports(config, worker); !opened)
-    return fail(opened.error(), kExitSetup);
-  auto guards = control::guard_addresses(config);
+  engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu, .pulse = &keeper.engine_pulse()});
+  const auto ports = control::open_ports(config, worker, outliving.kept);
+  if (!ports) return fail(ports.error(), kExitSetup);
+  auto guards = control::guard_addresses(config, outliving.kept);
   if (!guards) return fail(guards.error(), kExitSetup);
   control::Adapter adapter{.config = config,
                            .engine = engine.view(),
@@ -251,6 +331,9 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .allocations = allocations,
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .helpers = *helpers,
+                           .keeping = &keeper,
+                           .records = &outliving.records,
+                           .kept = std::move(outliving.kept),
                            .version = SOFTHCA_VERSION,
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
@@ -267,29 +350,24 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
   const metrics::ExportedData source = source_of(adapter, **general_services, **shared_datagrams);
   MetricsSocket metrics_socket;
-  std::unique_ptr<metrics::Exporter> exporter;
+  MetricsEndpoint endpoint;
 
   control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(adapter, server, std::move(*guards), std::move(loader),
-                             move_metrics(exporter, metrics_socket, source), std::move(layers));
+                             move_metrics(endpoint, metrics_socket, source, adapter.kept),
+                             std::move(layers));
   control::Adjuster adjuster(adapter);
-  Heartbeat heartbeat(worker);
-  connect(server, reloader, adjuster, heartbeat, watched);
-  if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
-  if (const auto opened = open_metrics(config, source, metrics_socket, exporter); !opened)
-    return fail(opened.error(), kExitSetup);
-  if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
-  spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
-               counted(config.ports.size(), "port"), config.daemon.runtime_dir);
-  sd_notify(0, "READY=1\nSTATUS=serving");
-
-  const auto ended = server.run();
-  sd_notify(0, "STOPPING=1");
-  worker.stop();
-  return ended ? 0 : fail(ended.error(), kExitSetup);
+  connect(server, reloader, adjuster, worker, watched);
+  const auto opened =
+      open(server, outliving, config, source, adapter.kept, metrics_socket, endpoint);
+  if (!opened) return fail(opened.error(), kExitSetup);
+  if (const auto started = start_turns(keeper, server, worker); !started)
+    return fail(started.error(), kExitSetup);
+  return run(server, config, keeper, worker);
 }
 
-int run(int argc, char** argv) {
+int run(const keeper::Handover& handover, int argc, char** argv) {
+  keeper::KeeperLink keeper(handover);
   const Options options = read_options(argc, argv);
   if (options.exit_code) return *options.exit_code;
 
@@ -305,12 +383,21 @@ int run(int argc, char** argv) {
   }
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
   block_signals();
+  Outliving outliving(keeper);
+  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
   control::Layers layers(*config, config->daemon.state_dir);
   const configuration::Config in_force = layers.over(*config).in_force;
-  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries);
+  return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries,
+               outliving);
 }
 
 }  // namespace
 }  // namespace softhca
 
-int main(int argc, char** argv) { return softhca::run(argc, argv); }
+extern "C" [[gnu::visibility("default")]] int softhca_adapter(
+    const softhca::keeper::Handover* handover, int argc, char** argv) {
+  if (handover->version == softhca::keeper::kHandoverVersion)
+    return softhca::run(*handover, argc, argv);
+  std::fprintf(stderr, "softhcad: the library of the adapter is of another version\n");
+  return softhca::kExitSetup;
+}
