@@ -19,7 +19,7 @@ namespace softhca::records {
 enum class Kind : std::uint32_t {
   // What processes have (daemon/device).
   kSession = 1,
-  kUnfinishedRequest = 2,
+  kSharedHandles = 2,
   kSharedBuffer = 3,
   kProtectionDomain = 4,
   kMemoryRegion = 5,
@@ -32,6 +32,8 @@ enum class Kind : std::uint32_t {
   kOpenedQueuePair = 12,
   kAddressHandle = 13,
   kRingSegment = 14,
+  kDeviceFile = 15,
+  kOfferedMemory = 16,
   // What the front end, the ports and the services have.
   kSettings = 32,  ///< that were changed and not saved
   kTenant = 33,    ///< made on demand
@@ -50,8 +52,8 @@ constexpr const char* name_of(Kind kind) {
   switch (kind) {
     case Kind::kSession:
       return "session";
-    case Kind::kUnfinishedRequest:
-      return "unfinished request";
+    case Kind::kSharedHandles:
+      return "handles of shared buffers";
     case Kind::kSharedBuffer:
       return "shared buffer";
     case Kind::kProtectionDomain:
@@ -76,6 +78,10 @@ constexpr const char* name_of(Kind kind) {
       return "address handle";
     case Kind::kRingSegment:
       return "ring segment";
+    case Kind::kDeviceFile:
+      return "device file";
+    case Kind::kOfferedMemory:
+      return "offered memory";
     case Kind::kSettings:
       return "settings";
     case Kind::kTenant:

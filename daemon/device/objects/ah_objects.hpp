@@ -14,6 +14,8 @@ namespace softhca::control {
 
 /// Reads an address vector. Returns 0, or EINVAL if this device cannot use it.
 int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out);
+/// Sets the port of a path that an earlier adapter has read.
+void restore_port(const SessionContext& context, engine::AddressPath& path);
 
 class AhObjects {
  public:
@@ -28,11 +30,14 @@ class AhObjects {
 
   std::uint32_t size() const { return ahs_.size(); }
 
+  bool restore(const record::AddressHandle& kept, records::Record record);
+
   int create(const RequestBody& body, Reply& reply);
   int destroy(const RequestBody& body, Reply& reply);
 
  private:
   struct Ah {
+    records::Record record;
     configuration::Charge charge;
     engine::AddressHandle engine;
     PdUse pd;

@@ -159,7 +159,8 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
   }
   Reply reply;
   context_.forget_refusal();
-  const int error = request.handler(*this, body, reply);
+  int error = context_.reserve_records();
+  if (error == 0) error = request.handler(*this, body, reply);
   if (error == kUnfinished || error == kNoRoomYet) {
     rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();

@@ -102,6 +102,7 @@ Outcome Server::restore(std::span<records::Adopted> left) {
   for (records::Adopted& each : left)
     if (each.kind == records::Kind::kConnection)
       if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
+  if (auto restored = sessions_.restore_objects(left); !restored) return restored;
   sessions_.start();
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.

@@ -10,6 +10,7 @@
 
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
+#include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
 #include "daemon/live_records/record_body.hpp"
@@ -102,6 +103,11 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
   entry.interest = Interest::kNothing;
   if (!entry.charged) listener->telling = true;
   return {};
+}
+
+Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
+  return restore_sessions(adapter_, shared_, left,
+                          [this](KeptId connection) { return find(connection); });
 }
 
 DeviceSession* Sessions::find(KeptId connection) {

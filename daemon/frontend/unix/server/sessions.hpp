@@ -40,6 +40,8 @@ class Sessions {
   /// Adds a session of an earlier adapter by the record of its connection, without its objects. The
   /// session is served from start() on. Error: EBADMSG.
   Outcome restore(records::Adopted& found, const FindListener& find_listener);
+  /// Restores the objects of these sessions, as restore_sessions().
+  Outcome restore_objects(std::span<records::Adopted> left);
   /// Returns the restored session of a connection. Null: there is none.
   DeviceSession* find(KeptId connection);
   /// Serves the restored sessions.

@@ -154,6 +154,25 @@ class Client : public ProcessEnd {
                                                               DeviceSession::kDescriptors));
   }
 
+  /// The same process, served by the adapter that follows that of `earlier`. The earlier session
+  /// and its peer stay, as if their process had ended without a trace.
+  Client(Daemon& daemon, Client& earlier)
+      : ProcessEnd(std::move(earlier)), vcbs(earlier.vcbs), offers(earlier.offers) {
+    engine::Tenant& tenant = *daemon.adapter.tenants[earlier.session_->tenant().id.value];
+    calls_ = &daemon.adapter.blocking_calls;
+    peer_ = SocketPeer::restore(daemon.adapter, tenant, earlier.peer_->record());
+    EXPECT_NE(peer_, nullptr);
+    session_ = std::make_unique<DeviceSession>(
+        daemon.adapter, daemon.shared_objects, tenant, *peer_,
+        tenant.control.accounts.take(configuration::Kind::kDescriptors,
+                                     DeviceSession::kDescriptors));
+    kept_ = std::move(earlier.kept_);
+  }
+  /// Makes the connection outlive the adapter.
+  void keep() { EXPECT_TRUE(peer_->keep()); }
+  KeptId connection() const { return peer_->kept(); }
+  DeviceSession& restored() { return *session_; }
+
   VcbHolder vcb_holder() { return session_->vcb_holder(); }
 
   /// Sends a record without changes. Returns false if the session is over.
@@ -234,6 +253,7 @@ class Client : public ProcessEnd {
     for (UniqueFd& fd : take_descriptors()) kept_.push_back(std::move(fd));
   }
   int kept(std::size_t i) const { return kept_[i].get(); }
+  int last_kept() const { return kept_.back().get(); }
   void end() { session_.reset(); }
   /// A turn at the end of the session that is over at once. True: the session has ended.
   bool end_a_bit() { return session_->end(Turn(Duration::zero())); }
@@ -241,8 +261,8 @@ class Client : public ProcessEnd {
   std::string take_refusal() { return session_->take_refusal(); }
 
   std::uint32_t vcbs = 0;
-  unsigned turns = 0;  ///< that the last request took
   bool offers = true;  ///< its memory, before it first registers some
+  unsigned turns = 0;  ///< that the last request took
 
  private:
   BlockingCalls* calls_ = nullptr;

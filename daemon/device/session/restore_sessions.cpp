@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "daemon/device/session/restore_sessions.hpp"
+
+#include <cerrno>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "daemon/live_records/record_body.hpp"
+
+namespace softhca::control {
+namespace {
+
+using records::Adopted;
+using records::Kind;
+
+class Restoration {
+ public:
+  Restoration(Adapter& adapter, SharedObjects& shared, const FindSession& find)
+      : adapter_(adapter), shared_(shared), find_(find) {}
+
+  Outcome run(std::span<Adopted> left);
+
+ private:
+  /// A device file, and one of the sessions that have it.
+  struct File {
+    std::shared_ptr<DeviceFile> file;
+    DeviceSession* session = nullptr;
+  };
+
+  Outcome open(Adopted& session);
+  bool restore(Adopted& object);
+  bool restore_file(Adopted& file);
+  bool restore_buffer(Adopted& buffer);
+  bool restore_in_file(Adopted& object);
+  bool restore_queue_pair(Adopted& queue_pair);
+  bool restore_opened(Adopted& opened);
+  void drop_unnamed();
+
+  /// Reads the head of a record, which all have: the session. Null: it has gone.
+  DeviceSession* session_of(const Adopted& object) const {
+    record::SessionKey key = 0;
+    records::BodyReader body(object.body);
+    if (!body.read(key)) return nullptr;
+    const auto found = sessions_.find(key);
+    return found != sessions_.end() ? found->second : nullptr;
+  }
+  template <class T>
+  static bool read_head(const Adopted& object, T& head) {
+    return records::BodyReader(object.body).read(head);
+  }
+  std::shared_ptr<memory::SharedBuffer> buffer_for(DeviceSession& session, KeptId kept);
+
+  Adapter& adapter_;
+  SharedObjects& shared_;
+  const FindSession& find_;
+  std::unordered_map<record::SessionKey, DeviceSession*> sessions_;
+  std::unordered_map<std::uint32_t, File> files_;  ///< by number
+  /// Buffers by the number of their memory. They are held until their regions are there.
+  std::unordered_map<KeptId, std::shared_ptr<memory::SharedBuffer>> buffers_;
+  /// Of sessions that have gone, for regions that other sessions share.
+  std::unordered_map<KeptId, Adopted> left_buffers_;
+  /// Targets of XRC, by number, whose makers have gone.
+  std::unordered_map<std::uint32_t, Adopted> left_targets_;
+  std::unordered_set<KeptId> named_;  ///< memory that a record names
+};
+
+Outcome Restoration::run(std::span<Adopted> left) {
+  for (Adopted& each : left)
+    if (each.kind == Kind::kSession)
+      if (auto opened = open(each); !opened) return opened;
+  for (Adopted& each : left)
+    if (each.kind == Kind::kDeviceFile && !restore_file(each))
+      return Error{"the record of a device file does not fit", EBADMSG};
+  for (Adopted& each : left)
+    if (!restore(each))
+      return Error{std::string("the record of an object does not fit: ") + name_of(each.kind),
+                   EBADMSG};
+  for (const auto& [key, session] : sessions_) session->end_restoring();
+  drop_unnamed();
+  return {};
+}
+
+Outcome Restoration::open(Adopted& session) {
+  record::Session kept;
+  if (!read_head(session, kept)) return Error{"the record of a session is too short", EBADMSG};
+  named_.insert(kept.memory);
+  DeviceSession* const found = find_(kept.key);
+  if (found == nullptr) {
+    session.record.erase();
+    return {};
+  }
+  if (!sessions_.emplace(kept.key, found).second)
+    return Error{"session " + std::to_string(kept.number) + " has two records", EBADMSG};
+  if (auto opened = found->restore(session); !opened) return opened;
+  files_[kept.file] = {found->protection_domains().file(), found};
+  return {};
+}
+
+bool Restoration::restore_file(Adopted& file) {
+  record::DeviceFile kept;
+  if (!read_head(file, kept)) return false;
+  DeviceSession* const session = session_of(file);
+  if (session == nullptr) {
+    file.record.erase();
+    return true;
+  }
+  File& known = files_[kept.file];
+  if (known.file == nullptr) known = {shared_.device_files.make(kept.file), session};
+  return session->protection_domains().restore_file(kept, known.file, std::move(file.record));
+}
+
+bool Restoration::restore(Adopted& object) {
+  switch (object.kind) {
+    case Kind::kProtectionDomain:
+    case Kind::kMemoryRegion:
+      return restore_in_file(object);
+    case Kind::kSharedBuffer:
+      return restore_buffer(object);
+    case Kind::kQueuePair:
+      return restore_queue_pair(object);
+    case Kind::kOpenedQueuePair:
+      return restore_opened(object);
+    case Kind::kRingSegment:
+      if (record::RingSegment kept; read_head(object, kept)) named_.insert(kept.memory);
+      break;
+    case Kind::kSharedHandles:
+    case Kind::kMemoryWindow:
+    case Kind::kCompletionChannel:
+    case Kind::kCompletionQueue:
+    case Kind::kXrcDomain:
+    case Kind::kSharedReceiveQueue:
+    case Kind::kAddressHandle:
+    case Kind::kOfferedMemory:
+      break;
+    default:
+      return true;  // another part's, or restored already
+  }
+  if (DeviceSession* const session = session_of(object)) return session->restore_object(object);
+  object.record.erase();
+  return true;
+}
+
+/// Restores a domain or a region in a session that has its device file.
+bool Restoration::restore_in_file(Adopted& object) {
+  std::uint32_t file = 0;
+  DeviceSession* session = nullptr;
+  if (object.kind == Kind::kProtectionDomain) {
+    record::ProtectionDomain kept;
+    if (!read_head(object, kept)) return false;
+    file = kept.file;
+  } else {
+    record::MemoryRegion kept;
+    if (!read_head(object, kept)) return false;
+    file = kept.file;
+  }
+  if (const auto found = files_.find(file); found != files_.end()) session = found->second.session;
+  if (session == nullptr) {
+    object.record.erase();
+    return true;
+  }
+  if (object.kind == Kind::kProtectionDomain) return session->restore_object(object);
+  return session->restore_region(
+      object, {.buffer = [&](KeptId kept) { return buffer_for(*session, kept); },
+               .memory = [&](record::SessionKey key) -> std::shared_ptr<memory::ProcessMemory> {
+                 const auto found = sessions_.find(key);
+                 return found != sessions_.end() ? found->second->regions().process() : nullptr;
+               }});
+}
+
+bool Restoration::restore_buffer(Adopted& buffer) {
+  record::SharedBuffer kept;
+  if (!read_head(buffer, kept)) return false;
+  named_.insert(kept.memory);
+  DeviceSession* const session = session_of(buffer);
+  if (session == nullptr || kept.handle == 0)
+    return left_buffers_.emplace(kept.memory, std::move(buffer)).second;
+  auto& made = buffers_[kept.memory];
+  if (made != nullptr) return false;
+  made = session->buffers().restore(kept, true, std::move(buffer.record));
+  return made != nullptr;
+}
+
+/// Returns a use of a buffer for a region. Null: there is no such buffer.
+std::shared_ptr<memory::SharedBuffer> Restoration::buffer_for(DeviceSession& session, KeptId kept) {
+  if (const auto left = left_buffers_.find(kept); left != left_buffers_.end()) {
+    record::SharedBuffer head;
+    if (read_head(left->second, head))
+      buffers_[kept] = session.buffers().restore(head, false, std::move(left->second.record));
+    left_buffers_.erase(left);
+  }
+  const auto found = buffers_.find(kept);
+  if (found == buffers_.end() || found->second == nullptr) return nullptr;
+  return memory::SharedBufferPool::use(found->second);
+}
+
+bool Restoration::restore_queue_pair(Adopted& queue_pair) {
+  if (DeviceSession* const session = session_of(queue_pair))
+    return session->restore_object(queue_pair);
+  record::QueuePair kept;
+  if (!read_head(queue_pair, kept)) return false;
+  if (kept.xrc_domain != 0)
+    left_targets_.emplace(kept.number, std::move(queue_pair));
+  else
+    queue_pair.record.erase();
+  return true;
+}
+
+bool Restoration::restore_opened(Adopted& opened) {
+  DeviceSession* const session = session_of(opened);
+  record::OpenedQueuePair kept;
+  if (!read_head(opened, kept)) return false;
+  if (session == nullptr) {
+    opened.record.erase();
+    return true;
+  }
+  if (const auto left = left_targets_.find(kept.number);
+      left != left_targets_.end() && !session->queue_pairs().has_target(kept)) {
+    record::QueuePair target;
+    if (!read_head(left->second, target) ||
+        !session->queue_pairs().restore_target(target, kept, std::move(left->second.record)))
+      return false;
+    left_targets_.erase(left);
+  }
+  return session->restore_object(opened);
+}
+
+/// Drops memory whose object ended without time to say so.
+void Restoration::drop_unnamed() {
+  Keeping& keeping = *adapter_.keeping;
+  std::vector<KeptId> unnamed;
+  for (KeptId id = 0; (id = keeping.find(KeptRole::kNone, id)) != 0;)
+    if (!named_.contains(id)) unnamed.push_back(id);
+  for (const KeptId id : unnamed) keeping.drop(id);
+}
+
+}  // namespace
+
+Outcome restore_sessions(Adapter& adapter, SharedObjects& shared, std::span<Adopted> left,
+                         const FindSession& find) {
+  if (adapter.keeping == nullptr) return {};
+  return Restoration(adapter, shared, find).run(left);
+}
+
+}  // namespace softhca::control
