@@ -34,6 +34,7 @@
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
+#include "daemon/operate/reload/reload_state.hpp"
 #include "daemon/options.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"
@@ -243,13 +244,18 @@ struct Outliving {
   Outcome adopt() {
     if (auto adopted = records.adopt(); !adopted) return adopted;
     left = records.take_adopted();
-    return kept.adopt(left);
+    if (auto adopted = kept.adopt(left); !adopted) return adopted;
+    auto state = control::read_state(kept);
+    if (!state) return state.error();
+    configuration = std::move(*state);
+    return {};
   }
 
   keeper::KeeperLink& keeper;
   records::RecordStore records;
   std::vector<records::Adopted> left;
   control::KeptDescriptors kept{&keeper, records};
+  std::optional<control::ReloadState> configuration;
 };
 
 /// Checks that the daemon may start.
@@ -355,12 +361,13 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(adapter, server, std::move(*guards), std::move(loader),
                              move_metrics(endpoint, metrics_socket, source, adapter.kept),
-                             std::move(layers));
+                             std::move(layers), std::move(outliving.configuration));
   control::Adjuster adjuster(adapter);
   connect(server, reloader, adjuster, worker, watched);
   const auto opened =
       open(server, outliving, config, source, adapter.kept, metrics_socket, endpoint);
   if (!opened) return fail(opened.error(), kExitSetup);
+  reloader.resume();
   if (const auto started = start_turns(keeper, server, worker); !started)
     return fail(started.error(), kExitSetup);
   return run(server, config, keeper, worker);
@@ -375,18 +382,21 @@ int run(const keeper::Handover& handover, int argc, char** argv) {
   const configuration::ConfigLoader loader(options.config_file, options.settings);
   std::optional<WatchedFiles> watched;
   if (options.watch_config) watched.emplace(options.config_file);  // before the file is read
-  auto config = loader.load();
+  Outliving outliving(keeper);
+  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
+  const auto& earlier = outliving.configuration;
+  auto config = earlier ? earlier->file : loader.load();
   if (!config) return fail(config.error(), kExitConfig);
   if (options.check_config) {
     std::printf("%s: good\n", loader.name().c_str());
     return 0;
   }
-  spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
+  control::Layers layers = earlier ? control::Layers(*earlier, earlier->in_force.daemon.state_dir)
+                                   : control::Layers(*config, config->daemon.state_dir);
+  const configuration::Config in_force =
+      earlier ? control::with_leavers(*earlier) : layers.over(*config).in_force;
+  spdlog::set_level(spdlog::level::from_str(in_force.daemon.log_level));
   block_signals();
-  Outliving outliving(keeper);
-  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
-  control::Layers layers(*config, config->daemon.state_dir);
-  const configuration::Config in_force = layers.over(*config).in_force;
   return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries,
                outliving);
 }
