@@ -37,6 +37,22 @@ class SessionView {
     assert(vcbs <= abi::kMaxVcbsPerSession);
   }
 
+  /// Continues in memory that an earlier engine has used: as many VCBs are granted as then, and
+  /// neither VCBs nor doorbells are taken twice. A tenant that writes where only the engine writes
+  /// loses its own commands. The session is not parked. REQUIRES: as for the constructor.
+  static SessionView resume(std::byte* base, std::uint32_t vcbs) {
+    SessionView view(base, vcbs);
+    abi::SessionHeader& header = view.header();
+    const std::uint64_t granted = header.granted.load(std::memory_order_seq_cst);
+    view.mask_ = below(std::min(vcbs, static_cast<std::uint32_t>(std::bit_width(granted))));
+    header.granted.store(view.mask_, std::memory_order_seq_cst);
+    view.released_ = header.released.load(std::memory_order_seq_cst);
+    view.doorbells_taken_ = view.doorbells_seen_ =
+        header.doorbell_consumer.load(std::memory_order_seq_cst);
+    view.unpark();
+    return view;
+  }
+
   std::uint32_t vcbs() const { return vcbs_; }
   std::uint32_t granted() const { return static_cast<std::uint32_t>(std::bit_width(mask_)); }
 

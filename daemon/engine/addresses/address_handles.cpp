@@ -13,6 +13,7 @@ constexpr std::size_t kAtRest = 256;
 }  // namespace
 
 std::uint32_t AddressHandles::add(AddressHandle& ah) {
+  while (!free_.empty() && slots_[free_.front() & kSlotMask].ah != nullptr) free_.pop_front();
   std::uint32_t handle = static_cast<std::uint32_t>(slots_.size());
   if (free_.size() < kAtRest) {
     slots_.emplace_back();
@@ -20,11 +21,26 @@ std::uint32_t AddressHandles::add(AddressHandle& ah) {
     handle = free_.front();
     free_.pop_front();
   }
+  enter(ah, handle);
+  return handle;
+}
+
+bool AddressHandles::add(AddressHandle& ah, std::uint32_t handle) {
+  const std::uint32_t slot = handle & kSlotMask;
+  while (slots_.size() <= slot) {
+    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  if (slots_[slot].ah != nullptr) return false;
+  enter(ah, handle);
+  return true;
+}
+
+void AddressHandles::enter(AddressHandle& ah, std::uint32_t handle) {
   slots_[handle & kSlotMask] = {handle, &ah};
   const std::uint32_t flow_label = ah.route.path.flow_label;
   ah.route.udp_source_port =
       flow_label != 0 ? wire::source_port(flow_label) : wire::datagram_source_port(Qpn(handle));
-  return handle;
 }
 
 void AddressHandles::remove(std::uint32_t handle) {

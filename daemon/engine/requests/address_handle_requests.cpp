@@ -8,6 +8,8 @@ namespace softhca::engine {
 
 std::uint32_t AddAh::run(Engine& engine) const { return engine.address_handles().add(ah); }
 
+bool RestoreAh::run(Engine& engine) const { return engine.address_handles().add(ah, handle); }
+
 void RemoveAh::run(Engine& engine) const { engine.address_handles().remove(handle); }
 
 }  // namespace softhca::engine

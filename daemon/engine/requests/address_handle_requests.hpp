@@ -17,6 +17,14 @@ struct AddAh {
   std::uint32_t run(Engine& engine) const;
 };
 
+/// Adds an address handle with a number that an earlier engine returned. Returns false if the slot
+/// of the number is in use.
+struct RestoreAh {
+  AddressHandle& ah;
+  std::uint32_t handle;
+  bool run(Engine& engine) const;
+};
+
 /// Removes the address handle with this number. The object may be freed afterwards.
 struct RemoveAh {
   std::uint32_t handle;
