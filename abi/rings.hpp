@@ -71,11 +71,27 @@ struct alignas(64) ReceiveRingHeader {
 };
 static_assert(sizeof(ReceiveRingHeader) == 64);
 
+/// A cache line behind the elements of a shared receive queue.
+struct alignas(64) ReceiveRingTail {
+  /// Elements taken so far. Writer: engine (relaxed). The engine reads it only when it continues
+  /// what an earlier engine has begun: a tenant that writes here loses its own receives.
+  std::atomic<std::uint32_t> taken;
+  std::uint8_t pad[60];
+};
+static_assert(sizeof(ReceiveRingTail) == 64);
+
+/// Returns the bytes from the start of a receive queue to its ReceiveRingTail.
+constexpr std::size_t receive_ring_tail(std::uint32_t entries, std::uint32_t stride) {
+  return (sizeof(ReceiveRingHeader) + std::size_t{entries} * stride + 63) / 64 * 64;
+}
+
 /// CompletionRingHeader::arm: which completions cause the next completion event. The tenant sets
 /// bits, and the engine clears all of them with each event.
 inline constexpr std::uint32_t kArmNone = 0;
 inline constexpr std::uint32_t kArmSolicited = 1 << 0;
 inline constexpr std::uint32_t kArmAny = 1 << 1;
+/// Set by the engine: it owes an event that an earlier arming has asked for.
+inline constexpr std::uint32_t kArmOwed = 1 << 2;
 
 /// Completion queue: this header, then `entries` CompletionElements.
 struct alignas(64) CompletionRingHeader {

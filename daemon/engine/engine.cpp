@@ -43,15 +43,15 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, const StepClock
            .arbitrator = arbitrator,
            .commands = commands} {}
 
-Engine::Engine(const EngineLimits& limits, EventSink& events)
-    : queue_pairs_(limits.queue_pairs, limits.qpn_seed),
-      cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
-      events_(events, clock_, cpu_, queue_pairs_.slots(), limits.tenants),
-      rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits)},
-             .peers = {clock_, queue_pairs_.slots()},
-             .memory = {clock_, queue_pairs_.slots()}},
-      queues_(limits, clock_, queue_pairs_, cpu_, rates_.sent),
-      memory_(limits.memory_regions, limits.memory_windows, queue_pairs_.slots()),
+Engine::Engine(const EngineLimits& limits, EventSink& events, std::span<std::byte> memory)
+    : durable_(limits, memory),
+      cpu_(clock_, durable_.queue_pairs.slots(), limits.tenants, classes_of(limits), limits.tvls),
+      events_(events, clock_, cpu_, durable_.queue_pairs.slots(), limits.tenants),
+      rates_{.sent = {clock_, durable_.queue_pairs.slots(), classes_of(limits)},
+             .peers = {clock_, durable_.queue_pairs.slots()},
+             .memory = {clock_, durable_.queue_pairs.slots()}},
+      queues_(limits, clock_, durable_.queue_pairs, cpu_, rates_.sent),
+      memory_(durable_.state),
       intake_(queues_.core, rates_.sent, events_.async, events_.log, limits.vcbs, limits.tenants),
       dispatch_(queues_.core, rates_.sent),
       waits_(queues_.core, addressing_.local, intake_, rates_.memory, memory_.waits(), events_.log,
@@ -59,10 +59,11 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       lending_(clock_, addressing_.local, intake_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
       tvl_assignment_(queues_.core, intake_, limits.tenants, classes_of(limits)),
-      receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
+      receive_queues_(clock_, durable_.queue_pairs, cpu_, events_.async, events_.completion,
+                      events_.log),
       payloads_(queues_.pcbs, memory_, receive_queues_),
       wire_(clock_, addressing_.local, cpu_, payloads_, events_.log, events_.history,
-            {.tenants = limits.tenants, .queue_pairs = queue_pairs_.slots()}),
+            {.tenants = limits.tenants, .queue_pairs = durable_.queue_pairs.slots()}),
       parts_{.command_sink = execution_,
              .commands = queues_.commands,
              .pcbs = queues_.pcbs,
@@ -72,14 +73,15 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .ud_congestion = wire_.datagrams,
              .cpu = cpu_,
              .events = events_.async,
-             .queue_pairs = queue_pairs_,
+             .queue_pairs = durable_.queue_pairs,
+             .state = durable_.state,
              .peer_rates = rates_.peers,
              .slow_memory = rates_.memory,
              .memory_waits = memory_.waits(),
              .captures = wire_.packets.captures(),
              .faults = wire_.packets.faults(),
              .history = events_.history},
-      refusals_(queue_pairs_, addressing_.local, memory_, events_.history),
+      refusals_(durable_.queue_pairs, addressing_.local, memory_, events_.history),
       execution_(queues_.core, dispatch_, memory_, events_.async, events_.completion, refusals_,
                  events_.history),
       lifecycle_(queues_.core, parts_, addressing_, execution_, tvl_assignment_, events_.log,
@@ -89,7 +91,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                          events_.completion, sessions_, lifecycle_),
       ud_sender_(parts_, addressing_, datagram_services_),
       transports_(clock_, parts_, intake_, lifecycle_, ud_sender_),
-      demux_(clock_, queue_pairs_, addressing_, wire_, lifecycle_.time_wait(), transports_,
+      demux_(clock_, durable_.queue_pairs, addressing_, wire_, lifecycle_.time_wait(), transports_,
              datagram_services_) {
   intake_.order().heed(cpu_.minimums(), false);
 }
@@ -120,20 +122,25 @@ void Engine::remove_tenant(Tenant& tenant) {
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);
-  rates_.memory.remove(tenant, [this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); });
+  rates_.memory.remove(tenant,
+                       [this](std::uint32_t slot) { cpu_.make_ready(durable_.queue_pairs[slot]); });
 }
 
 bool Engine::poll(Time now) {
+  if (!durable_.serves()) [[unlikely]] {
+    clock_.now = now;
+    return false;
+  }
   waits_.begin_step(std::exchange(clock_.now, now));
   cpu_.begin_step();
   rates_.sent.release(
       [this](QosClassId qos_class) { queues_.scheduler.unblock_class(qos_class); },
       [this](std::uint32_t slot) { queues_.scheduler.unblock(schedule::QpSlot(slot)); });
-  const auto wake = [this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); };
+  const auto wake = [this](std::uint32_t slot) { cpu_.make_ready(durable_.queue_pairs[slot]); };
   rates_.peers.release(wake);
   rates_.memory.release(wake);
   memory_.waits().release([this](std::uint32_t slot) {
-    if (QueuePair* qp = queue_pairs_.at(slot)) cpu_.make_ready(*qp);
+    if (QueuePair* qp = durable_.queue_pairs.at(slot)) cpu_.make_ready(*qp);
   });
   // This comes first, so that datagrams that arrive now can have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
@@ -165,6 +172,7 @@ void Engine::finish_batch() {
 }
 
 Time Engine::next_deadline() const {
+  if (!durable_.serves()) return kNever;
   return std::min({lifecycle_.timers().next_deadline(), events_.completion.next_deadline(),
                    events_.async.next_deadline(), wire_.packets.next_deadline(),
                    rates_.sent.next_release(), rates_.peers.next_release(),

@@ -38,12 +38,15 @@
 //   event_notifier        the thread that sends some of these events.
 //   wait_census           what commands wait for; guarantee_monitor: guarantees that are not kept.
 //   qp_history            the history of queue pairs that had trouble.
+//   durable_state         what the next engine takes over; qp_durable: of a queue pair.
 //   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, their TIME-WAIT.
 //   local_addresses, address_handles, multicast   addresses and their owners.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "daemon/base/time.hpp"
@@ -70,6 +73,7 @@
 #include "daemon/engine/receive/completion_queues.hpp"
 #include "daemon/engine/receive/payload_reader.hpp"
 #include "daemon/engine/receive/receive_queues.hpp"
+#include "daemon/engine/records/durable_state.hpp"
 #include "daemon/engine/records/event_log.hpp"
 #include "daemon/engine/records/qp_table.hpp"
 #include "daemon/engine/transport_driver.hpp"
@@ -86,7 +90,10 @@ namespace softhca::engine {
 
 class Engine {
  public:
-  Engine(const EngineLimits& limits, EventSink& events);
+  /// `memory`: for the state that the next engine takes over (DurableState), or the memory of the
+  /// earlier engine; empty: no engine takes it over. An engine on the memory of an earlier one does
+  /// nothing in poll() before the request EndRestoring.
+  Engine(const EngineLimits& limits, EventSink& events, std::span<std::byte> memory = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -125,8 +132,20 @@ class Engine {
   RateControl& rates() { return rates_.sent; }
   PeerRates& peer_rates() { return rates_.peers; }
   SlowMemory& slow_memory() { return rates_.memory; }
-  /// Returns null if no queue pair has this number.
-  QueuePair* find_queue_pair(Qpn qpn) { return queue_pairs_.find(qpn); }
+  /// What outlives the engine, and whether the engine serves.
+  struct Durable {
+    Durable(const EngineLimits& limits, std::span<std::byte> memory)
+        : state(durable_sizes(limits), memory),
+          queue_pairs(state, limits.qpn_seed),
+          is_restoring(state.is_inherited()) {}
+    bool serves() const { return !is_restoring && !is_retired; }
+
+    DurableState state;
+    QpTable queue_pairs;
+    bool is_restoring;  ///< objects of the earlier engine may still be restored
+    bool is_retired = false;
+  };
+  Durable& durable() { return durable_; }
   /// REQUIRES: the tenant has no sessions.
   void remove_tenant(Tenant& tenant);
   PacketIo& packets() { return wire_.packets; }
@@ -145,6 +164,7 @@ class Engine {
   Time next_deadline() const;
   /// True if something waits that only polling can move on, and that therefore forbids sleep.
   bool has_runnable() const {
+    if (!durable_.serves()) return false;
     return cpu_.has_work() || intake_.has_work() || queues_.scheduler.has_work() ||
            queues_.arbitrator.has_work() || queues_.commands.ahead().has_work() ||
            datagram_services_.has_work() || events_.async.has_work() || memory_.waits().has_work();
@@ -190,7 +210,7 @@ class Engine {
   };
 
   StepClock clock_;
-  QpTable queue_pairs_;
+  Durable durable_;
   CpuScheduler cpu_;
   Events events_;
   Addressing addressing_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "daemon/engine/records/qp_table.hpp"
 #include "daemon/qos/schedule/doorbell_config.hpp"
 
 namespace softhca::engine {
@@ -25,5 +26,18 @@ struct EngineLimits {
   std::uint32_t kept_packets = 8192;  ///< out-of-order packets that are buffered
   DoorbellConfig doorbells = {};
 };
+
+/// The sizes of the tables that the next engine takes over.
+inline DurableState::Sizes durable_sizes(const EngineLimits& limits) {
+  return {.queue_pairs = QpTable::slots_for(limits.queue_pairs),
+          .memory_regions = limits.memory_regions,
+          .memory_windows = limits.memory_windows};
+}
+/// Sets the sizes that an earlier engine has chosen.
+inline void set_sizes(EngineLimits& limits, const DurableState::Sizes& sizes) {
+  limits.queue_pairs = sizes.queue_pairs;
+  limits.memory_regions = sizes.memory_regions;
+  limits.memory_windows = sizes.memory_windows;
+}
 
 }  // namespace softhca::engine

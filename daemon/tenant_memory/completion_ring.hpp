@@ -65,17 +65,52 @@ class CompletionRing {
   }
 
   /// True if the engine has to send an event for the completions pushed since the last call. The
-  /// tenant has to arm again for another event. REQUIRES: a seq_cst fence since the last push (one
-  /// for a whole batch of queues). Then either the tenant, which polls once more after it armed,
-  /// sees the completion, or this call sees the arm word.
+  /// tenant has to arm again for another event. Until event_sent() the event is owed. REQUIRES: a
+  /// seq_cst fence since the last push (one for a whole batch of queues). Then either the tenant,
+  /// which polls once more after it armed, sees the completion, or this call sees the arm word.
   bool check_arm() {
     const std::uint8_t news = std::exchange(news_, 0);
     const std::uint32_t arm = header().arm.load(std::memory_order_relaxed);
     const bool due = ((arm & abi::kArmAny) != 0 && news != 0) ||
                      ((arm & abi::kArmSolicited) != 0 && (news & kSolicitedNews) != 0);
-    if (due) header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
+    if (due) header().arm.exchange(abi::kArmOwed, std::memory_order_seq_cst);
     return due;
   }
+
+  /// Records that the event of the last arming is sent: a later engine need not send it. To be
+  /// called after check_arm() has returned true.
+  void event_sent() { header().arm.fetch_and(~abi::kArmOwed, std::memory_order_seq_cst); }
+
+  /// Continues where an earlier engine has stopped, as the completions in the ring show. Returns
+  /// false if they show no place that an engine can have reached: the tenant has changed them.
+  /// Completions that are not polled, and an owed event, count as new for the next check_arm().
+  bool resume() {
+    // The counter modulo two laps is where the phase changes.
+    const auto phase = [&](std::uint32_t i) {
+      return elements()[i].owner.load(std::memory_order_acquire) & abi::kPhaseBit;
+    };
+    const std::uint32_t first = phase(0);
+    std::uint32_t low = 1, high = entries_;
+    while (low < high) {
+      const std::uint32_t middle = low + (high - low) / 2;
+      if (phase(middle) == first)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    const std::uint32_t laps = 2 * entries_;
+    const std::uint32_t place = (first == abi::phase_of(0, entries_) ? low : low + entries_) % laps;
+    const std::uint32_t consumer = header().consumer.load(std::memory_order_acquire);
+    const std::uint32_t backlog = (place - consumer) % laps;
+    producer_ = consumer + backlog;
+    consumer_seen_ = consumer;
+    const std::uint32_t arm = header().arm.load(std::memory_order_seq_cst);
+    if ((arm & abi::kArmOwed) != 0) header().arm.fetch_or(abi::kArmAny, std::memory_order_seq_cst);
+    if (backlog != 0 || (arm & abi::kArmOwed) != 0) news_ = kAnyNews | kSolicitedNews;
+    return backlog <= entries_;
+  }
+  /// True if check_arm() may return true.
+  bool has_news() const { return news_ != 0; }
 
   /// Returns the completions that the tenant has not polled, by its own consumer index; at most
   /// entries().

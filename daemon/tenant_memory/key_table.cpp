@@ -28,13 +28,15 @@ void KeyTable::settle(const Region& region) {
   if (region.process() != nullptr) region.process()->settle();
 }
 
-KeyTable::KeyTable(std::uint32_t capacity)
+KeyTable::KeyTable(std::uint32_t capacity, const RegionMarks& marks)
     : capacity_(capacity),
       mask_(std::bit_ceil(std::max(capacity, 1u)) - 1),
+      last_serial_(marks.last_serial != nullptr ? *marks.last_serial : 0),
       slots_(mask_ + 1),
+      marks_(marks),
       ended_(std::make_unique_for_overwrite<std::byte[]>(slots_.size() * sizeof(Ended))) {
   static_assert(std::is_trivially_copyable_v<Ended>);
-  assert(capacity <= kMaxCapacity);
+  assert(capacity <= kMaxCapacity && (marks.all.empty() || marks.all.size() >= capacity));
   for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
 }
 
@@ -47,7 +49,7 @@ Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
   do {
     key = (random_bits() & ~mask_ & ~kWindowKeyBit) | index;
   } while (key == slots_[index].key || key == 0);
-  return enter(std::move(region), key);
+  return enter(std::move(region), key, next_serial());
 }
 
 Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region, std::uint32_t key) {
@@ -58,18 +60,32 @@ Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region, std::uint32_t
         EINVAL};
   if (slots_[index].region != nullptr)
     return Error{"memory key " + std::to_string(key) + ": its slot is in use", EEXIST};
-  return enter(std::move(region), key);
+  const bool is_marked = !marks_.all.empty() && marks_.all[index].key == key;
+  return enter(std::move(region), key, is_marked ? marks_.all[index].serial : next_serial());
 }
 
 /// REQUIRES: the slot of the key has no region.
-Region* KeyTable::enter(std::unique_ptr<Region> region, std::uint32_t key) {
+Region* KeyTable::enter(std::unique_ptr<Region> region, std::uint32_t key, std::uint64_t serial) {
   Slot& slot = slots_[key & mask_];
   slot.key = key;
   slot.region = std::move(region);
   slot.region->key_ = key;
-  slot.region->serial_ = ++last_serial_;
+  slot.region->serial_ = serial;
   ++size_;
+  mark(*slot.region);
   return slot.region.get();
+}
+
+std::uint64_t KeyTable::next_serial() {
+  ++last_serial_;
+  if (marks_.last_serial != nullptr) *marks_.last_serial = last_serial_;
+  return last_serial_;
+}
+
+void KeyTable::mark(const Region& region) {
+  if (!marks_.all.empty())
+    marks_.all[region.key() & mask_] = {
+        .serial = region.serial(), .key = region.key(), .reserved = 0};
 }
 
 std::unique_ptr<Region> KeyTable::replace(std::uint32_t key, std::unique_ptr<Region> region) {
@@ -77,7 +93,8 @@ std::unique_ptr<Region> KeyTable::replace(std::uint32_t key, std::unique_ptr<Reg
   if (before == nullptr) return nullptr;
   settle(*before);
   region->key_ = key;
-  region->serial_ = ++last_serial_;
+  region->serial_ = next_serial();
+  mark(*region);
   return std::exchange(slots_[key & mask_].region, std::move(region));
 }
 

@@ -37,17 +37,33 @@ std::uint32_t take_random(std::vector<std::uint32_t>& free, IsInUse&& is_in_use)
   }
 }
 
+/// What outlives a table of the region in a slot, so that windows of it stay bound.
+struct RegionMark {
+  std::uint64_t serial;
+  std::uint32_t key;  ///< of the region, or of the previous one in this slot
+  std::uint32_t reserved;
+};
+static_assert(sizeof(RegionMark) == 16);
+
+/// By slot; no elements: nothing outlives the table.
+struct RegionMarks {
+  std::span<RegionMark> all;
+  std::uint64_t* last_serial = nullptr;
+};
+
 class KeyTable {
  public:
   /// Holds up to `capacity` regions, at most 2^18 (so that 13 bits of each key stay random).
   static constexpr std::uint32_t kMaxCapacity = 1 << 18;
-  explicit KeyTable(std::uint32_t capacity);
+  /// `marks`: zero, or those of an earlier table. They outlive the table.
+  explicit KeyTable(std::uint32_t capacity, const RegionMarks& marks = {});
 
   /// Takes the region and assigns its key, which serves as lkey and rkey. A key is never 0 and
   /// differs from the previous key of its slot. The slot and the remaining bits are random. Errors:
   /// ENOMEM (table full).
   Expected<Region*> insert(std::unique_ptr<Region> region);
-  /// Does the same with a key that an earlier table of this size assigned. Errors: EEXIST (its slot
+  /// Does the same with a key that an earlier table of this size assigned. If its mark is there,
+  /// the region also has the serial number that it had. Errors: EEXIST (its slot
   /// is in use), EINVAL (no table of this size assigns it).
   Expected<Region*> insert(std::unique_ptr<Region> region, std::uint32_t key);
 
@@ -79,7 +95,9 @@ class KeyTable {
 
  private:
   static void settle(const Region& region);
-  Region* enter(std::unique_ptr<Region> region, std::uint32_t key);
+  Region* enter(std::unique_ptr<Region> region, std::uint32_t key, std::uint64_t serial);
+  std::uint64_t next_serial();
+  void mark(const Region& region);
 
   struct Slot {
     std::uint32_t key = 0;  ///< of the region, or of the previous one if there is none now
@@ -91,6 +109,7 @@ class KeyTable {
   std::uint32_t size_ = 0;
   std::uint64_t last_serial_ = 0;
   std::vector<Slot> slots_;
+  RegionMarks marks_;
   /// By slot, of the key in it. Not constructed: the slots of keys that have not ended touch no
   /// memory here.
   std::unique_ptr<std::byte[]> ended_;

@@ -21,17 +21,20 @@ struct ReceiveWork {
   abi::ScatterGather entries[abi::kMaxSge];
 };
 
+static_assert(sizeof(ReceiveWork) == 272);
+
 class ReceiveRing {
  public:
   /// Returns the shared memory of a ring in bytes.
   static constexpr std::size_t bytes_for(std::uint32_t entries, std::uint32_t max_sge) {
-    return sizeof(abi::ReceiveRingHeader) + std::size_t{entries} * abi::receive_stride(max_sge);
+    return abi::receive_ring_tail(entries, abi::receive_stride(max_sge)) +
+           sizeof(abi::ReceiveRingTail);
   }
 
   ReceiveRing() = default;
-  /// `base`: a header and entries * receive_stride(max_sge) bytes that outlive the view. `entries`
-  /// is a power of two, max_sge <= kMaxSge. `taken`: the counter to continue from.
-  ReceiveRing(const std::byte* base, std::uint32_t entries, std::uint32_t max_sge,
+  /// `base`: bytes_for() bytes that outlive the view. `entries` is a power of two, max_sge <=
+  /// kMaxSge. `taken`: the counter to continue from.
+  ReceiveRing(std::byte* base, std::uint32_t entries, std::uint32_t max_sge,
               std::uint32_t taken = 0)
       : base_(base),
         mask_(entries - 1),
@@ -44,6 +47,13 @@ class ReceiveRing {
 
   std::uint32_t entries() const { return mask_ + 1; }
   std::uint32_t taken() const { return taken_; }
+
+  /// Continues from a counter of an earlier engine.
+  void resume(std::uint32_t taken) { taken_ = seen_ = taken; }
+  /// Shared receive queue: publishes the counter for a later engine, and returns what the earlier
+  /// engine has published (the tenant may write any value).
+  void publish_taken() { tail().taken.store(taken_, std::memory_order_relaxed); }
+  std::uint32_t published_taken() const { return tail().taken.load(std::memory_order_relaxed); }
 
   /// Restarts the counters at 0 on both sides, as the queue pair goes to RESET. The tenant writes
   /// its producer word before it posts, which it does after the reply.
@@ -59,6 +69,7 @@ class ReceiveRing {
     reinterpret_cast<abi::ReceiveRingHeader*>(base)->producer.store(seen_,
                                                                     std::memory_order_release);
     copy.seen_ = seen_;
+    copy.publish_taken();
     return copy;
   }
   /// Continues in a ring that copy_to() made, and keeps the current `taken` counter. Elements
@@ -67,6 +78,7 @@ class ReceiveRing {
     const std::uint32_t taken = taken_;
     *this = copy;
     taken_ = taken;
+    publish_taken();
   }
 
   /// Returns the number of posted work requests that are not taken. Nothing: the producer index is
@@ -122,6 +134,10 @@ class ReceiveRing {
   const abi::ReceiveRingHeader& header() const {
     return *reinterpret_cast<const abi::ReceiveRingHeader*>(base_);
   }
+  abi::ReceiveRingTail& tail() const {
+    return *reinterpret_cast<abi::ReceiveRingTail*>(base_ +
+                                                    abi::receive_ring_tail(entries(), stride_));
+  }
   const std::byte* slot(std::uint32_t counter) const {
     return base_ + sizeof(abi::ReceiveRingHeader) + std::size_t{counter & mask_} * stride_;
   }
@@ -130,7 +146,7 @@ class ReceiveRing {
     __builtin_prefetch(slot(taken_ + 2));
   }
 
-  const std::byte* base_ = nullptr;
+  std::byte* base_ = nullptr;
   std::uint32_t mask_ = 0;
   std::uint32_t stride_ = 0;
   std::uint32_t max_sge_ = 0;

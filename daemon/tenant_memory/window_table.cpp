@@ -18,10 +18,25 @@ constexpr std::uint32_t kOwnersBits = (1u << kIndexShift) - 1;
 WindowTable::WindowTable(std::uint32_t capacity)
     : capacity_(capacity),
       index_mask_(std::bit_ceil(capacity) - 1),
-      windows_(capacity),
-      last_keys_(capacity) {
-  assert(capacity <= kMaxCapacity);
-  for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
+      own_(capacity),
+      windows_(own_) {
+  open();
+}
+
+WindowTable::WindowTable(std::span<Window> memory)
+    : capacity_(static_cast<std::uint32_t>(memory.size())),
+      index_mask_(std::bit_ceil(capacity_) - 1),
+      windows_(memory) {
+  open();
+}
+
+void WindowTable::open() {
+  assert(capacity_ <= kMaxCapacity);
+  left_.resize(capacity_);
+  for (std::uint32_t i = 0; i < capacity_; ++i) {
+    left_[i] = windows_[i].key != 0;
+    free_.push_back(i);
+  }
 }
 
 Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
@@ -32,7 +47,7 @@ Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
   std::uint32_t key = 0;
   do {
     key = kWindowKeyBit | (random_bits() & ~(index_mask_ << kIndexShift)) | index << kIndexShift;
-  } while (((key ^ last_keys_[index]) & ~kOwnersBits) == 0);
+  } while (((key ^ windows_[index].last_key) & ~kOwnersBits) == 0);
   return enter(pd, of_queue_pair, key);
 }
 
@@ -42,8 +57,24 @@ Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair, std::uint32_t
   };
   if (!is_window_key(key) || index_of(key) >= capacity_)
     return refuse("not of a table of this size", EINVAL);
-  if (windows_[index_of(key)].key != 0) return refuse("its slot is in use", EEXIST);
-  return enter(pd, of_queue_pair, key);
+  Window& window = windows_[index_of(key)];
+  const bool is_left = left_[index_of(key)];
+  left_[index_of(key)] = false;
+  if (!is_left && window.key != 0) return refuse("its slot is in use", EEXIST);
+  const bool stays = is_left && ((window.key ^ key) & ~kOwnersBits) == 0 && window.pd == pd &&
+                     window.of_queue_pair == of_queue_pair;
+  if (!stays) return enter(pd, of_queue_pair, key);
+  ++size_;
+  return &window;
+}
+
+void WindowTable::drop_left() {
+  for (std::uint32_t i = 0; i < capacity_; ++i) {
+    if (!left_[i]) continue;
+    left_[i] = false;
+    windows_[i] = {.last_key = windows_[i].last_key};
+    free_.push_back(i);
+  }
 }
 
 std::uint32_t WindowTable::index_of(std::uint32_t key) const {
@@ -53,24 +84,21 @@ std::uint32_t WindowTable::index_of(std::uint32_t key) const {
 /// REQUIRES: the slot of the key has no window.
 Window* WindowTable::enter(PdId pd, bool of_queue_pair, std::uint32_t key) {
   Window& window = windows_[index_of(key)];
-  window = {};
-  window.of_queue_pair = of_queue_pair;
-  window.key = last_keys_[index_of(key)] = key;
-  window.pd = pd;
+  window = {.key = key, .last_key = key, .pd = pd, .of_queue_pair = of_queue_pair};
   ++size_;
   return &window;
 }
 
 Window* WindowTable::find(std::uint32_t key) {
   const std::uint32_t index = index_of(key);
-  if (index >= capacity_ || windows_[index].key == 0) return nullptr;
+  if (index >= capacity_ || windows_[index].key == 0 || left_[index]) return nullptr;
   return ((windows_[index].key ^ key) & ~kOwnersBits) == 0 ? &windows_[index] : nullptr;
 }
 
 bool WindowTable::erase(std::uint32_t key) {
   Window* window = find(key);
   if (window == nullptr) return false;
-  *window = Window{};
+  *window = {.last_key = window->last_key};
   --size_;
   free_.push_back(static_cast<std::uint32_t>(window - windows_.data()));
   return true;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
@@ -18,30 +19,39 @@ namespace softhca::memory {
 
 constexpr bool is_window_key(std::uint32_t key) { return (key & kWindowKeyBit) != 0; }
 
+/// Plain data, which a later table takes over.
 struct Window {
-  bool of_queue_pair = false;  ///< type 2: only for the queue pair it was bound through
   std::uint32_t key = 0;       ///< 0: no such window
+  std::uint32_t last_key = 0;  ///< of the latest window in this slot
   PdId pd;
-  // Valid while it is bound.
+  bool of_queue_pair = false;  ///< type 2: only for the queue pair it was bound through
   bool bound = false;
+  std::uint8_t reserved[2] = {};
+  // Valid while it is bound.
   Qpn qpn;  ///< queue pair through which it was bound
   std::uint32_t region_key = 0;
   std::uint64_t region_serial = 0;
-  std::uint32_t access = 0;  ///< Access
-  std::uint64_t addr = 0;    ///< address in the region, as users of the region's keys give it
+  std::uint64_t addr = 0;  ///< address in the region, as users of the region's keys give it
   std::uint64_t length = 0;
+  std::uint32_t access = 0;  ///< Access
+  std::uint32_t reserved_end = 0;
 };
+static_assert(sizeof(Window) == 56);
 
 class WindowTable {
  public:
   static constexpr std::uint32_t kMaxCapacity = 1 << 16;
   /// REQUIRES: capacity <= kMaxCapacity.
   explicit WindowTable(std::uint32_t capacity);
+  /// A table in memory that is zero, or that an earlier table of this size has used. The windows of
+  /// that one are not found before insert() with their keys.
+  explicit WindowTable(std::span<Window> memory);
 
   /// Creates an unbound window. Its key differs from that of the previous window in the same slot
   /// by more than the owner's bits. Errors: ENOMEM (table full).
   Expected<Window*> insert(PdId pd, bool of_queue_pair);
-  /// Does the same with a key that an earlier table of this size chose. Errors: EEXIST (its slot is
+  /// Does the same with a key that an earlier table of this size chose. The low 8 bits are ignored.
+  /// A window that the earlier table has left there stays as it is. Errors: EEXIST (its slot is
   /// in use), EINVAL (no table of this size chooses it).
   Expected<Window*> insert(PdId pd, bool of_queue_pair, std::uint32_t key);
 
@@ -55,20 +65,24 @@ class WindowTable {
 
   /// Returns false if the window is unknown. The low 8 bits are ignored.
   bool erase(std::uint32_t key);
+  /// Frees the slots of windows of the earlier table that were not inserted.
+  void drop_left();
 
   std::uint32_t size() const { return size_; }
 
  private:
   std::uint32_t index_of(std::uint32_t key) const;
+  void open();
   Window* enter(PdId pd, bool of_queue_pair, std::uint32_t key);
 
   std::uint32_t capacity_;
   std::uint32_t size_ = 0;
   std::uint32_t
       index_mask_;  ///< bits of a key, above the owner's, that are the slot; the others are random
-  std::vector<Window> windows_;
-  std::vector<std::uint32_t> last_keys_;  ///< latest key of each slot
-  std::vector<std::uint32_t> free_;       ///< may also have slots in use, and slots twice
+  std::vector<Window> own_;  ///< empty: windows_ is other memory
+  std::span<Window> windows_;
+  std::vector<bool> left_;           ///< slots that the earlier table used, until insert()
+  std::vector<std::uint32_t> free_;  ///< may also have slots in use, and slots twice
 };
 
 /// Binds the window to [addr, addr + length) of the region `region_key`; `key` is its new key.

@@ -192,6 +192,8 @@ class Run {
     bench_.poll(2);
     bench_.check_idle();
     bench_.check_empty(services_.opened());
+    bench_.ask(engine::EndRestoring{});
+    bench_.ask(engine::RetireEngine{});
   }
 
   Input& input_;

@@ -21,7 +21,7 @@ struct Side {
     model.receive_capacity = of_peer.longest_send;
     requester.open(requests, s.depth);
     requester.configure(s.attributes);
-    responder.configure(s.attributes, {replays, kept, account});
+    responder.configure(s.attributes, {{replays, &replays_used}, kept, account});
     kept.open(s.keeping[index].places);
     kept.set_watermark(s.keeping[index].watermark);
   }
@@ -65,7 +65,9 @@ struct Side {
   Model model;
   const Workload& workload;
   transport::RequestTable requests = transport::RequestTable(workload.operations.size());
-  transport::ReplayStore replays;
+  std::vector<transport::Replay> replays =
+      std::vector<transport::Replay>(transport::Replays::kMost);
+  std::uint8_t replays_used = 0;
   transport::KeptStore kept;
   transport::KeptAccount account;
   transport::Requester requester;

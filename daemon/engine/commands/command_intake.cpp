@@ -299,6 +299,9 @@ QueuePair* CommandIntake::ring(Session& session, Qpn qpn, std::uint32_t sequence
   const schedule::QpSlot slot(qp->slot);
   const std::uint32_t known = scheduler_.next_sequence(slot) + scheduler_.pending(slot);
   const auto verdict = scheduler_.ring(slot, sequence_end);
+  if (ring_distance(sequence_end, qp->record.durable->posted_end) > 0 &&
+      verdict != schedule::RingVerdict::kHostile)
+    qp->record.durable->posted_end = sequence_end;
   if (verdict == schedule::RingVerdict::kAccepted) {
     commands_.samples().posted(*qp, known, sequence_end);
     probes::command_announced(qpn.value, known, sequence_end);

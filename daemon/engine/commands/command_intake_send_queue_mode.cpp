@@ -49,6 +49,7 @@ std::optional<SendQueueCause> CommandIntake::kick(const Session& session, QueueP
   if (!arbitrator_.kick(qp.sq.tvl, pcb)) return SendQueueCause::kKickListFull;
   commands_.prepare(qp, pcb);
   scheduler_.vcb_kicked(slot);
+  qp.record.durable->posted_end = scheduler_.next_sequence(slot);
   return std::nullopt;
 }
 

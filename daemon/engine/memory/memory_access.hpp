@@ -11,6 +11,7 @@
 
 #include "daemon/base/refusal.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
+#include "daemon/engine/records/durable_state.hpp"
 #include "daemon/engine/records/queue_pair.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
@@ -31,8 +32,11 @@ struct RegionPlace {
 
 class MemoryAccess {
  public:
-  MemoryAccess(std::uint32_t regions, std::uint32_t windows, std::uint32_t queue_pairs)
-      : keys_(regions), windows_(windows), waits_(queue_pairs) {}
+  /// `state` outlives it.
+  explicit MemoryAccess(DurableState& state)
+      : keys_(state.sizes().memory_regions, state.regions()),
+        windows_(state.windows()),
+        waits_(state.slots()) {}
 
   memory::KeyTable& keys() { return keys_; }
   memory::WindowTable& windows() { return windows_; }

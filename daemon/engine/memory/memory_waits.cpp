@@ -136,6 +136,10 @@ void MemoryWaits::wake_for_room() {
   has_room_ = !for_room_.empty();
 }
 
+void MemoryWaits::settle_all() {
+  for (const auto& proxy : busy_) proxy->settle();
+}
+
 void MemoryWaits::settle(const MemoryCounters& of, bool all) {
   for (const auto& proxy : busy_)
     if (proxy->counts_for(of) && (all || proxy->writes())) proxy->settle();

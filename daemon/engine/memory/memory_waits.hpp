@@ -92,6 +92,8 @@ class MemoryWaits {
   /// Waits until no access in progress writes to memory of the tenant that `of` counts for. With
   /// `all`, waits until none is in progress; the tenant may be removed then.
   void settle(const MemoryCounters& of, bool all = false);
+  /// Waits until no access is in progress.
+  void settle_all();
 
   /// Calls `wake(slot)` for queue pairs that are to repeat their step. To be called in each poll
   /// step.

@@ -68,6 +68,8 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
   } else {
     if (qp.state != QpState::kError) cpu_.fail_later(qp, failure_of(verdict));
   }
+  qp.sq.done = header.sequence + 1;
+  qp.store_position();
   --qp.sq.started;
   commands_.release(pcb);
   if (qp.sq.started == 0) {
@@ -92,6 +94,7 @@ void CommandExecution::report_drained(QueuePair& qp) {
   if (qp.state != QpState::kSqd || qp.sq.commands != 0 || !qp.sq.sqd_notify) return;
   if (qp.sends() && qp.sq.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
   qp.sq.sqd_notify = false;
+  qp.record.durable->set_event(QpDurable::kWantsDrained, false);
   async_events_.raise(qp, EventType::kSendQueueDrained);
 }
 

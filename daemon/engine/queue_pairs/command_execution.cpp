@@ -43,7 +43,7 @@ void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
   ++qp.sq.started;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
   if (!qp.sq.has_begun(sequence)) {  // else it was given back, and begins again
-    qp.sq.not_begun = sequence + 1;
+    qp.sq.not_begun = qp.record.durable->not_begun = sequence + 1;
     count(qp, pcb);
   }
   if (qp.state == QpState::kError) return complete_command(qp, pcb, Verdict::kFlushed);

@@ -21,6 +21,10 @@ class QpLocalLink : public transport::LocalLink {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
+  /// Stores for the next engine how far the requests have come at the peer that was found last.
+  void store_position_of_peer() {
+    if (peer_ != nullptr) peer_->store_position();
+  }
   /// Returns the peer that was found last.
   const QueuePair* peer() const { return peer_; }
   /// True if there was a peer, but a fault has lost the message to it.

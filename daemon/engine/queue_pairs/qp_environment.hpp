@@ -41,6 +41,7 @@ struct TransportParts {
   CpuScheduler& cpu;
   AsyncEvents& events;
   QpTable& queue_pairs;
+  DurableState& state;
   PeerRates& peer_rates;
   SlowMemory& slow_memory;
   MemoryWaits& memory_waits;

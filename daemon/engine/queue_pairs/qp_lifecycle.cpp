@@ -54,6 +54,16 @@ void QpLifecycle::enter(QueuePair& qp) {
   qp.tenant->counters.queue_pairs.add();
 }
 
+void QpLifecycle::set_state(QueuePair& qp, QpState state) {
+  parts_.history.enter(qp, state);
+  qp.record.durable->state = static_cast<std::uint8_t>(state);
+  qp.record.durable->cause = static_cast<std::uint8_t>(qp.error.cause);
+}
+
+transport::ReplayPlaces QpLifecycle::replays_of(const QueuePair& qp) {
+  return {parts_.state.replays(qp.slot).all, &qp.record.durable->replays_used};
+}
+
 /// Sends the responses that the queue pair owes, then stores what its TIME-WAIT needs.
 void QpLifecycle::remember(QueuePair& qp) {
   auto* const rc = std::get_if<transport::Rc>(&qp.transport);
@@ -133,7 +143,7 @@ void QpLifecycle::apply_attributes(QueuePair& qp) {
 
 void QpLifecycle::configure(QueuePair& qp) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport))
-    rc->configure(qp.rc, {replays_, kept_, qp.tenant->kept}, is_responder(qp.type));
+    rc->configure(qp.rc, {replays_of(qp), kept_, qp.tenant->kept}, is_responder(qp.type));
   else if (auto* uc = std::get_if<transport::Uc>(&qp.transport))
     uc->configure({.mtu = qp.rc.mtu, .destination = qp.connection.destination, .pkey = qp.rc.pkey});
   else if (auto* ud = std::get_if<transport::Ud>(&qp.transport))
@@ -150,7 +160,8 @@ void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   apply_attributes(qp);
   qp.connection.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
-  parts_.history.enter(qp, QpState::kRtr);
+  qp.store_position();
+  set_state(qp, QpState::kRtr);
 }
 
 void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
@@ -159,9 +170,10 @@ void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     qp.connection.position.send = sq_psn;
     if (parts_.captures.on()) parts_.captures.restart(qp);
     std::visit([&](auto& transport) { transport.reset_sender(sq_psn); }, qp.transport);
+    qp.store_position();
     if (qp.sends()) open_send_queue(qp);
   }
-  parts_.history.enter(qp, QpState::kRts);
+  set_state(qp, QpState::kRts);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
   parts_.cpu.make_ready(qp);
 }
@@ -172,8 +184,9 @@ void QpLifecycle::open_send_queue(QueuePair& qp) {
 }
 
 void QpLifecycle::enter_drain(QueuePair& qp, bool notify) {
-  parts_.history.enter(qp, QpState::kSqd);
+  set_state(qp, QpState::kSqd);
   qp.sq.sqd_notify = notify;
+  qp.record.durable->set_event(QpDurable::kWantsDrained, notify);
   if (qp.sends()) stall_.give_back(qp, QpStall::Started::kNone);
   execution_.report_drained(qp);
 }
@@ -186,7 +199,7 @@ void QpLifecycle::enter_error(QueuePair& qp) {
     if (qp.error.cause != QpFailure::kNone)
       parts_.history.add(qp, QpEventKind::kFailed,
                          {.detail = static_cast<std::uint32_t>(qp.error.cause)});
-    parts_.history.enter(qp, QpState::kError);
+    set_state(qp, QpState::kError);
     // An error that the program itself requests, as at each orderly disconnect, is not reported to
     // the operator.
     if (qp.error.cause != QpFailure::kNone) note_failure(qp);
@@ -229,6 +242,7 @@ void QpLifecycle::flush(QueuePair& qp) {
     parts_.cpu.make_ready(qp);  // its receives are flushed in its turns
   } else if (qp.type != QpType::kXrcSend && !qp.error.last_wqe_raised) {
     qp.error.last_wqe_raised = true;
+    qp.record.durable->set_event(QpDurable::kLastWqeRaised, true);
     parts_.events.raise(qp, EventType::kQpLastWqeReached);
   }
   qp.error.pending = false;
@@ -254,7 +268,7 @@ bool QpLifecycle::flush_receives(QueuePair& qp) {
 /// Commands and receives in progress are discarded without completions. Commands that still wait in
 /// VCBs and doorbells for the tenant's turn are recognized by their sequence numbers.
 void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
-  qp.sq.first_sequence = qp.sq.not_begun = send_sequence;
+  qp.sq.first_sequence = qp.sq.not_begun = qp.sq.done = send_sequence;
   settle_memory(qp);
   stall_.forget(qp);
   qp.sq.discarding = true;
@@ -276,7 +290,11 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   parts_.cpu.remove(qp);
   qp.sq.discarding = false;
   levels_.restore(qp);
-  parts_.history.enter(qp, QpState::kReset);
+  qp.record.durable->posted_end = qp.record.durable->not_begun = send_sequence;
+  qp.record.durable->received = 0;
+  qp.record.durable->events = qp.record.durable->is_failing = 0;
+  qp.store_position();
+  set_state(qp, QpState::kReset);
 }
 
 }  // namespace softhca::engine

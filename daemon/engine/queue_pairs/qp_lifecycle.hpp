@@ -64,11 +64,18 @@ class QpLifecycle {
   /// doorbell.
   bool has_sent(const QueuePair& qp, std::uint32_t sequence_end) const;
 
+  /// Lets a queue pair go on where it was with the earlier engine, in the state that it had.
+  /// REQUIRES: it is installed under its former number, its attributes are stored, and the engine
+  /// is restoring. False: the earlier engine has left no such queue pair, which stays in RESET.
+  bool resume(QueuePair& qp);
+  /// True if resume() is possible.
+  bool is_left(Qpn number) const { return queue_pairs_.is_left(number); }
+
   // --- states; the caller has checked and stored the attributes
   /// Moves the queue pair to RESET. `send_sequence`: number of the next command. Commands posted
   /// before are void, whether the engine has fetched them or not.
   void reset(QueuePair& qp, std::uint32_t send_sequence);
-  void enter_init(QueuePair& qp) { parts_.history.enter(qp, QpState::kInit); }
+  void enter_init(QueuePair& qp) { set_state(qp, QpState::kInit); }
   void enter_ready_to_receive(QueuePair& qp, Psn rq_psn);
   void enter_ready_to_send(QueuePair& qp, Psn sq_psn);
   /// Applies the changes that modify_qp made to qp.rc, qp.qkey and similar members.
@@ -95,6 +102,13 @@ class QpLifecycle {
 
  private:
   void enter(QueuePair& qp);
+  void set_state(QueuePair& qp, QpState state);
+  transport::ReplayPlaces replays_of(const QueuePair& qp);
+  // qp_resume.cpp
+  void enter_former(QueuePair& qp, QpState state);
+  bool redraw(QueuePair& qp);
+  void resume_transport(QueuePair& qp);
+  void resume_send_queue(QueuePair& qp);
   void remember(QueuePair& qp);
   void choose_transport(QueuePair& qp, bool local);
   void configure(QueuePair& qp);
@@ -114,7 +128,6 @@ class QpLifecycle {
   Multicast& multicast_;
   EventLog& event_log_;
   transport::RequestTable requests_;
-  transport::ReplayStore replays_;
   transport::KeptStore kept_;
   ReliabilityParameters reliability_;
   TimerWheel timers_;

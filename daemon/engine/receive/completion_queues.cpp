@@ -63,6 +63,20 @@ void CompletionQueues::push(CompletionQueue& cq, const shm::Completion& completi
   if (!cq.dirty.linked) dirty_.push_back(cq);
 }
 
+void CompletionQueues::resume(CompletionQueue& cq) {
+  if (!cq.ring.resume()) {
+    cq.failed = true;
+    look_through(cpu_, *cq.session);
+    cq.session->tenant->counters.refused.hostile_memory.add();
+    async_events_.raise(*cq.session, cq.user_handle, EventType::kCqError);
+    return;
+  }
+  if (cq.completion_end < 0 || !cq.ring.has_news()) return;
+  cq.urgent = true;
+  cq.unannounced = 1;
+  if (!cq.dirty.linked) dirty_.push_back(cq);
+}
+
 void CompletionQueues::remove(CompletionQueue& cq) {
   dirty_.remove(cq);
   due_.remove(cq);

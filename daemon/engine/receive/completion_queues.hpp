@@ -48,6 +48,10 @@ class CompletionQueues {
   /// Sets moderation: an event is sent `count` completions or `period` after the first completion.
   /// An event that is held back under the old settings is sent now.
   void set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period);
+  /// Continues a queue of an earlier engine. One event is sent if the process waits for one and
+  /// completions are there, or if the earlier engine owed one. A queue in which the place of the
+  /// next completion cannot be found has failed.
+  void resume(CompletionQueue& cq);
   /// Removes the queue. The object may be freed afterwards.
   void remove(CompletionQueue& cq);
 

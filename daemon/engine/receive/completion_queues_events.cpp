@@ -93,7 +93,9 @@ CompletionQueues::Sent CompletionQueues::send_event(CompletionQueue& cq) {
   }
   last_event_ = clock_.now;
   cpu_.charge(*cq.session, kEventCost);
-  return sink_.completion_event(cq.completion_end, cq.user_handle) ? Sent::kGone : Sent::kRefused;
+  if (!sink_.completion_event(cq.completion_end, cq.user_handle)) return Sent::kRefused;
+  if (cq.waiting_events == 0) cq.ring.event_sent();
+  return Sent::kGone;
 }
 
 /// True if events go through the notifier. Without competition they do not, since the program would
@@ -112,6 +114,7 @@ void CompletionQueues::take_back_notices() {
       retry_.went(clock_.now);
     else
       defer(cq);
+    if (cq.waiting_events == 0) cq.ring.event_sent();
     if (cq.waiting_events != 0) try_later(cq);
     if (std::exchange(cq.asked_again, false) && !cq.dirty.linked) dirty_.push_back(cq);
   });
@@ -175,6 +178,7 @@ void CompletionQueues::retry() {
     if (sent != Sent::kRefused) {
       --cq.waiting_events;
       --deferred_count_;
+      if (sent == Sent::kGone && cq.waiting_events == 0) cq.ring.event_sent();
     }
     gone += sent == Sent::kGone;
     if (sent != Sent::kHandedOver && cq.waiting_events != 0) deferred_.push_back(cq);

@@ -69,6 +69,7 @@ bool ReceiveQueues::choose_number(SharedReceiveQueue& srq, std::uint32_t number)
 
 bool ReceiveQueues::add(SharedReceiveQueue& srq, std::uint32_t number) {
   if (!choose_number(srq, number)) return false;
+  if (number != 0) srq.ring.resume(srq.ring.published_taken());
   if (srq.xrc_domain != XrcDomainId()) xrc_[srq.number] = &srq;
   srq.drawers = receive::TopDrawers(srq.ring.entries());
   restart_level(srq);
@@ -188,6 +189,12 @@ shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
   if (srq.failed || qp.rq.given_up) return shm::Take::kEmpty;
   const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(*qp.rq.work);
   qp.rq.drawn = take == shm::Take::kTaken;
+  if (qp.rq.drawn) {
+    qp.record.durable->drawn_srq = srq.number;
+    qp.record.durable->drawn_counter = srq.ring.taken() - 1;
+    qp.record.durable->drawn = 1;
+    srq.ring.publish_taken();
+  }
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.refused.hostile_memory.add();
     fail(srq);
@@ -307,6 +314,8 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
                                    qp.rq.work->count == 0 ? 0 : qp.rq.work->entries[0].addr);
   }
   qp.rq.drawn = false;
+  qp.record.durable->drawn = 0;
+  if (qp.receives()) qp.record.durable->received = qp.rq.ring.taken();
   completion_queues_.push(xrc ? *qp.srq->cq : *qp.rq.cq, out, completion.solicited);
 }
 

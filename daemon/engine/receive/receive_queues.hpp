@@ -33,8 +33,8 @@ class ReceiveQueues {
         log_(log) {}
 
   // --- shared receive queues
-  /// Adds the queue and gives it its number. `number`: chosen by an earlier engine; 0: none is.
-  /// False: the number is in use.
+  /// Adds the queue and gives it its number. `number`: chosen by an earlier engine, and the queue
+  /// goes on where it was with that engine; 0: none is. False: the number is in use.
   bool add(SharedReceiveQueue& srq, std::uint32_t number = 0);
   /// Retires the queue: XRC requests no longer find it.
   void retire(SharedReceiveQueue& srq);

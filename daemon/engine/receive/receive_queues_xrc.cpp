@@ -79,6 +79,7 @@ bool ReceiveQueues::drop_retired(const Session& payer, std::uint32_t& slot) {
     qp->srq = nullptr;
     qp->rq.member = {};
     qp->rq.drawn = false;
+    qp->record.durable->drawn = 0;
   }
   cpu_.charge(payer, looks * kSweepCost);
   return slot == queue_pairs_.slots();

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/engine/records/durable_state.hpp"
 #include "daemon/engine/records/objects.hpp"
 
 namespace softhca::engine {
@@ -22,18 +23,30 @@ class QpTable {
   /// 1 to kOwn, are well known and do not contain their slots. No queue pair has the number 0.
   static constexpr std::uint32_t kOwn = 2;
 
-  /// `queue_pairs` is rounded up to a power of two above kOwn. `seed` determines the order of the
-  /// slots and the first generation of each, so that a peer without a connection cannot guess the
-  /// numbers of others. 0: numbers count up.
-  explicit QpTable(std::uint32_t queue_pairs, std::uint64_t seed = 0);
+  /// Returns the number of slots for so many queue pairs of tenants: a power of two above kOwn.
+  static std::uint32_t slots_for(std::uint32_t queue_pairs);
+
+  /// `state` outlives the table. `seed` determines the order of the slots and the first generation
+  /// of each, so that a peer without a connection cannot guess the numbers of others. 0: numbers
+  /// count up. The slots of an earlier engine's queue pairs stay in use until drop_left().
+  explicit QpTable(DurableState& state, std::uint64_t seed = 0);
 
   /// Returns the number of slots, in use or not: 0 to slots() - 1.
   std::uint32_t slots() const { return static_cast<std::uint32_t>(by_slot_.size()); }
   /// Gives the queue pair its slot and number. False: no slot is free.
   bool add(QueuePair& qp);
   /// Gives the queue pair a number that an earlier engine of the same number of slots chose, and
-  /// its slot. False: the slot is in use, or no engine of this size chooses the number.
+  /// its slot. False: the slot is in use, or no engine of this size chooses the number. If that
+  /// engine has left the queue pair, `durable` and `work` are not those of the slot before
+  /// take_over().
   bool add(QueuePair& qp, Qpn number);
+  /// True if an earlier engine has left a queue pair of this number, and take_over() was not
+  /// called.
+  bool is_left(Qpn number) const;
+  /// Lets the queue pair go on from what the earlier engine has left. REQUIRES: is_left().
+  void take_over(QueuePair& qp);
+  /// Frees the slots of queue pairs of the earlier engine that were not taken over.
+  void drop_left();
   /// Gives a queue pair of the daemon's own its slot. False: its number is in use. REQUIRES: it has
   /// a number.
   bool add_own(QueuePair& qp);
@@ -72,14 +85,19 @@ class QpTable {
 
  private:
   std::uint32_t last_generation() const;
+  std::uint32_t slot_of(Qpn number) const { return number.value & ((1u << slot_bits_) - 1); }
   void scatter(std::uint64_t seed);
+  void find_left();
   void enter(QueuePair& qp, std::uint32_t slot);
 
+  DurableState& state_;
   std::uint32_t slot_bits_;
   std::vector<QueuePair*> by_slot_;
-  /// By slot. Most queue pairs are idle: one that receives nothing touches no memory here.
-  std::unique_ptr<shm::ReceiveWork[]> receives_;
   std::vector<std::uint32_t> generations_;
+  std::vector<bool> left_;  ///< by slot; empty if no earlier engine has left anything
+  // What queue pairs use that are not taken over yet. Nothing reads it.
+  QpDurable unused_{};
+  shm::ReceiveWork unused_work_{};
   struct Free {
     void operator()(Former* all) const { std::free(all); }
   };

@@ -14,6 +14,7 @@
 #include "daemon/base/linked_list.hpp"
 #include "daemon/engine/records/events.hpp"
 #include "daemon/engine/records/qp_attributes.hpp"
+#include "daemon/engine/records/qp_durable.hpp"
 #include "daemon/engine/records/qp_failure.hpp"
 #include "daemon/engine/records/route.hpp"
 #include "daemon/engine/records/shared_receive_queue.hpp"
@@ -67,6 +68,8 @@ struct RetryCounters {
 
 /// The history of a queue pair. Belongs to the engine's thread.
 struct QpRecord {
+  /// What the next engine needs of it, in DurableState; set by QpTable.
+  QpDurable* durable = nullptr;
   Time state_since{};
   RetryCounters retries;
   std::uint32_t place = kNoIndex;  ///< in QpHistory; kNoIndex: no errors or retries
@@ -139,6 +142,7 @@ struct QpSendQueue {
   std::uint32_t dedicated = 0;       ///< of `commands`, those in dedicated PCBs
   std::uint32_t started = 0;         ///< of `commands`, those handed to the transport
   std::uint32_t not_begun = 0;       ///< sequence of the first never handed to the transport
+  std::uint32_t done = 0;            ///< sequence of the first that is not complete
   bool stalled = false;              ///< its commands were given back, see QpStall
   bool probing = false;              ///< one at a time, from then until one has succeeded
   SetAside aside = SetAside::kNo;    ///< the unsent ones were given back
@@ -234,6 +238,16 @@ struct QueuePair {
 
   /// True if it is connected and the peer is in this daemon.
   bool is_local() const { return std::holds_alternative<transport::Local>(transport); }
+  /// Stores for the next engine how far its requests and those of its peer have come.
+  void store_position() {
+    std::visit(
+        [this](const auto& now) {
+          record.durable->store(sq.done, sent_position(now));
+          record.durable->store(taken_position(now));
+        },
+        transport);
+  }
+
   /// True if it accepts commands of its program.
   bool sends() const { return type != QpType::kXrcReceive; }
   /// True if it has a receive queue of its own.

@@ -8,6 +8,8 @@ namespace softhca::engine {
 
 void UnparkSession::run(Engine& engine) const { engine.intake().unpark(session); }
 
+void RestoreCq::run(Engine& engine) const { engine.completion_queues().resume(cq); }
+
 bool ResizeCq::run(Engine&) const {
   if (cq.ring.backlog() > most) return false;
   cq.ring.replace(base, entries);

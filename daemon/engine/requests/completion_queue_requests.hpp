@@ -21,6 +21,13 @@ struct UnparkSession {
   void run(Engine& engine) const;
 };
 
+/// Continues a completion queue of an earlier engine, in the ring in which that engine has stopped.
+/// Its session is installed. No other request is needed to add it.
+struct RestoreCq {
+  CompletionQueue& cq;
+  void run(Engine& engine) const;
+};
+
 /// Continues a completion queue in another ring, if at most `most` completions wait to be polled.
 /// Returns false if there are more; nothing has changed then.
 struct ResizeCq {

@@ -9,7 +9,7 @@
 namespace softhca::engine {
 
 void SetQpRates::run(Engine& engine) {
-  QueuePair* const qp = engine.find_queue_pair(qpn);
+  QueuePair* const qp = engine.durable().queue_pairs.find(qpn);
   if (qp == nullptr) return;
   if (qp->sq.rates == nullptr) qp->sq.rates = std::move(made);
   QpRates& rates = *qp->sq.rates;
@@ -27,7 +27,7 @@ SrqOfQp FindSrqOfQp::run(Engine&) const {
 }
 
 bool SetReceiveTerms::run(Engine& engine) {
-  if (engine.find_queue_pair(qpn)->srq != &srq) return false;
+  if (engine.durable().queue_pairs.find(qpn)->srq != &srq) return false;
   ReceiveQueues& queues = engine.receive_queues();
   if (made) queues.start_provisioning(srq, std::move(made));
   queues.set_terms(qpn, terms);

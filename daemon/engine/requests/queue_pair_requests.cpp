@@ -35,6 +35,13 @@ void store_attributes(QueuePair& qp, const abi::QpAttributes& a) {
   if (given(attr::kRnrRetry)) qp.rc.rnr_retry = a.rnr_retry;
 }
 
+void store_path(QueuePair& qp, const std::optional<AddressPath>& path) {
+  if (!path) return;
+  qp.connection.route.path = *path;
+  qp.connection.named_source = path->source;
+  ReceiveQueues::path_changed(qp);
+}
+
 void change_state(QpLifecycle& queue_pairs, const ModifyQp& request, QpState from, QpState to) {
   const abi::QpAttributes& a = request.attributes;
   QueuePair& qp = request.qp;
@@ -80,6 +87,17 @@ bool has_only_udp_sockets(const Engine& engine, const Tenant& tenant) {
 
 bool InstallQp::run(Engine& engine) const { return engine.queue_pairs().install(qp, number); }
 
+RestoreQp::Result RestoreQp::run(Engine& engine) const {
+  QpLifecycle& queue_pairs = engine.queue_pairs();
+  const bool is_left = queue_pairs.is_left(number);
+  if (!queue_pairs.install(qp, number)) return Result::kNumberTaken;
+  if (!is_left) return Result::kNotLeft;
+  store_path(qp, path);
+  store_attributes(qp, attributes);
+  queue_pairs.resume(qp);
+  return Result::kDone;
+}
+
 void RemoveQp::run(Engine& engine) const { engine.queue_pairs().remove(qp); }
 
 void ShareQp::run(Engine& engine) const { engine.queue_pairs().share(qp, {&session, user_handle}); }
@@ -116,11 +134,7 @@ ModifyQp::Answer ModifyQp::run(Engine& engine) const {
   if (ends_sending(from, to))
     if (const auto wait = AwaitSends{qp, send_sequence, waited}.run(engine))
       return {.result = Result::kWaits, .state = from, .waited = *wait};
-  if (path) {
-    qp.connection.route.path = *path;
-    qp.connection.named_source = path->source;
-    ReceiveQueues::path_changed(qp);
-  }
+  store_path(qp, path);
   store_attributes(qp, attributes);
   change_state(engine.queue_pairs(), *this, from, to);
   return {.state = to};

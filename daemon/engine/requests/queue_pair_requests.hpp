@@ -26,6 +26,24 @@ struct InstallQp {
   bool run(Engine& engine) const;
 };
 
+/// Installs a queue pair of an earlier engine, and lets it go on in the state and at the place in
+/// which that engine has left it. REQUIRES: the engine is restoring; the session, queues, domain
+/// and addresses of the queue pair are there.
+struct RestoreQp {
+  enum class Result : std::uint8_t {
+    kDone,
+    kNumberTaken,  ///< its slot is in use, or no engine of this size chooses the number
+    kNotLeft,      ///< the earlier engine has left no such queue pair: it is new, in RESET
+  };
+
+  QueuePair& qp;
+  Qpn number;
+  /// All that its program has set since RESET; `mask` says which.
+  abi::QpAttributes attributes;
+  std::optional<AddressPath> path;  ///< nothing: its program has set none
+  Result run(Engine& engine) const;
+};
+
 /// Removes a queue pair, and discards its commands without completions. The object may be freed
 /// afterwards.
 struct RemoveQp {

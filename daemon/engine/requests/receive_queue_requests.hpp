@@ -21,7 +21,8 @@ struct SharedReceiveQueue;
 /// use.
 struct AddSrq {
   SharedReceiveQueue& srq;
-  std::uint32_t number = 0;  ///< that an earlier engine chose; 0: the engine chooses
+  /// That an earlier engine chose: the queue goes on where it was. 0: the engine chooses.
+  std::uint32_t number = 0;
   bool run(Engine& engine) const;
 };
 

@@ -25,7 +25,7 @@ std::optional<QpRatesShot> rates_of(Engine& engine, const QueuePair& qp) {
 
 QpShot shot_of(Engine& engine, const QueuePair& qp) {
   const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
-  QueuePair* const found = provisioned ? engine.find_queue_pair(qp.qpn) : nullptr;
+  QueuePair* const found = provisioned ? engine.durable().queue_pairs.find(qp.qpn) : nullptr;
   if (found == &qp) engine.receive_queues().follow_rules(*found);
   return {.state = qp.state,
           .destination = qp.connection.destination,
@@ -64,7 +64,7 @@ std::vector<UserShot> users_of(Engine& engine, const SharedReceiveQueue& srq,
     user->draws = who.certain();
   }
   for (UserShot& user : users) {
-    const QueuePair* qp = engine.find_queue_pair(user.qpn);
+    const QueuePair* qp = engine.durable().queue_pairs.find(user.qpn);
     if (qp == nullptr || qp->srq != &srq) continue;
     user.peer = qp->connection.route.path.destination;
     user.rule = qp->rq.member.terms.rule;
@@ -76,7 +76,7 @@ std::vector<UserShot> users_of(Engine& engine, const SharedReceiveQueue& srq,
 }  // namespace
 
 std::optional<FoundQp> FindQp::run(Engine& engine) const {
-  const QueuePair* const qp = engine.find_queue_pair(qpn);
+  const QueuePair* const qp = engine.durable().queue_pairs.find(qpn);
   if (qp == nullptr) return std::nullopt;
   FoundQp found{.tenant = qp->tenant, .user = std::nullopt, .is_local = qp->is_local()};
   if (qp->session != nullptr) found.user = qp->session->user;
@@ -84,7 +84,7 @@ std::optional<FoundQp> FindQp::run(Engine& engine) const {
 }
 
 QpDetails ShowQp::run(Engine& engine) const {
-  const QueuePair& qp = *engine.find_queue_pair(qpn);
+  const QueuePair& qp = *engine.durable().queue_pairs.find(qpn);
   return {.type = qp.type,
           .state = qp.state,
           .since = qp.record.state_since,

@@ -102,6 +102,8 @@ std::uint64_t CpuScheduler::divide(std::uint64_t own) {
 void CpuScheduler::fail_later(QueuePair& qp, QpFailure cause) {
   if (qp.error.cause == QpFailure::kNone) qp.error.cause = cause;
   qp.error.pending = true;
+  qp.record.durable->cause = static_cast<std::uint8_t>(qp.error.cause);
+  qp.record.durable->is_failing = 1;
   make_ready(qp);
 }
 

@@ -11,6 +11,27 @@ void IncomingMessage::reset() {
   drawn_ = false;
 }
 
+PartOfMessage IncomingMessage::part() const {
+  if (offset_ == 0) return {};
+  return {.kind = kind_,
+          .received = static_cast<std::uint32_t>(offset_),
+          .remaining = remaining_,
+          .rkey = rkey_,
+          .addr = addr_};
+}
+
+void IncomingMessage::resume(const PartOfMessage& part, ReceiveSource& receives) {
+  reset();
+  kind_ = part.kind;
+  offset_ = part.received;
+  remaining_ = part.remaining;
+  rkey_ = part.rkey;
+  addr_ = part.addr;
+  if (!is_send()) return;
+  capacity_ = 0;
+  draw(receives);
+}
+
 void IncomingMessage::begin_send() {
   kind_ = Kind::kSend;
   offset_ = 0;

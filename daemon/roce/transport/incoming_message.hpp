@@ -9,6 +9,7 @@
 #include <span>
 
 #include "daemon/base/types.hpp"
+#include "daemon/roce/transport/position.hpp"
 #include "daemon/roce/transport/segment.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
 #include "daemon/roce/wire/headers.hpp"
@@ -66,8 +67,14 @@ class IncomingMessage {
 
   bool is_send() const { return kind_ == Kind::kSend; }
 
+  /// Returns what has come of the message. A packet that has begun and is not executed does not
+  /// count: it comes again.
+  PartOfMessage part() const;
+  /// Goes on with a message of an earlier engine. Draws its receive again, from `receives`.
+  void resume(const PartOfMessage& part, ReceiveSource& receives);
+
  private:
-  enum class Kind : std::uint8_t { kNone, kSend, kWrite };
+  using Kind = PartOfMessage::Kind;
 
   Kind kind_ = Kind::kNone;
   bool drawn_ = false;  ///< a receive work request of `capacity_` bytes is drawn

@@ -72,6 +72,13 @@ class UcResponder {
   void configure(const UcAttributes& attributes);
   void reset(Psn rq_psn);
   Psn expected() const { return expected_; }
+  /// Returns what has come of a message.
+  PartOfMessage part() const { return message_.part(); }
+  /// Like reset(), in the middle of a message.
+  void resume(const TakenPosition& position, const ReceiverUpcalls& up) {
+    reset(position.expected);
+    message_.resume(position.message, up.receives);
+  }
   void receive(const ReceiverUpcalls& up, const wire::Headers& h,
                std::span<const std::byte> payload);
   /// Completes a drawn receive with kFlushed. Then it receives nothing until reset().
@@ -117,6 +124,15 @@ class Uc {
   void resume(const WirePosition& position) {
     reset_sender(position.send);
     reset_receiver(position.receive);
+  }
+  /// A message that is sent in part begins anew, with the next PSN: the peer drops the part.
+  SentPosition sent() const { return {requester_.next_psn()}; }
+  TakenPosition taken() const {
+    return {.expected = responder_.expected(), .message = responder_.part()};
+  }
+  void resume_sender(const SentPosition& position) { reset_sender(position.psn); }
+  void resume_receiver(const TakenPosition& position, const UcUpcalls& up) {
+    responder_.resume(position, up.receiver);
   }
 
   void start(const Request& request) { requester_.start(request); }

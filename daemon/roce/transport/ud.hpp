@@ -9,6 +9,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/roce/transport/position.hpp"
 #include "daemon/roce/transport/send_progress.hpp"
 #include "daemon/roce/transport/send_queue.hpp"
 #include "daemon/roce/transport/upcalls.hpp"
@@ -20,6 +21,7 @@ class UdRequester {
  public:
   void configure(const UdAttributes& attributes) { attributes_ = attributes; }
   void reset(Psn sq_psn) { next_psn_ = sq_psn; }
+  Psn next_psn() const { return next_psn_; }
 
   /// Sends the packet of `request` and completes the request. The engine has set the address path
   /// for up.packets.send(). Returns kBusy if the port is full: nothing has happened, call again at
@@ -74,6 +76,9 @@ class Ud {
   }
   void reset_sender(Psn sq_psn) { requester_.reset(sq_psn); }
   void reset_receiver(Psn) { responder_.reset(); }
+  SentPosition sent() const { return {requester_.next_psn()}; }
+  /// Datagrams have no order.
+  TakenPosition taken() const { return {}; }
 
   void start(const Request& request) { queue_.push(request); }
   /// Calls send(request) for one request after the other while goes_on() returns true. send()

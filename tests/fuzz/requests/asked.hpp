@@ -17,6 +17,7 @@
 #include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/engine/requests/queue_pair_requests.hpp"
 #include "daemon/engine/requests/receive_queue_requests.hpp"
+#include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/engine/requests/session_requests.hpp"
 #include "daemon/engine/requests/several.hpp"
 #include "daemon/engine/requests/shared_qp_requests.hpp"
@@ -26,17 +27,20 @@
 namespace softhca::fuzz {
 
 using AllRequests = std::tuple<
-    engine::AddAh, engine::RemoveAh,                                                       //
-    engine::UnparkSession, engine::ResizeCq, engine::ModerateCq, engine::RemoveCq,         //
+    engine::AddAh, engine::RestoreAh, engine::RemoveAh,                                    //
+    engine::UnparkSession, engine::RestoreCq, engine::ResizeCq, engine::ModerateCq,        //
+    engine::RemoveCq,                                                                      //
     engine::AddPort, engine::PutInForce,                                                   //
     engine::RegisterMr, engine::ReregisterMr, engine::DeregisterMr, engine::AllocMw,       //
     engine::DeallocMw, engine::ReachMemory,                                                //
     engine::SetQpRates, engine::FindSrqOfQp, engine::SetReceiveTerms,                      //
-    engine::InstallQp, engine::RemoveQp, engine::ShareQp, engine::ReleaseQp,               //
+    engine::InstallQp, engine::RestoreQp, engine::RemoveQp, engine::ShareQp,               //
+    engine::ReleaseQp,                                                                     //
     engine::AwaitSends, engine::ModifyQp, engine::QueryQp, engine::AttachMulticast,        //
     engine::DetachMulticast,                                                               //
     engine::AddSrq, engine::ArmSrqLimit, engine::QuerySrqLimit, engine::CheckSrqResize,    //
     engine::ResizeSrq, engine::RetireSrqs, engine::DropRetiredSrqs, engine::RemoveSrq,     //
+    engine::EndRestoring, engine::RetireEngine,                                            //
     engine::InstallSession, engine::PollSession, engine::RemoveSession,                    //
     engine::RaisePortEvent, engine::RevokeVcbs, engine::GrantVcbs,                         //
     engine::Several<engine::ReleaseQp>,                                                    //

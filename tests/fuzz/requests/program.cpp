@@ -94,6 +94,7 @@ void Program::make_cq() {
   const bool has_channel = input_.flag();
   cqs_.push_back(std::make_unique<Cq>(*session_, std::bit_ceil(any_size(input_)),
                                       common_.next_handle++, has_channel));
+  ask(engine::RestoreCq{cqs_.back()->engine});
 }
 
 Cq& Program::any_cq() {

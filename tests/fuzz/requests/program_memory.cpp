@@ -131,6 +131,7 @@ void Program::make_ah() {
   ah->session = session_.get();
   ah->pd = pds_[input_.byte() % 2];
   const std::uint32_t handle = ask(engine::AddAh{*ah});
+  require(!ask(engine::RestoreAh{*ah, handle}), "its slot is in use");
   common_.names.address_handles.add(handle);
   ahs_.emplace_back(handle, std::move(ah));
 }

@@ -99,6 +99,11 @@ void Program::make_qp() {
   }
   e.rc.mtu = Bench::kPathMtu;
   if (!ask(engine::InstallQp{e})) return;
+  const Qpn number = e.qpn;
+  ask(engine::RemoveQp{e});
+  const auto restored =
+      ask(engine::RestoreQp{.qp = e, .number = number, .attributes = {}, .path = {}});
+  require(restored == engine::RestoreQp::Result::kNotLeft, "it is new under its number");
   use_queues(*qp, 1);
   common_.names.queue_pairs.add(e.qpn.value);
   common_.queue_pairs.push_back(qp.get());

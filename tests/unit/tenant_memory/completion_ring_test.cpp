@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/tenant_memory/shared_area.hpp"
 
 namespace softhca::shm {
@@ -205,6 +207,71 @@ TEST(CompletionRing, AResizeGoesOnInTheNewRingWithTheArmWord) {
   EXPECT_FALSE(old.poll(index));
   ASSERT_TRUE(larger.poll(index));
   EXPECT_EQ(index, 10u);
+}
+
+/// The next engine finds the place of the next completion, wherever the earlier one has stopped.
+TEST(CompletionRingResume, AtEveryCounter_TheNextCompletionFollows) {
+  for (const std::uint32_t entries : {1u, 2u, 4u, 8u}) {
+    for (std::uint32_t pushed = 0; pushed < 4 * entries + 3; ++pushed) {
+      for (std::uint32_t unpolled = 0; unpolled <= std::min(pushed, entries); ++unpolled) {
+        Queue queue(entries);
+        CompletionRing before(queue.area.base(), entries);
+        std::uint32_t index = 0;
+        for (std::uint32_t i = 0; i < pushed; ++i) {
+          ASSERT_TRUE(before.push(numbered(i)));
+          const bool polled = i + unpolled >= pushed || queue.poll(index);
+          ASSERT_TRUE(polled);
+        }
+        CompletionRing after(queue.area.base(), entries);
+        ASSERT_TRUE(after.resume());
+        EXPECT_EQ(after.backlog(), unpolled);
+        EXPECT_EQ(after.has_news(), unpolled != 0);
+        EXPECT_EQ(after.push(numbered(pushed)), unpolled < entries);
+        std::uint32_t next = pushed - unpolled;
+        while (queue.poll(index)) ASSERT_EQ(index, next++);
+        EXPECT_EQ(next, pushed + (unpolled < entries ? 1 : 0));
+      }
+    }
+  }
+}
+
+TEST(CompletionRingResume, ConsumerThatNoHonestTenantWrites_Refused) {
+  Queue queue;
+  CompletionRing before(queue.area.base(), kCompletions);
+  before.push(numbered(0));
+  queue.header().consumer = 3;
+  CompletionRing after(queue.area.base(), kCompletions);
+  EXPECT_FALSE(after.resume());
+}
+
+TEST(CompletionRingResume, ArmedWithCompletions_OneEventIsDue) {
+  Queue queue;
+  CompletionRing before(queue.area.base(), kCompletions);
+  before.push(numbered(0));
+  queue.arm(abi::kArmSolicited);
+  CompletionRing after(queue.area.base(), kCompletions);
+  ASSERT_TRUE(after.resume());
+  EXPECT_TRUE(after.check_arm());
+  after.event_sent();
+  EXPECT_FALSE(after.check_arm());
+  CompletionRing last(queue.area.base(), kCompletions);
+  ASSERT_TRUE(last.resume());
+  EXPECT_FALSE(last.check_arm()) << "it was sent";
+}
+
+/// The engine has decided on an event and not sent it: its process has polled, and waits for it.
+TEST(CompletionRingResume, OwedEvent_IsDueThoughNothingIsThere) {
+  Queue queue;
+  CompletionRing before(queue.area.base(), kCompletions);
+  queue.arm(abi::kArmAny);
+  before.push(numbered(0));
+  ASSERT_TRUE(before.check_arm());
+  std::uint32_t index = 0;
+  ASSERT_TRUE(queue.poll(index));
+  CompletionRing after(queue.area.base(), kCompletions);
+  ASSERT_TRUE(after.resume());
+  EXPECT_TRUE(after.has_news());
+  EXPECT_TRUE(after.check_arm());
 }
 
 }  // namespace

@@ -246,5 +246,37 @@ TEST_F(SessionViewTest, ParksOnlyWithoutWork) {
   EXPECT_FALSE(view_.park());
 }
 
+/// The next engine takes nothing twice and overlooks nothing.
+TEST_F(SessionViewTest, Resume_GoesOnWhereTheEarlierEngineWas) {
+  view_.grant(kVcbs);
+  EXPECT_EQ(view_.revoke(3), 3u);
+  header().active ^= 0b111;
+  view_.release(0b001);
+  ring_doorbell({1, 1});
+  ring_doorbell({2, 2});
+  Doorbell doorbell;
+  ASSERT_EQ(view_.next_doorbell(doorbell), Take::kTaken);
+  ASSERT_FALSE(view_.park());
+  header().active ^= 0b001;
+  SessionView next = SessionView::resume(area_.base(), kVcbs);
+  EXPECT_EQ(next.granted(), 3u);
+  EXPECT_EQ(next.pending(), 0b111u);
+  EXPECT_EQ(next.doorbells(), 1u);
+  ASSERT_EQ(next.next_doorbell(doorbell), Take::kTaken);
+  EXPECT_EQ(doorbell.qpn, 2u);
+  next.release(0b111);
+  EXPECT_EQ(next.pending(), 0u);
+  EXPECT_FALSE(next.has_work());
+}
+
+TEST_F(SessionViewTest, Resume_WhatTheTenantHasWrittenGrantsNoMoreThanThereIs) {
+  header().granted.store(~std::uint64_t{0});
+  header().parked.store(1);
+  const SessionView next = SessionView::resume(area_.base(), kVcbs);
+  EXPECT_EQ(next.granted(), kVcbs);
+  EXPECT_EQ(header().granted.load(), 0b11111u);
+  EXPECT_EQ(header().parked.load(), 0u);
+}
+
 }  // namespace
 }  // namespace softhca::shm

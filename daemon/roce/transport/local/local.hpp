@@ -20,6 +20,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/roce/transport/local/link.hpp"
 #include "daemon/roce/transport/local/message_checks.hpp"
+#include "daemon/roce/transport/position.hpp"
 #include "daemon/roce/transport/send_progress.hpp"
 #include "daemon/roce/transport/send_queue.hpp"
 
@@ -161,5 +162,13 @@ class Local {
   Time waiting_since_{};
   Time wait_until_{};
 };
+
+/// A message that is moved in part begins anew with the next engine.
+inline SentPosition sent_position(const Local& local) {
+  return {local.position().send, local.position().send_sequence};
+}
+inline TakenPosition taken_position(const Local& local) {
+  return {.expected = local.position().receive, .sequence = local.position().receive_sequence};
+}
 
 }  // namespace softhca::transport

@@ -19,15 +19,16 @@ void Rc::reset() {
 }
 
 WirePosition Rc::position() const {
-  const Requester::Position next = requester_.position();
-  return {.send = next.psn,
-          .send_sequence = next.sequence,
-          .receive = responder_.expected(),
-          .receive_sequence = responder_.sequence()};
+  const SentPosition sent = requester_.sent();
+  const TakenPosition taken = responder_.position();
+  return {.send = sent.psn,
+          .send_sequence = sent.sequence,
+          .receive = taken.expected,
+          .receive_sequence = taken.sequence};
 }
 
 void Rc::resume(const WirePosition& position) {
-  requester_.reset(position.send, position.send_sequence);
+  requester_.reset({position.send, position.send_sequence});
   responder_.resume(position.receive, position.receive_sequence);
 }
 

@@ -27,6 +27,14 @@ class Rc {
   void reset_receiver(Psn rq_psn) { responder_.reset(rq_psn); }
   WirePosition position() const;
   void resume(const WirePosition& position);
+  SentPosition sent() const { return requester_.sent(); }
+  TakenPosition taken() const { return responder_.position(); }
+  /// Goes on where an earlier engine was. REQUIRES: configured.
+  void resume_sender(const SentPosition& position) { requester_.reset(position); }
+  void resume_receiver(const TakenPosition& position, const ReplayPlaces& places,
+                       const RcUpcalls& up) {
+    responder_.resume(position, places, up.responder);
+  }
 
   void start(const Request& request) { requester_.start(request); }
   /// Sends what it owes its peer, then requests, up to `packet_budget` packets of each. Returns

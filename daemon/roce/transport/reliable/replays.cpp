@@ -2,61 +2,76 @@
 
 #include "daemon/roce/transport/reliable/replays.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <new>
 
 namespace softhca::transport {
+namespace {
 
-void ReplayStore::reserve(std::size_t places) {
-  const std::size_t wanted = reserved_ + places;
-  while (slabs_.size() * kSlab < wanted)
-    slabs_.push_back(std::make_unique_for_overwrite<std::byte[]>(kSlab * sizeof(Replay)));
-  reserved_ = wanted;
+/// True if an engine may have left this replay, and the peer may ask for it again. PSNs of an old
+/// one have wrapped around.
+bool is_consistent(const Replay& r, Psn expected) {
+  const std::int32_t behind = expected.distance_from(r.first);
+  if (r.packets == 0 || behind < 0 || static_cast<std::uint32_t>(behind) < r.packets) return false;
+  return !r.due || (r.start <= r.next && r.next < r.end && r.end <= r.packets);
 }
 
-std::uint32_t ReplayStore::take() {
-  assert(taken_ < reserved_);
-  ++taken_;
-  std::uint32_t index = free_;
-  if (index != kNoIndex)
-    free_ = (*this)[index].younger;
-  else
-    index = fresh_++;
-  new (&(*this)[index]) Replay();
-  return index;
+}  // namespace
+
+void Replays::open(const ReplayPlaces& places, std::uint32_t limit) {
+  places_ = places.all;
+  used_ = places.used;
+  *used_ = 0;
+  limit_ = std::min(limit, static_cast<std::uint32_t>(places_.size()));
+  count_ = oldest_ = due_ = 0;
+  oldest_due_ = kUnknown;
 }
 
-void ReplayStore::give_back(std::uint32_t index) {
-  --taken_;
-  (*this)[index].younger = free_;
-  free_ = index;
-}
-
-void Replays::open(ReplayStore& store, std::uint32_t limit) {
-  close();
-  store.reserve(limit);
-  store_ = &store;
-  limit_ = limit;
+void Replays::resume(const ReplayPlaces& places, Psn expected) {
+  places_ = places.all;
+  used_ = places.used;
+  count_ = oldest_ = due_ = 0;
+  oldest_due_ = kUnknown;
+  const std::uint32_t used = std::min<std::uint32_t>(*used_, limit_);
+  std::int32_t farthest = -1;
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (places_[i].taken && !is_consistent(places_[i], expected)) places_[i].taken = false;
+    if (!places_[i].taken) continue;
+    ++count_;
+    const std::int32_t behind = expected.distance_from(places_[i].first);
+    if (behind <= farthest) continue;
+    farthest = behind;
+    oldest_ = i;
+  }
+  bool good = true;
+  for (std::uint32_t age = 0; age < count_ && good; ++age) {
+    const Replay& r = (*this)[age];
+    good = r.taken && (age == 0 || !r.first.is_before((*this)[age - 1].first));
+    due_ += r.due;
+  }
+  if (good) return;
+  for (std::uint32_t i = 0; i < used; ++i) places_[i].taken = false;
+  count_ = due_ = 0;
 }
 
 void Replays::close() {
-  if (store_ == nullptr) return;
+  if (used_ == nullptr) return;
   clear();
-  store_->release(limit_);
-  store_ = nullptr;
+  used_ = nullptr;
   limit_ = 0;
 }
 
 void Replays::clear() {
   while (!empty()) pop();
   due_ = 0;
-  oldest_due_ = kNoIndex;
+  oldest_due_ = kUnknown;
 }
 
 Replay* Replays::remember() {
   if (limit_ == 0) return nullptr;
   if (full()) {
-    Replay& oldest = (*this)[oldest_];
+    Replay& oldest = (*this)[0];
     if (oldest.due && !oldest.replay) return nullptr;
     settle(oldest);
     pop();
@@ -65,8 +80,8 @@ Replay* Replays::remember() {
 }
 
 Replay* Replays::find(Psn psn) {
-  for (std::uint32_t i = youngest_; i != kNoIndex; i = (*this)[i].older) {
-    Replay& r = (*this)[i];
+  for (std::uint32_t age = count_; age-- > 0;) {
+    Replay& r = (*this)[age];
     if ((psn - r.first.value()).value() < r.packets) return &r;
   }
   return nullptr;
@@ -74,9 +89,9 @@ Replay* Replays::find(Psn psn) {
 
 void Replays::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
   if (r.replay)
-    oldest_due_ = kNoIndex;
+    oldest_due_ = kUnknown;
   else if (due_ == 0)
-    oldest_due_ = youngest_;
+    oldest_due_ = count_ - 1;
   if (!r.due) ++due_;
   r.due = true;
   r.start = r.next = from;
@@ -95,29 +110,39 @@ void Replays::owe_part(Replay& r, std::uint32_t from, std::uint32_t end) {
 }
 
 void Replays::settle_all() {
-  for (std::uint32_t i = oldest_; i != kNoIndex; i = (*this)[i].younger) (*this)[i].due = false;
+  for (std::uint32_t age = 0; age < count_; ++age) (*this)[age].due = false;
   due_ = 0;
-  oldest_due_ = kNoIndex;
+  oldest_due_ = kUnknown;
+}
+
+std::uint32_t Replays::age_of(const Replay& replay) const {
+  const auto at = static_cast<std::uint32_t>(&replay - places_.data());
+  return at >= oldest_ ? at - oldest_ : at + limit_ - oldest_;
+}
+
+/// Finds the oldest one that is owed, from this age on. REQUIRES: there is one.
+void Replays::find_due(std::uint32_t from) {
+  oldest_due_ = from;
+  while (!(*this)[oldest_due_].due) ++oldest_due_;
 }
 
 Replay& Replays::push() {
   assert(!full());
-  const std::uint32_t index = store_->take();
-  Replay& replay = (*store_)[index];
-  replay.older = youngest_;
-  (empty() ? oldest_ : (*store_)[youngest_].younger) = index;
-  youngest_ = index;
-  ++count_;
+  const std::uint32_t at = index(count_++);
+  Replay& replay = places_[at];
+  new (&replay) Replay();
+  replay.taken = true;
+  if (at >= *used_) *used_ = static_cast<std::uint8_t>(at + 1);
   return replay;
 }
 
 void Replays::pop() {
   assert(!empty());
-  const std::uint32_t index = oldest_;
-  oldest_ = (*store_)[index].younger;
-  (oldest_ == kNoIndex ? youngest_ : (*store_)[oldest_].older) = kNoIndex;
+  places_[oldest_].taken = false;
+  oldest_ = index(1);
   --count_;
-  store_->give_back(index);
+  // Ages count from the oldest one.
+  oldest_due_ = kUnknown;
 }
 
 }  // namespace softhca::transport

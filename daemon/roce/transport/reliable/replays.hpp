@@ -4,18 +4,18 @@
 // specification, volume 1, 9.7.5.1.4, 9.4.5).
 //
 // max_dest_rd_atomic fixes at set-up how many a connection may need. A read that found no place
-// would have to be refused, and the peer would treat that as an error. So places are reserved at
-// set-up and taken when they are used. A reserved place is only address space, without a page of
-// memory behind it.
+// would have to be refused, and the peer would treat that as an error. So each connection has
+// places of its own, and takes them in rotation. A place that was never taken is only address
+// space, without a page of memory behind it.
+//
+// The places are plain data that the next engine takes over (resume()).
 #pragma once
 
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <span>
 
-#include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
 
 namespace softhca::transport {
@@ -27,6 +27,7 @@ struct Replay {
   bool atomic = false;
   bool empty = false;       ///< atomic write, flush: the response carries no data
   bool due = false;         ///< responses [next, end) are owed
+  bool taken : 1 = false;   ///< false: the place is free
   bool replay : 1 = false;  ///< the peer requested it again
   bool begun : 1 = false;   ///< a response that is owed was sent
   std::uint32_t start = 0;
@@ -36,9 +37,8 @@ struct Replay {
   std::uint32_t length = 0;
   std::uint32_t xrc_srq = 0;
   std::uint32_t answer_length = 0;  ///< bytes up to the end of response `end` - 1
-  std::uint32_t older = kNoIndex;
-  std::uint32_t younger = kNoIndex;
   std::uint64_t addr = 0;
+  std::uint64_t reserved = 0;
   struct Rest {
     std::uint32_t next;
     std::uint32_t end;
@@ -63,54 +63,30 @@ struct Replay {
 };
 static_assert(sizeof(Replay) == 64);
 
-/// Places for all connections of an engine. A place that was given back last is taken first, so
-/// that few pages are in use.
-class ReplayStore {
- public:
-  ReplayStore() = default;
-  ReplayStore(const ReplayStore&) = delete;
-  ReplayStore& operator=(const ReplayStore&) = delete;
-
-  /// Reserves `places` more; the only call that allocates.
-  void reserve(std::size_t places);
-  /// REQUIRES: they were reserved, and are not taken.
-  void release(std::size_t places) { reserved_ -= places; }
-
-  /// REQUIRES: fewer places are taken than reserved.
-  std::uint32_t take();
-  void give_back(std::uint32_t index);
-  Replay& operator[](std::uint32_t index) {
-    return reinterpret_cast<Replay*>(slabs_[index / kSlab].get())[index % kSlab];
-  }
-
-  std::size_t reserved() const { return reserved_; }
-  std::size_t taken() const { return taken_; }
-
- private:
-  static constexpr std::uint32_t kSlab = 4096;  ///< places
-  /// Not constructed: that would touch its pages.
-  using Slab = std::unique_ptr<std::byte[]>;
-
-  std::vector<Slab> slabs_;
-  std::size_t reserved_ = 0;
-  std::size_t taken_ = 0;
-  std::uint32_t fresh_ = 0;        ///< this place and those behind it were never taken
-  std::uint32_t free_ = kNoIndex;  ///< the place given back last; linked by `younger`
+/// The places of a connection. They outlive the connection.
+struct ReplayPlaces {
+  std::span<Replay> all;
+  std::uint8_t* used;  ///< the places behind so many have never been taken
 };
 
 /// The latest reads and atomics of one responder, and the responses to them that are owed.
-/// REQUIRES: close() before destruction.
 class Replays {
  public:
+  /// Most replays of a connection.
+  static constexpr std::uint32_t kMost = 128;
+
   Replays() = default;
   Replays(const Replays&) = delete;
   Replays& operator=(const Replays&) = delete;
 
-  /// Reserves places for `limit` replays and drops the previous ones.
-  void open(ReplayStore& store, std::uint32_t limit);
-  /// Gives all places back.
+  /// Uses the first `limit` places, at most all of them, and drops the previous replays.
+  void open(const ReplayPlaces& places, std::uint32_t limit);
+  /// Goes on with what an earlier engine has left in the places, before `expected`. Drops what is
+  /// not consistent. REQUIRES: open() with other places and the same limit.
+  void resume(const ReplayPlaces& places, Psn expected);
+  /// Ends the use of the places.
   void close();
-  bool is_open(std::uint32_t limit) const { return store_ != nullptr && limit_ == limit; }
+  bool is_open(std::uint32_t limit) const { return used_ != nullptr && limit_ == limit; }
 
   /// Drops all replays.
   void clear();
@@ -136,43 +112,49 @@ class Replays {
 
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == limit_; }
+  std::uint32_t size() const { return count_; }
   std::uint32_t limit() const { return limit_; }
-  std::uint32_t oldest() const { return oldest_; }
-  std::uint32_t youngest() const { return youngest_; }
-  Replay& operator[](std::uint32_t index) { return (*store_)[index]; }
+  /// Returns a replay by age: 0 is the oldest one. REQUIRES: age < size().
+  Replay& operator[](std::uint32_t age) { return places_[index(age)]; }
+  /// REQUIRES: !empty().
+  Replay& youngest() { return (*this)[count_ - 1]; }
   /// Adds the youngest replay. REQUIRES: !full().
   Replay& push();
   /// Drops the oldest replay. REQUIRES: !empty().
   void pop();
 
  private:
-  ReplayStore* store_ = nullptr;
+  static constexpr std::uint32_t kUnknown = 0xffffffff;
+
+  std::uint32_t index(std::uint32_t age) const {
+    const std::uint32_t sum = oldest_ + age;
+    return sum < limit_ ? sum : sum - limit_;
+  }
+  std::uint32_t age_of(const Replay& replay) const;
+  void find_due(std::uint32_t from);
+
+  std::span<Replay> places_;
+  std::uint8_t* used_ = nullptr;
   std::uint32_t limit_ = 0;
   std::uint32_t count_ = 0;
-  std::uint32_t oldest_ = kNoIndex;
-  std::uint32_t youngest_ = kNoIndex;
+  std::uint32_t oldest_ = 0;             ///< its place
   std::uint32_t due_ = 0;                ///< number of replays with responses owed
-  std::uint32_t oldest_due_ = kNoIndex;  ///< oldest of them; kNoIndex: to be searched
+  std::uint32_t oldest_due_ = kUnknown;  ///< age of the oldest of them; kUnknown: to be searched
 };
 
 // Called for every response.
 
 inline Replay& Replays::oldest_due() {
   assert(any_due());
-  if (oldest_due_ == kNoIndex) {
-    oldest_due_ = oldest_;
-    while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
-  }
+  if (oldest_due_ == kUnknown) find_due(0);
   return (*this)[oldest_due_];
 }
 
 inline void Replays::settle(Replay& r) {
   if (!r.due) return;
   r.due = false;
-  oldest_due_ = kNoIndex;
-  if (--due_ == 0) return;
-  oldest_due_ = r.younger;
-  while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
+  oldest_due_ = kUnknown;
+  if (--due_ != 0) find_due(age_of(r) + 1);
 }
 
 }  // namespace softhca::transport

@@ -24,13 +24,15 @@ void Requester::configure(const RcAttributes& attributes) {
   rnr_retries_left_ = attributes.rnr_retry;
 }
 
-void Requester::reset(Psn sq_psn, Psn sequence) {
+void Requester::reset(const SentPosition& position) {
   queue_.clear();
   next_ = SendQueue::kEnd;
-  next_psn_ = unacked_ = sent_end_ = queued_end_ = acknowledged_ = sq_psn;
-  queued_sequence_ = sequence;
+  next_psn_ = unacked_ = acknowledged_ = position.unacked;
+  sent_end_ = position.end;
+  queued_end_ = position.psn;
+  queued_sequence_ = position.sequence;
   reads_in_flight_ = unasked_ = 0;
-  repeat_.reset(sq_psn);
+  repeat_.reset(unacked_);
   response_missed_ = failed_ = exhausted_ = withdrawn_.any = false;
   silence_.end();
   credits_.reset();

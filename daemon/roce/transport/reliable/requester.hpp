@@ -35,6 +35,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/roce/transport/pace.hpp"
+#include "daemon/roce/transport/position.hpp"
 #include "daemon/roce/transport/reliable/end_to_end_credits.hpp"
 #include "daemon/roce/transport/reliable/retry_timer.hpp"
 #include "daemon/roce/transport/reliable/selective_repeat.hpp"
@@ -54,15 +55,16 @@ class Requester {
   /// May be called again (a modify in RTS) and takes effect from the next packet on. The MTU must
   /// not change while requests are pending.
   void configure(const RcAttributes& attributes);
-  /// Drops all requests without completing them. The next packet has PSN `sq_psn`, and the next
-  /// message the number `sequence`.
-  void reset(Psn sq_psn, Psn sequence = Psn(1));
-  struct Position {
-    Psn psn;
-    Psn sequence;
-  };
-  /// Returns PSN and SSN of the next request.
-  Position position() const { return {queued_end_, queued_sequence_}; }
+  /// Drops all requests without completing them. If an earlier engine has sent some from this
+  /// position on, the same requests must be started again: what the peer has of them is a duplicate
+  /// to it.
+  void reset(const SentPosition& position);
+  /// Returns where the requests stand.
+  SentPosition sent() const {
+    if (queue_.empty()) return {queued_end_, queued_sequence_, unacked_, sent_end_};
+    const Slot& oldest = queue_[queue_.oldest()];
+    return {oldest.first, oldest.sequence, unacked_, sent_end_};
+  }
 
   bool full() const { return queue_.full(); }
   /// Adds a request; transmit() sends it. REQUIRES: !full().

@@ -44,6 +44,35 @@ void Responder::resume(Psn expected, Psn sequence) {
   sequence_ = sequence;
 }
 
+TakenPosition Responder::position() const {
+  TakenPosition out{.expected = expected_,
+                    .sequence = sequence_,
+                    .established = established_,
+                    .refused = refusal_ == Refusal::kFatal ? nak_ : std::uint8_t{0},
+                    .message = message_.part()};
+  out.message.xrc_srq = xrc_srq_;
+  return out;
+}
+
+void Responder::resume(const TakenPosition& position, const ReplayPlaces& places,
+                       const ResponderUpcalls& up) {
+  resume(position.expected, position.sequence);
+  established_ = position.established;
+  xrc_srq_ = position.message.xrc_srq;
+  replays_.resume(places, expected_);
+  if (position.refused != 0) {
+    nak_psn_ = expected_;
+    nak_ = position.refused;
+    refusal_ = Refusal::kFatal;
+    return;
+  }
+  message_.resume(position.message, up.receives);
+  // A read or atomic is answered by its response, and the peer asks for that again.
+  const bool is_answered =
+      !replays_.empty() && replays_.youngest().first + replays_.youngest().packets == expected_;
+  ack_due_ = established_ && !is_answered;
+}
+
 void Responder::flush(const ResponderUpcalls& up) {
   message_.fail_receive(up.receives, Verdict::kFlushed);
   kept_.clear();

@@ -31,23 +31,23 @@
 
 namespace softhca::transport {
 
-/// The stores of an engine that hold the state of responders. They outlive the responders.
+/// The memory of an engine that holds the state of a responder. It outlives the responder.
 struct ResponderStores {
-  ResponderStores(ReplayStore& reads) : replays(reads) {}
-  ResponderStores(ReplayStore& reads, KeptStore& early, KeptAccount& for_whom)
+  ResponderStores(const ReplayPlaces& reads) : replays(reads) {}
+  ResponderStores(const ReplayPlaces& reads, KeptStore& early, KeptAccount& for_whom)
       : replays(reads), kept(&early), account(&for_whom) {}
-  ReplayStore& replays;
+  ReplayPlaces replays;
   KeptStore* kept = nullptr;  ///< out-of-order buffer; null: such packets are dropped
   KeptAccount* account = nullptr;
 };
 
 class Responder {
  public:
-  /// Sets the attributes and reserves places for replayable reads and atomics (max_dest_rd_atomic).
+  /// Sets the attributes, and how many reads and atomics are replayable (max_dest_rd_atomic).
   void configure(const RcAttributes& attributes, const ResponderStores& stores);
   /// Returns the number of buffered packets.
   std::uint32_t kept() const { return kept_.size(); }
-  /// Returns the bytes that the reserved places take once they are used.
+  /// Returns the bytes that the places of those take once they are used.
   static std::size_t memory_for(std::uint8_t max_dest_rd_atomic);
   /// Gives those places back. Call configure() and reset() before the next packet.
   void release();
@@ -55,8 +55,12 @@ class Responder {
   void reset(Psn rq_psn);
   /// Like reset(), after `sequence` messages.
   void resume(Psn expected, Psn sequence);
-  Psn expected() const { return expected_; }
-  Psn sequence() const { return sequence_; }
+  /// Like resume(), in the middle of what an earlier engine has done. `places`: with the replays
+  /// of that engine. Acknowledges, since the last acknowledgement may not have been sent.
+  void resume(const TakenPosition& position, const ReplayPlaces& places,
+              const ResponderUpcalls& up);
+  /// Returns where the requests of the peer stand.
+  TakenPosition position() const;
 
   /// Handles a request packet; other packets are counted and dropped. Sends nothing; call
   /// transmit(). If its memory is busy (Verdict::kBusy), the same packet must come again before any

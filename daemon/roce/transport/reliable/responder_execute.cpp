@@ -25,7 +25,7 @@ Verdict memory_verdict(Verdict verdict) {
 
 /// Like Replays::remember(), but a packet that has begun already has its place.
 Replay* remember_atomic(Replays& replays, bool resumes) {
-  return resumes && !replays.empty() ? &replays[replays.youngest()] : replays.remember();
+  return resumes && !replays.empty() ? &replays.youngest() : replays.remember();
 }
 
 /// Refuses a request that needs one more place for its response.

@@ -63,8 +63,7 @@ bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
       // discard the later response. So it gets an acknowledgement without news: everything before
       // the oldest read that it may wait for. (Some requesters take the acknowledgement of a read
       // for its response, and some take one between two responses for their end.)
-      if (asked_again_ && next.next == next.start &&
-          send_ack(up, replays_[replays_.oldest()].first - 1))
+      if (asked_again_ && next.next == next.start && send_ack(up, replays_[0].first - 1))
         return true;
       asked_again_ = false;
       return more_kept;

@@ -38,7 +38,8 @@ class CommandRequest : public ::testing::Test {
     return out;
   }
 
-  MemoryAccess memory{64, 16, 64};
+  DurableState state{{.queue_pairs = 64, .memory_regions = 64, .memory_windows = 16}};
+  MemoryAccess memory{state};
   Tenant tenant;
   QueuePair qp;
   Buffer buffer;

@@ -59,7 +59,8 @@ class Memory : public ::testing::Test {
     return memory.bind(qp, header);
   }
 
-  MemoryAccess memory{64, 16, 64};
+  DurableState state{{.queue_pairs = 64, .memory_regions = 64, .memory_windows = 16}};
+  MemoryAccess memory{state};
   QueuePair qp;
   std::uint32_t length = 0;
 };

@@ -129,13 +129,14 @@ class Outboxes : public ::testing::Test {
   StepClock clock{Time(std::chrono::milliseconds(1000))};
   RecordingSink sink;
   AsyncEvents async{sink, clock, cpu, 4};
-  QpTable queue_pairs{64};
+  DurableState state{{.queue_pairs = 64, .memory_regions = 64, .memory_windows = 16}};
+  QpTable queue_pairs{state};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionQueues completions{sink, async, clock, cpu};
   EventLog log{clock, 1};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
-  MemoryAccess memory{64, 16, 64};
+  MemoryAccess memory{state};
   PayloadReader payloads{pcbs, memory, receives};
   QueuePair qp;
   Buffer buffer;

@@ -333,7 +333,7 @@ TEST_F(Lifecycle, WhileDrainingWhatHasNotBegunWaitsInTheSendQueue) {
   EXPECT_EQ(dispatch.fetch(), 0u);
   lifecycle.enter_ready_to_send(test.qp, Psn(1));
   EXPECT_EQ(dispatch.fetch(), 1u);
-  EXPECT_EQ(position_of(test).send, Psn(0xfffff1)) << "as behind the one that is under way";
+  EXPECT_EQ(position_of(test).send, Psn(0xfffff0)) << "that of the one that is under way";
 }
 
 // --- ERR

@@ -66,7 +66,8 @@ class Receives : public ::testing::Test {
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
   RecordingSink sink;
   AsyncEvents async{sink, clock, cpu, 4};
-  QpTable queue_pairs{64};
+  DurableState state{{.queue_pairs = 64}};
+  QpTable queue_pairs{state};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionQueues completions{sink, async, clock, cpu};
   EventLog log{clock, 1};

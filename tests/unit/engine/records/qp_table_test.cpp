@@ -12,6 +12,15 @@
 namespace softhca::engine {
 namespace {
 
+/// A table with a state of its own.
+struct OwnState {
+  DurableState state;
+};
+struct Table : OwnState, QpTable {
+  explicit Table(std::uint32_t queue_pairs, std::uint64_t seed = 0)
+      : OwnState{DurableState({.queue_pairs = queue_pairs})}, QpTable(state, seed) {}
+};
+
 class QpTableTest : public ::testing::Test {
  protected:
   QueuePair& make(Session& session) {
@@ -33,7 +42,7 @@ class QpTableTest : public ::testing::Test {
 };
 
 TEST_F(QpTableTest, HoldsAsManyAsAPowerOfTwo) {
-  QpTable table(5);
+  Table table(5);
   for (int i = 0; i < 8; ++i) {
     QueuePair& qp = make(first);
     ASSERT_TRUE(table.add(qp));
@@ -48,7 +57,7 @@ TEST_F(QpTableTest, HoldsAsManyAsAPowerOfTwo) {
 TEST_F(QpTableTest, NumbersFollowFromASeed) {
   constexpr std::uint32_t kSlots = 1024;
   const auto numbers = [&](std::uint64_t seed) {
-    QpTable table(kSlots, seed);
+    Table table(kSlots, seed);
     std::vector<std::uint32_t> out;
     for (std::uint32_t i = 0; i < 3 * kSlots; ++i) {
       QueuePair& qp = make(first);
@@ -75,7 +84,7 @@ TEST_F(QpTableTest, NumbersFollowFromASeed) {
 /// All numbers a slot can have come before one comes again, and none of them is special.
 TEST_F(QpTableTest, NumbersComeBackLate) {
   constexpr std::uint32_t kSlots = 1u << 16;
-  QpTable table(kSlots);
+  Table table(kSlots);
   std::set<std::uint32_t> seen;
   QueuePair& qp = make(first);
   for (std::uint32_t i = 0; i < 3 * kSlots; ++i) {
@@ -90,7 +99,7 @@ TEST_F(QpTableTest, NumbersComeBackLate) {
 }
 
 TEST_F(QpTableTest, GenerationsWrapAroundSpecialNumbers) {
-  QpTable table(1);
+  Table table(1);
   QueuePair& qp = make(first);
   for (std::uint32_t i = 0; i < (1u << 24) + 10; ++i) {
     table.add(qp);
@@ -102,7 +111,7 @@ TEST_F(QpTableTest, GenerationsWrapAroundSpecialNumbers) {
 /// The next engine gives each queue pair the number that it had.
 TEST_F(QpTableTest, GivenNumber_SlotIsTakenOnce) {
   constexpr std::uint32_t kSlots = 8;
-  QpTable before(kSlots, 3), after(kSlots, 4);
+  Table before(kSlots, 3), after(kSlots, 4);
   std::set<std::uint32_t> numbers;
   for (std::uint32_t i = 0; i < kSlots / 2; ++i) {
     QueuePair& old = make(first);
@@ -128,13 +137,13 @@ TEST_F(QpTableTest, GivenNumber_SlotIsTakenOnce) {
 }
 
 TEST_F(QpTableTest, GivenNumber_NoneOfThisSize_Refused) {
-  QpTable table(8);
+  Table table(8);
   for (const std::uint32_t number : {0u, 1u, 7u, 0xffffffu, 0xfffff8u, 0x1000008u})
     EXPECT_FALSE(table.add(make(first), Qpn(number))) << number;
 }
 
 TEST_F(QpTableTest, WellKnownNumbersAreTheDaemons) {
-  QpTable table(4);
+  Table table(4);
   EXPECT_EQ(table.find(Qpn(0)), nullptr);
   EXPECT_EQ(table.find(Qpn(1)), nullptr);
   QueuePair& own = make(first);
@@ -151,7 +160,7 @@ TEST_F(QpTableTest, WellKnownNumbersAreTheDaemons) {
 }
 
 TEST_F(QpTableTest, ListsOfSessionsFollow) {
-  QpTable table(4);
+  Table table(4);
   QueuePair &a = make(first), &b = make(first);
   table.add(a);
   table.add(b);

@@ -129,7 +129,8 @@ TEST_F(AdminViewTest, AQueuePairIsShownWithWhatHappenedToItAndAfterItIsGone) {
   EXPECT_TRUE(shown["events"].empty());
 
   daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
-    engine.cpu().fail_later(*engine.find_queue_pair(Qpn(qpn)), engine::QpFailure::kFatal);
+    engine.cpu().fail_later(*engine.durable().queue_pairs.find(Qpn(qpn)),
+                            engine::QpFailure::kFatal);
   }});
   do {
     shown = ask("qp.show", {{"qpn", qpn}});

@@ -64,12 +64,12 @@ TEST_F(Hostile, ResponsesToARequester) {
 }
 
 TEST_F(Hostile, RequestsToAResponder) {
-  ReplayStore replays;
+  OwnReplays replays;
   Responder responder;
   for (int life = 0; life < kLives; ++life) {
     env = FakeEnvironment();
     attributes.max_dest_rd_atomic = static_cast<std::uint8_t>(below(4));
-    responder.configure(attributes, replays);
+    responder.configure(attributes, replays.places());
     responder.reset(Psn(0));
     for (int i = 0; i < kPackets; ++i) {
       if (below(2) == 0) env.receives.push_back(below(1024));

@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads and atomics remembered: places are reserved at once, and taken when they are used.
+// Reads and atomics remembered, in places that the next engine takes over.
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "daemon/roce/transport/reliable/replays.hpp"
+#include "tests/unit/roce/transport/own_replays.hpp"
 
 namespace softhca::transport {
 namespace {
 
 std::vector<std::uint64_t> oldest_first(Replays& replays) {
   std::vector<std::uint64_t> all;
-  for (std::uint32_t i = replays.oldest(); i != kNoIndex; i = replays[i].younger)
-    all.push_back(replays[i].addr);
-  return all;
-}
-
-std::vector<std::uint64_t> youngest_first(Replays& replays) {
-  std::vector<std::uint64_t> all;
-  for (std::uint32_t i = replays.youngest(); i != kNoIndex; i = replays[i].older)
-    all.push_back(replays[i].addr);
+  for (std::uint32_t age = 0; age < replays.size(); ++age) all.push_back(replays[age].addr);
   return all;
 }
 
 TEST(ReplaysTest, StandByAge) {
-  ReplayStore store;
+  OwnReplays store;
   Replays replays;
-  replays.open(store, 3);
+  replays.open(store.places(), 3);
   EXPECT_TRUE(replays.empty());
   for (std::uint64_t i = 1; i <= 3; ++i) replays.push().addr = i;
   EXPECT_TRUE(replays.full());
@@ -35,17 +27,16 @@ TEST(ReplaysTest, StandByAge) {
   replays.pop();
   replays.push().addr = 4;
   EXPECT_EQ(oldest_first(replays), (std::vector<std::uint64_t>{2, 3, 4}));
-  EXPECT_EQ(youngest_first(replays), (std::vector<std::uint64_t>{4, 3, 2}));
+  EXPECT_EQ(replays.youngest().addr, 4u);
   replays.clear();
   EXPECT_TRUE(replays.empty());
   EXPECT_EQ(oldest_first(replays), std::vector<std::uint64_t>{});
-  EXPECT_EQ(youngest_first(replays), std::vector<std::uint64_t>{});
 }
 
 TEST(ReplaysTest, AreNewWhateverWasInTheirPlace) {
-  ReplayStore store;
+  OwnReplays store;
   Replays replays;
-  replays.open(store, 1);
+  replays.open(store.places(), 1);
   Replay& before = replays.push();
   before.atomic = before.due = before.replay = true;
   before.packets = 9;
@@ -55,55 +46,117 @@ TEST(ReplaysTest, AreNewWhateverWasInTheirPlace) {
   EXPECT_EQ(after.packets, 0u);
 }
 
-TEST(ReplaysTest, TakeNothingBeforeTheyAreUsed) {
-  ReplayStore store;
-  std::vector<Replays> connections(1000);
-  for (Replays& replays : connections) replays.open(store, 128);
-  EXPECT_EQ(store.reserved(), 128000u);
-  EXPECT_EQ(store.taken(), 0u);
-  connections[3].push();
-  EXPECT_EQ(store.taken(), 1u);
-  for (Replays& replays : connections) replays.close();
-  EXPECT_EQ(store.reserved(), 0u);
-  EXPECT_EQ(store.taken(), 0u);
-}
-
-/// However many each of the others has reserved and used.
-TEST(ReplaysTest, AreThereForWhoReservedThem) {
-  ReplayStore store;
-  std::vector<Replays> connections(200);
-  for (Replays& replays : connections) replays.open(store, 128);
-  for (std::uint64_t round = 0; round < 2; ++round) {
-    for (std::size_t c = 0; c < connections.size(); ++c)
-      for (std::uint64_t i = 0; i < 128; ++i) connections[c].push().addr = c * 1000 + i;
-    for (std::size_t c = 0; c < connections.size(); ++c) {
-      const auto all = oldest_first(connections[c]);
-      ASSERT_EQ(all.size(), 128u);
-      for (std::uint64_t i = 0; i < 128; ++i) ASSERT_EQ(all[i], c * 1000 + i);
-      connections[c].clear();
-    }
-  }
-  for (Replays& replays : connections) replays.close();
-}
-
-TEST(ReplaysTest, AreSharedOutAnewWhenTheLimitChanges) {
-  ReplayStore store;
+TEST(ReplaysTest, TakeNoPlaceBeforeTheyNeedIt) {
+  OwnReplays store;
   Replays replays;
-  replays.open(store, 4);
+  replays.open(store.places(), 128);
+  EXPECT_EQ(store.used, 0u);
+  for (int i = 0; i < 10; ++i) {
+    replays.push();
+    if (replays.size() > 2) replays.pop();
+  }
+  EXPECT_EQ(store.used, 10u);
+}
+
+TEST(ReplaysTest, StartAnewWhenTheLimitChanges) {
+  OwnReplays store;
+  Replays replays;
+  replays.open(store.places(), 4);
   replays.push();
-  replays.open(store, 2);
+  replays.open(store.places(), 2);
   EXPECT_TRUE(replays.empty());
   EXPECT_TRUE(replays.is_open(2));
-  EXPECT_EQ(store.reserved(), 2u);
-  EXPECT_EQ(store.taken(), 0u);
-  replays.open(store, 0);
+  replays.push();
+  replays.push();
+  EXPECT_TRUE(replays.full());
+  replays.open(store.places(), 0);
   EXPECT_TRUE(replays.full());
   replays.close();
+  EXPECT_FALSE(replays.is_open(0));
+}
+
+TEST(ReplaysTest, NotMoreThanThereArePlaces) {
+  OwnReplays store;
+  store.all.resize(2);
+  Replays replays;
+  replays.open(store.places(), 255);
+  EXPECT_EQ(replays.limit(), 2u);
+}
+
+/// What one engine has left and the next one goes on with.
+class ReplaysResume : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kLimit = 3;
+
+  ReplaysResume() { before.open(store.places(), kLimit); }
+
+  void remember(std::uint32_t psn) {
+    Replay& replay = *before.remember();
+    replay.first = Psn(psn);
+    replay.addr = psn;
+    replay.packets = 1;
+  }
+  std::vector<std::uint64_t> resume(std::uint32_t expected) {
+    after.open(other.places(), kLimit);
+    after.resume(store.places(), Psn(expected));
+    return oldest_first(after);
+  }
+
+  OwnReplays store, other;
+  Replays before, after;
+};
+
+TEST_F(ReplaysResume, WhateverPlaceTheRotationHasReached_InTheirOrder) {
+  for (std::uint32_t last = 0; last < 8; ++last) {
+    store.used = 0;
+    before.open(store.places(), kLimit);
+    std::vector<std::uint64_t> expected;
+    for (std::uint32_t psn = 0; psn < last; ++psn) {
+      remember(Psn(0xfffffe + psn).value());
+      if (psn + kLimit >= last) expected.push_back(Psn(0xfffffe + psn).value());
+    }
+    EXPECT_EQ(resume(Psn(0xfffffe + last).value()), expected) << last;
+    EXPECT_FALSE(after.any_due());
+  }
+}
+
+TEST_F(ReplaysResume, OwedResponses_AreOwedStill) {
+  remember(10);
+  remember(11);
+  before.owe(before.youngest(), 0, 1);
+  resume(12);
+  ASSERT_TRUE(after.any_due());
+  EXPECT_EQ(after.oldest_due().first, Psn(11));
+  after.settle(after.oldest_due());
+  EXPECT_FALSE(after.any_due());
+}
+
+TEST_F(ReplaysResume, NewOnesTakeTheNextPlaces) {
+  remember(10);
+  remember(11);
+  resume(12);
+  after.remember()->addr = 12;
+  after.remember()->addr = 13;
+  EXPECT_EQ(oldest_first(after), (std::vector<std::uint64_t>{11, 12, 13}));
+}
+
+TEST_F(ReplaysResume, TooOldOrNotFinished_Dropped) {
+  remember(10);
+  remember(0x900000);
+  before.remember();
+  EXPECT_EQ(resume(0x900001), std::vector<std::uint64_t>{0x900000});
+}
+
+TEST_F(ReplaysResume, OutOfOrder_DroppedAsAWhole) {
+  for (std::uint32_t psn : {10, 12, 11}) remember(psn);
+  EXPECT_TRUE(resume(13).empty());
+  after.remember()->addr = 5;
+  EXPECT_EQ(oldest_first(after), std::vector<std::uint64_t>{5});
 }
 
 class ResponsesDue : public testing::Test {
  protected:
-  ResponsesDue() { replays.open(store, 3); }
+  ResponsesDue() { replays.open(store.places(), 3); }
   ~ResponsesDue() override { replays.close(); }
 
   /// A read of so many packets from `psn` on, not answered yet.
@@ -115,7 +168,7 @@ class ResponsesDue : public testing::Test {
     return replay;
   }
 
-  ReplayStore store;
+  OwnReplays store;
   Replays replays;
 };
 
@@ -170,9 +223,9 @@ TEST_F(ResponsesDue, AreFoundByEachOfTheirNumbersTheYoungestFirst) {
 }
 
 TEST(ReplaysTest, WithoutALimitNothingIsRemembered) {
-  ReplayStore store;
+  OwnReplays store;
   Replays replays;
-  replays.open(store, 0);
+  replays.open(store.places(), 0);
   EXPECT_EQ(replays.remember(), nullptr);
 }
 

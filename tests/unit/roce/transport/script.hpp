@@ -17,6 +17,7 @@
 #include "daemon/roce/transport/reliable/responder.hpp"
 #include "daemon/roce/wire/opcode.hpp"
 #include "tests/unit/roce/transport/fake_environment.hpp"
+#include "tests/unit/roce/transport/own_replays.hpp"
 
 namespace softhca::transport {
 
@@ -174,7 +175,7 @@ class ResponderTest : public ScriptTest {
   }
 
   void start_at(std::uint32_t psn) {
-    responder.configure(attributes, replays);
+    responder.configure(attributes, replays.places());
     responder.reset(Psn(psn));
   }
   static wire::Headers make(Opcode opcode, std::uint32_t psn) {
@@ -207,7 +208,7 @@ class ResponderTest : public ScriptTest {
   }
 
   RcAttributes attributes;
-  ReplayStore replays;
+  OwnReplays replays;
   Responder responder;
 };
 

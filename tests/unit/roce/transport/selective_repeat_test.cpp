@@ -11,7 +11,7 @@ class KeepingResponder : public ResponderTest {
   KeepingResponder() {
     kept.open(64);
     attributes.out_of_order = 8;
-    responder.configure(attributes, {replays, kept, account});
+    responder.configure(attributes, {replays.places(), kept, account});
     responder.reset(Psn(0));
     env.receives = {64, 64};
   }
@@ -108,7 +108,7 @@ TEST_F(KeepingResponder, NumbersThatAReadTakesAreNotOfOtherRequests) {
   run();
   expect_stored({"write 1000+1"});  // 4, behind the read
   EXPECT_EQ(responder.kept(), 0u);
-  EXPECT_EQ(responder.expected(), Psn(5));
+  EXPECT_EQ(responder.position().expected, Psn(5));
 }
 
 TEST_F(KeepingResponder, ItsTurnEndsWithItsBudget) {
