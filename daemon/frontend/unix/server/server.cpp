@@ -61,7 +61,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);
   faults_.add_to(methods_);
-  view_.show_faults([this] { return faults_.list(); });
+  view_.show("faults", [this] { return faults_.list(); });
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
   });

@@ -38,6 +38,7 @@ class Server {
 
   /// Returns the methods of the admin socket. Other parts add theirs before open().
   AdminMethods& admin_methods() { return methods_; }
+  AdminView& admin_view() { return view_; }
   /// Set the functions that are called at SIGHUP and about once a second.
   void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
   void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
