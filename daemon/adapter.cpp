@@ -31,6 +31,7 @@
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/keeper/keeper_link.hpp"
+#include "daemon/operate/admin/admin_restarts.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
@@ -80,7 +81,8 @@ std::string counted(std::size_t count, const char* thing) {
 
 metrics::ExportedData source_of(control::Adapter& adapter,
                                 control::GeneralServices& general_services,
-                                control::GeneralServices& shared_datagrams) {
+                                control::GeneralServices& shared_datagrams,
+                                const keeper::Restarts& restarts) {
   const auto exported = [](control::GeneralServices& services) {
     return metrics::ExportedSharedQp{.counters = services.counters(),
                                      .tenant = services.tenant(),
@@ -99,7 +101,8 @@ metrics::ExportedData source_of(control::Adapter& adapter,
           .reloads = adapter.reloads,
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
           .started = std::chrono::system_clock::now(),
-          .dropped_log_lines = &control::dropped_log_lines()};
+          .dropped_log_lines = &control::dropped_log_lines(),
+          .restarts = &restarts};
 }
 
 /// A Unix socket for the metrics beside their address, for programs that may open the admin socket.
@@ -278,38 +281,47 @@ Outcome open(control::Server& server, Outliving& outliving, const configuration:
 }
 
 /// Without the keeper this adapter ends, too: no process would start the next one.
-void take_order(keeper::KeeperLink& keeper, control::Server& server) {
+void take_order(keeper::KeeperLink& keeper, control::Server& server,
+                control::AdminRestarts& restarts) {
   const auto order = keeper.take_order();
   if (!order) {
     spdlog::error("the keeper has gone: stopping");
     server.stop(control::Server::End::kOrderly);
+  } else if (order->kind == keeper::OrderKind::kRefuseUpgrade) {
+    restarts.refuse(order->text);
   } else if (order->kind == keeper::OrderKind::kRetire) {
     server.stop(control::Server::End::kRetire);
   }
 }
 
 /// Starts both threads' signs of life, and the engine.
-Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker) {
-  auto followed =
-      server.follow(keeper.control_pulse(), keeper.orders(), [&] { take_order(keeper, server); });
+Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker,
+                    control::AdminRestarts& restarts) {
+  restarts.add_to(server.admin_methods());
+  server.admin_view().show("restarts", [&restarts] { return restarts.show(); });
+  auto followed = server.follow(keeper.control_pulse(), keeper.orders(),
+                                [&] { take_order(keeper, server, restarts); });
   return followed ? worker.start() : followed;
 }
 
 /// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
 /// next one takes up.
-int run(control::Server& server, const configuration::Config& config, keeper::KeeperLink& keeper,
-        engine::Worker& worker) {
+int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& keeper,
+        const control::AdminRestarts& restarts) {
+  const configuration::Config& config = adapter.config;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   keeper.ready();
+  restarts.report(adapter.journal);
+
   const auto ended = server.run();
-  if (server.has_retired()) {
-    worker.stop();
+  if (ended && *ended == control::Server::End::kRetire) {
+    adapter.worker.stop();
     keeper.retired();
     ::_exit(0);
   }
   sd_notify(0, "STOPPING=1");
-  worker.stop();
+  adapter.worker.stop();
   return ended ? 0 : fail(ended.error(), kExitSetup);
 }
 
@@ -354,7 +366,8 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   const auto shared_datagrams = control::GeneralServices::open(
       worker, control::shared_datagrams_place(config), config.shared_datagrams);
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
-  const metrics::ExportedData source = source_of(adapter, **general_services, **shared_datagrams);
+  const metrics::ExportedData source =
+      source_of(adapter, **general_services, **shared_datagrams, keeper.restarts());
   MetricsSocket metrics_socket;
   MetricsEndpoint endpoint;
 
@@ -368,9 +381,10 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
       open(server, outliving, config, source, adapter.kept, metrics_socket, endpoint);
   if (!opened) return fail(opened.error(), kExitSetup);
   reloader.resume();
-  if (const auto started = start_turns(keeper, server, worker); !started)
+  control::AdminRestarts restarts(keeper);
+  if (const auto started = start_turns(keeper, server, worker, restarts); !started)
     return fail(started.error(), kExitSetup);
-  return run(server, config, keeper, worker);
+  return run(server, adapter, keeper, restarts);
 }
 
 int run(const keeper::Handover& handover, int argc, char** argv) {

@@ -63,7 +63,11 @@ class Serving {
     EXPECT_TRUE(restored) << restored.error().message;
     link_.left.clear();
     reloader_.resume();
-    thread_ = std::thread([this] { EXPECT_TRUE(server_.run()); });
+    thread_ = std::thread([this] {
+      const auto ended = server_.run();
+      EXPECT_TRUE(ended) << ended.error().message;
+      retired_ = ended && *ended == Server::End::kRetire;
+    });
   }
   ~Serving() {
     if (!thread_.joinable()) return;
@@ -85,7 +89,7 @@ class Serving {
   void retire() {
     on_thread([this] { server_.stop(Server::End::kRetire); });
     thread_.join();
-    EXPECT_TRUE(server_.has_retired());
+    EXPECT_TRUE(retired_);
     daemon_.worker.stop();
     link_.keeping.retire();
   }
@@ -100,6 +104,7 @@ class Serving {
   Server server_{daemon_.adapter, *daemon_.general_services, *daemon_.shared_datagrams};
   Reloader reloader_;
   std::function<void()> on_signal_;
+  bool retired_ = false;
   std::thread thread_;
 };
 
