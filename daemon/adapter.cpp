@@ -31,9 +31,11 @@
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/keeper/keeper_link.hpp"
+#include "daemon/operate/admin/admin_restarts.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
+#include "daemon/operate/reload/reload_state.hpp"
 #include "daemon/options.hpp"
 #include "daemon/services/general_services.hpp"
 #include "daemon/services/service_places.hpp"
@@ -79,7 +81,8 @@ std::string counted(std::size_t count, const char* thing) {
 
 metrics::ExportedData source_of(control::Adapter& adapter,
                                 control::GeneralServices& general_services,
-                                control::GeneralServices& shared_datagrams) {
+                                control::GeneralServices& shared_datagrams,
+                                const keeper::Restarts& restarts) {
   const auto exported = [](control::GeneralServices& services) {
     return metrics::ExportedSharedQp{.counters = services.counters(),
                                      .tenant = services.tenant(),
@@ -98,7 +101,8 @@ metrics::ExportedData source_of(control::Adapter& adapter,
           .reloads = adapter.reloads,
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
           .started = std::chrono::system_clock::now(),
-          .dropped_log_lines = &control::dropped_log_lines()};
+          .dropped_log_lines = &control::dropped_log_lines(),
+          .restarts = &restarts};
 }
 
 /// A Unix socket for the metrics beside their address, for programs that may open the admin socket.
@@ -243,13 +247,18 @@ struct Outliving {
   Outcome adopt() {
     if (auto adopted = records.adopt(); !adopted) return adopted;
     left = records.take_adopted();
-    return kept.adopt(left);
+    if (auto adopted = kept.adopt(left); !adopted) return adopted;
+    auto state = control::read_state(kept);
+    if (!state) return state.error();
+    configuration = std::move(*state);
+    return {};
   }
 
   keeper::KeeperLink& keeper;
   records::RecordStore records;
   std::vector<records::Adopted> left;
   control::KeptDescriptors kept{&keeper, records};
+  std::optional<control::ReloadState> configuration;
 };
 
 /// Checks that the daemon may start.
@@ -272,38 +281,47 @@ Outcome open(control::Server& server, Outliving& outliving, const configuration:
 }
 
 /// Without the keeper this adapter ends, too: no process would start the next one.
-void take_order(keeper::KeeperLink& keeper, control::Server& server) {
+void take_order(keeper::KeeperLink& keeper, control::Server& server,
+                control::AdminRestarts& restarts) {
   const auto order = keeper.take_order();
   if (!order) {
     spdlog::error("the keeper has gone: stopping");
     server.stop(control::Server::End::kOrderly);
+  } else if (order->kind == keeper::OrderKind::kRefuseUpgrade) {
+    restarts.refuse(order->text);
   } else if (order->kind == keeper::OrderKind::kRetire) {
     server.stop(control::Server::End::kRetire);
   }
 }
 
 /// Starts both threads' signs of life, and the engine.
-Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker) {
-  auto followed =
-      server.follow(keeper.control_pulse(), keeper.orders(), [&] { take_order(keeper, server); });
+Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine::Worker& worker,
+                    control::AdminRestarts& restarts) {
+  restarts.add_to(server.admin_methods());
+  server.admin_view().show("restarts", [&restarts] { return restarts.show(); });
+  auto followed = server.follow(keeper.control_pulse(), keeper.orders(),
+                                [&] { take_order(keeper, server, restarts); });
   return followed ? worker.start() : followed;
 }
 
 /// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
 /// next one takes up.
-int run(control::Server& server, const configuration::Config& config, keeper::KeeperLink& keeper,
-        engine::Worker& worker) {
+int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& keeper,
+        const control::AdminRestarts& restarts) {
+  const configuration::Config& config = adapter.config;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   keeper.ready();
+  restarts.report(adapter.journal);
+
   const auto ended = server.run();
-  if (server.has_retired()) {
-    worker.stop();
+  if (ended && *ended == control::Server::End::kRetire) {
+    adapter.worker.stop();
     keeper.retired();
     ::_exit(0);
   }
   sd_notify(0, "STOPPING=1");
-  worker.stop();
+  adapter.worker.stop();
   return ended ? 0 : fail(ended.error(), kExitSetup);
 }
 
@@ -348,22 +366,25 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   const auto shared_datagrams = control::GeneralServices::open(
       worker, control::shared_datagrams_place(config), config.shared_datagrams);
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
-  const metrics::ExportedData source = source_of(adapter, **general_services, **shared_datagrams);
+  const metrics::ExportedData source =
+      source_of(adapter, **general_services, **shared_datagrams, keeper.restarts());
   MetricsSocket metrics_socket;
   MetricsEndpoint endpoint;
 
   control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(adapter, server, std::move(*guards), std::move(loader),
                              move_metrics(endpoint, metrics_socket, source, adapter.kept),
-                             std::move(layers));
+                             std::move(layers), std::move(outliving.configuration));
   control::Adjuster adjuster(adapter);
   connect(server, reloader, adjuster, worker, watched);
   const auto opened =
       open(server, outliving, config, source, adapter.kept, metrics_socket, endpoint);
   if (!opened) return fail(opened.error(), kExitSetup);
-  if (const auto started = start_turns(keeper, server, worker); !started)
+  reloader.resume();
+  control::AdminRestarts restarts(keeper);
+  if (const auto started = start_turns(keeper, server, worker, restarts); !started)
     return fail(started.error(), kExitSetup);
-  return run(server, config, keeper, worker);
+  return run(server, adapter, keeper, restarts);
 }
 
 int run(const keeper::Handover& handover, int argc, char** argv) {
@@ -375,18 +396,21 @@ int run(const keeper::Handover& handover, int argc, char** argv) {
   const configuration::ConfigLoader loader(options.config_file, options.settings);
   std::optional<WatchedFiles> watched;
   if (options.watch_config) watched.emplace(options.config_file);  // before the file is read
-  auto config = loader.load();
+  Outliving outliving(keeper);
+  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
+  const auto& earlier = outliving.configuration;
+  auto config = earlier ? earlier->file : loader.load();
   if (!config) return fail(config.error(), kExitConfig);
   if (options.check_config) {
     std::printf("%s: good\n", loader.name().c_str());
     return 0;
   }
-  spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
+  control::Layers layers = earlier ? control::Layers(*earlier, earlier->in_force.daemon.state_dir)
+                                   : control::Layers(*config, config->daemon.state_dir);
+  const configuration::Config in_force =
+      earlier ? control::with_leavers(*earlier) : layers.over(*config).in_force;
+  spdlog::set_level(spdlog::level::from_str(in_force.daemon.log_level));
   block_signals();
-  Outliving outliving(keeper);
-  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
-  control::Layers layers(*config, config->daemon.state_dir);
-  const configuration::Config in_force = layers.over(*config).in_force;
   return serve(in_force, loader, std::move(layers), std::move(watched), options.libraries,
                outliving);
 }

@@ -12,7 +12,8 @@ Outcome KeptDescriptors::adopt(std::span<records::Adopted> left) {
   using records::Kind;
   for (records::Adopted& each : left) {
     const bool is_ours = each.kind == Kind::kListener || each.kind == Kind::kPort ||
-                         each.kind == Kind::kKernelGuard || each.kind == Kind::kMetricsAddress;
+                         each.kind == Kind::kKernelGuard || each.kind == Kind::kMetricsAddress ||
+                         each.kind == Kind::kSettings;
     if (!is_ours) continue;
     if (auto adopted = adopt(each); !adopted) return adopted;
   }

@@ -29,6 +29,10 @@ struct KeptEntry {
 /// Why an adapter replaced the one before it.
 enum class Cause : std::uint32_t { kStart, kUpgrade, kCrash, kHang, kRollback };
 inline constexpr std::size_t kCauses = 5;
+constexpr const char* name_of(Cause cause) {
+  constexpr const char* kNames[kCauses] = {"start", "upgrade", "crash", "hang", "rollback"};
+  return kNames[static_cast<std::size_t>(cause) % kCauses];
+}
 
 /// Bounds in ms of the times without service that are counted; the last counter has those beyond.
 inline constexpr std::uint32_t kBlackoutBounds[] = {10, 25, 50, 100, 200, 500, 1000, 5000};
@@ -81,7 +85,8 @@ enum class CallKind : std::uint32_t {
   kDrop,             ///< `id`
   kReady,            ///< the adapter serves
   kUpgrade,          ///< by the library of which the text is the path; empty: by that of the keeper
-  kRetired,          ///< the adapter serves no longer, and has written all that the next one needs
+  /// The adapter serves no longer, and has written all that the next one needs. The keeper ends it.
+  kRetired,
 };
 inline constexpr std::size_t kMostText = 4096;
 

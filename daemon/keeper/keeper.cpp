@@ -149,14 +149,10 @@ void Keeper::ended(int status) {
     finish(status);
   } else if (phase_ == Phase::kServing && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     finish(status);  // by a signal to it alone
-  } else if (phase_ == Phase::kRetiring && adapter_.retired) {
-    if (upgrade_.library)
-      std::swap(library_, *upgrade_.library);  // the one before serves a rollback
-    replace(Cause::kUpgrade);
   } else if (phase_ == Phase::kStarting && adapter_.cause == Cause::kUpgrade) {
     report_warning("the new adapter does not start (" + how_it_ended(status) +
                    "): going back to the one before");
-    if (upgrade_.library) std::swap(library_, *upgrade_.library);
+    std::swap(library_, *upgrade_.library);
     upgrade_.library.reset();
     replace(Cause::kRollback);
   } else {
@@ -179,6 +175,14 @@ void Keeper::crashed(Cause cause, int status) {
   if (cause == Cause::kCrash)
     report_warning("the adapter has ended by " + how_it_ended(status) + ": starting another one");
   replace(cause);
+}
+
+/// Ends the adapter, and starts the next one before it has ended: that takes time for each GiB that
+/// it has mapped.
+void Keeper::retired() {
+  ::kill(adapter_.process, SIGKILL);
+  std::swap(library_, *upgrade_.library);
+  replace(Cause::kUpgrade);
 }
 
 void Keeper::replace(Cause cause) {

@@ -56,7 +56,7 @@ class Keeper {
   enum class Phase : std::uint8_t {
     kStarting,
     kServing,
-    kRetiring,  ///< it was asked to retire, or has retired
+    kRetiring,  ///< it was asked to retire
     kStopping,  ///< it was asked to end
   };
 
@@ -66,6 +66,7 @@ class Keeper {
   void reap();
   void tick();
   void ended(int status);
+  void retired();
   void replace(Cause cause);
   void crashed(Cause cause, int status);
   void finish(int status);
@@ -88,7 +89,6 @@ class Keeper {
     pid_t process = -1;
     UniqueFd calls, orders;
     Cause cause = Cause::kStart;
-    bool retired = false;
     bool killed = false;       ///< as it hung
     bool stopped = false;      ///< by a signal
     unsigned stopped_for = 0;  ///< ticks

@@ -75,8 +75,8 @@ void Keeper::serve(const Call& call, std::string_view text, UniqueFd fd) {
       reply.error = begin_upgrade(text);
       break;
     case CallKind::kRetired:
-      adapter_.retired = phase_ == Phase::kRetiring;
-      reply.error = adapter_.retired ? 0 : EINVAL;
+      if (phase_ == Phase::kRetiring) return retired();
+      reply.error = EINVAL;
       break;
     default:
       reply.error = EINVAL;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -107,7 +108,10 @@ Outcome KeeperLink::upgrade(const std::string& library) {
   return {};
 }
 
-void KeeperLink::retired() { [[maybe_unused]] const auto told = call(CallKind::kRetired, {}, -1); }
+void KeeperLink::retired() {
+  [[maybe_unused]] const auto told = call(CallKind::kRetired, {}, -1);
+  std::_Exit(0);
+}
 
 std::optional<KeeperLink::TakenOrder> KeeperLink::take_order() {
   std::array<char, sizeof(Order) + kMostText> record{};

@@ -35,8 +35,9 @@ class KeeperLink final : public Keeping {
   /// Asks for an upgrade. Returns an error if it cannot begin; else an order follows. `library`:
   /// path; empty: that of the adapter that runs.
   Outcome upgrade(const std::string& library);
-  /// Tells that the next adapter may start. REQUIRES: kRetire was ordered.
-  void retired();
+  /// Tells that the next adapter may start, and waits for the end of this process. REQUIRES:
+  /// kRetire was ordered.
+  [[noreturn]] void retired();
 
   /// Readable when an order has come, or the keeper has gone.
   int orders() const { return orders_.get(); }

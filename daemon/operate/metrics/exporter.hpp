@@ -16,6 +16,7 @@
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
+#include "daemon/keeper/handover.hpp"
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
 
 namespace softhca::metrics {
@@ -50,6 +51,7 @@ struct ExportedData {
   BuildInfo build;
   std::chrono::system_clock::time_point started;  ///< start of the daemon
   const Counter* dropped_log_lines = nullptr;     ///< null: not exported
+  const keeper::Restarts* restarts = nullptr;     ///< likewise
 };
 
 class Exporter {

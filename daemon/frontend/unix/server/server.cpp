@@ -61,7 +61,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);
   faults_.add_to(methods_);
-  view_.show_faults([this] { return faults_.list(); });
+  view_.show("faults", [this] { return faults_.list(); });
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
   });
@@ -132,21 +132,21 @@ Outcome Server::follow(Pulse& pulse, int orders, std::function<void()> ready) {
   return loop_.watch(orders, watches_.orders);
 }
 
-Outcome Server::run() {
+Expected<Server::End> Server::run() {
   Time next_tick = now() + kTick;
   while (end_ == End::kNone) {
-    if (auto done = step(next_tick); !done) return done;
+    if (auto done = step(next_tick); !done) return done.error();
     if (now() < next_tick) continue;  // a tick comes in time, however busy tenants keep the loop
     tick();
     next_tick = now() + kTick;
   }
-  if (has_retired()) return {};
-  if (auto done = leave(); !done) return done;
+  if (end_ == End::kRetire) return end_;
+  if (auto done = leave(); !done) return done.error();
   channels_.clear();
   sessions_.clear();
   control_sockets_.clear();
   device_trees_.remove();
-  return {};
+  return End::kOrderly;
 }
 
 Outcome Server::step(Time due) {

@@ -39,6 +39,7 @@ class Server {
 
   /// Returns the methods of the admin socket. Other parts add theirs before open().
   AdminMethods& admin_methods() { return methods_; }
+  AdminView& admin_view() { return view_; }
   /// Set the functions that are called at SIGHUP and about once a second.
   void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
   void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
@@ -55,8 +56,6 @@ class Server {
   /// from now on. Ends what that adapter kept and this one has not taken up. Call it when all is
   /// open. Error: EBADMSG.
   Outcome restore(std::span<records::Adopted> left);
-  /// Serves until SIGTERM, SIGINT or stop(). REQUIRES: both signals are blocked in all threads.
-  Outcome run();
   enum class End : std::uint8_t {
     kNone,
     kOrderly,
@@ -64,9 +63,11 @@ class Server {
     /// then, without destroying the server.
     kRetire,
   };
+  /// Serves until SIGTERM, SIGINT or stop(), and returns how it ended. REQUIRES: both signals are
+  /// blocked in all threads.
+  Expected<End> run();
   /// Ends run(), kOrderly as SIGTERM does. Call it in a function that run() calls.
   void stop(End how) { end_ = how; }
-  bool has_retired() const { return end_ == End::kRetire; }
 
   // --- tenants that come, change and go (server_tenants.cpp); before run() or on its thread
 

@@ -9,10 +9,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "daemon/frontend/unix/server/server.hpp"
+#include "daemon/operate/reload/reload.hpp"
 #include "tests/fake_keeper.hpp"
 #include "tests/folder.hpp"
 #include "tests/unit/device/session/client.hpp"
@@ -20,27 +24,50 @@
 namespace softhca::control {
 namespace {
 
+/// The end of an adapter at its keeper.
+struct Link {
+  explicit Link(FakeKeeper& keeper) : keeping(keeper) {
+    EXPECT_TRUE(records.adopt());
+    left = records.take_adopted();
+    EXPECT_TRUE(kept.adopt(left));
+    auto read = read_state(kept);
+    EXPECT_TRUE(read) << read.error().message;
+    if (read) configuration = std::move(*read);
+  }
+  FakeKeeping keeping;
+  records::RecordStore records{&keeping};
+  std::vector<records::Adopted> left;
+  KeptDescriptors kept{&keeping, records};
+  std::optional<ReloadState> configuration;
+};
+
 /// An adapter with a control thread.
 class Serving {
  public:
+  /// `config`: for the first one.
   Serving(FakeKeeper& keeper, const configuration::Config& config)
-      : keeping_(keeper), records_(&keeping_), daemon_(config) {
-    Adapter& adapter = daemon_.adapter;
-    adapter.keeping = &keeping_;
-    adapter.records = &records_;
-    adapter.kept = KeptDescriptors(&keeping_, records_);
-    EXPECT_TRUE(records_.adopt());
-    auto left = records_.take_adopted();
-    EXPECT_TRUE(adapter.kept.adopt(left));
-    const auto free = check_free(config, adapter.kept);
+      : link_(keeper),
+        daemon_(link_.configuration ? with_leavers(*link_.configuration) : config),
+        reloader_(adapter(), server_, {}, {}, {},
+                  link_.configuration ? Layers(*link_.configuration, "") : Layers(config),
+                  link_.configuration) {
+    adapter().keeping = &link_.keeping;
+    adapter().records = &link_.records;
+    adapter().kept = std::move(link_.kept);
+    const auto free = check_free(adapter().config, adapter().kept);
     EXPECT_TRUE(free) << free.error().message;
-    server_.on_reload([this] { server_.stop(Server::End::kRetire); });
+    server_.on_reload([this] { std::exchange(on_signal_, nullptr)(); });
     const auto opened = server_.open();
     EXPECT_TRUE(opened) << opened.error().message;
-    const auto restored = server_.restore(left);
+    const auto restored = server_.restore(link_.left);
     EXPECT_TRUE(restored) << restored.error().message;
-    left.clear();
-    thread_ = std::thread([this] { EXPECT_TRUE(server_.run()); });
+    link_.left.clear();
+    reloader_.resume();
+    thread_ = std::thread([this] {
+      const auto ended = server_.run();
+      EXPECT_TRUE(ended) << ended.error().message;
+      retired_ = ended && *ended == Server::End::kRetire;
+    });
   }
   ~Serving() {
     if (!thread_.joinable()) return;
@@ -48,21 +75,36 @@ class Serving {
     thread_.join();
   }
 
+  /// Has the control thread call `call`.
+  void on_thread(const std::function<void()>& call) {
+    std::promise<void> done;
+    on_signal_ = [&] {
+      call();
+      done.set_value();
+    };
+    ::kill(::getpid(), SIGHUP);
+    done.get_future().wait();
+  }
   /// Afterwards the server is not destroyed: its process would end.
   void retire() {
-    ::kill(::getpid(), SIGHUP);
+    on_thread([this] { server_.stop(Server::End::kRetire); });
     thread_.join();
-    EXPECT_TRUE(server_.has_retired());
+    EXPECT_TRUE(retired_);
     daemon_.worker.stop();
-    keeping_.retire();
+    link_.keeping.retire();
   }
-  FakeKeeping& keeping() { return keeping_; }
+  FakeKeeping& keeping() { return link_.keeping; }
+  Adapter& adapter() { return daemon_.adapter; }
+  Reloader& reloader() { return reloader_; }
+  Server& server() { return server_; }
 
  private:
-  FakeKeeping keeping_;
-  records::RecordStore records_;
+  Link link_;
   Daemon daemon_;
   Server server_{daemon_.adapter, *daemon_.general_services, *daemon_.shared_datagrams};
+  Reloader reloader_;
+  std::function<void()> on_signal_;
+  bool retired_ = false;
   std::thread thread_;
 };
 
@@ -82,6 +124,10 @@ class Restart : public ::testing::Test {
     config.daemon.runtime_dir = folder.path() + "/run";
     config.tenants.front().levels = {{.name = "bulk", .is_default = true},
                                      {.name = "fast", .socket = configuration::SocketConfig{}}};
+    configuration::TenantConfig& like = config.templates.emplace_back(config.tenants.back());
+    like.name = "like";
+    like.addresses = {Gid::from_ipv4(0xc6120005)};
+    like.pcbs = like.vcbs = 10;
     start();
   }
 
@@ -201,14 +247,83 @@ TEST_F(Restart, ProgramThatEndsMeanwhile_LeavesNothing) {
   EXPECT_EQ(keeper.objects(), before);
 }
 
-TEST_F(Restart, TenantThatIsConfiguredNoLonger_IsClosed) {
-  retire();
+TEST_F(Restart, SocketThatNoTenantHasAnyMore_IsRemoved) {
   const std::size_t before = keeper.objects();
-  config.tenants.erase(config.tenants.begin() + 1);
+  now->on_thread([&] {
+    // As when an adapter ends in the middle of a reload.
+    now->server().listeners().close(*now->adapter().tenants[1]);
+    static auto* const left = new std::vector<KeptListener>;
+    auto made = take_up_or_listen(now->adapter().kept, path("b/socket"), {});
+    ASSERT_TRUE(made);
+    left->push_back(std::move(*made));
+    configuration::Config wanted = now->adapter().config;
+    wanted.tenants.pop_back();
+    EXPECT_TRUE(now->reloader().put_into_force(wanted));
+    now->reloader().resume();
+  });
+  retire();
   start();
   EXPECT_FALSE(std::filesystem::exists(path("b")));
   EXPECT_EQ(keeper.objects(), before - 2) << "its socket, and that for its own requests";
   EXPECT_TRUE(connected("a/socket"));
+}
+
+/// The settings of a tenant in force. Null: it is not in force.
+const configuration::TenantConfig* in_force(Serving& now, const std::string& tenant) {
+  return find_tenant(now.adapter().config, tenant);
+}
+
+TEST_F(Restart, TenantOnDemandAndUnsavedChange_StayInForce) {
+  const configuration::AllocationChange change{
+      .tenant = "b", .setting = configuration::LiveSetting::kPcbs, .amount = 77};
+  now->on_thread([&] {
+    ASSERT_TRUE(
+        now->reloader().create_tenant({.name = "made", .template_name = "like"}, {}, false));
+    ASSERT_TRUE(now->reloader().change({&change, 1}));
+  });
+  const UniqueFd program = connected("made/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  restart();
+  now->on_thread([&] {
+    ASSERT_NE(in_force(*now, "made"), nullptr);
+    EXPECT_EQ(in_force(*now, "b")->pcbs, 77u);
+    ASSERT_EQ(now->reloader().layers().tenants().size(), 1u);
+    EXPECT_FALSE(now->reloader().layers().tenants()[0].saved);
+    EXPECT_EQ(now->reloader().layers().file().tenants.size(), 2u);
+  });
+  EXPECT_TRUE(connected("made/socket"));
+  char byte;
+  EXPECT_EQ(::recv(program.get(), &byte, 1, MSG_DONTWAIT), -1) << "no end of file";
+  restart();
+  now->on_thread([&] { EXPECT_NE(in_force(*now, "made"), nullptr) << "also by the one after"; });
+}
+
+TEST_F(Restart, TenantThatIsLeaving_KeepsItsPrograms_TakesNoNewOnes) {
+  UniqueFd program = connected("b/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  now->on_thread([&] {
+    configuration::Config wanted = now->adapter().config;
+    wanted.tenants.pop_back();
+    ASSERT_TRUE(now->reloader().put_into_force(wanted));
+    now->reloader().resume();
+  });
+  EXPECT_FALSE(connected("b/socket"));
+  restart();
+  EXPECT_FALSE(connected("b/socket"));
+  now->on_thread([&] {
+    EXPECT_EQ(in_force(*now, "b"), nullptr);
+    EXPECT_EQ(now->reloader().draining("b"), 1u);
+  });
+  char byte;
+  EXPECT_EQ(::recv(program.get(), &byte, 1, MSG_DONTWAIT), -1) << "no end of file";
+  program.reset();
+  for (int i = 0; i < 20000 && std::filesystem::exists(path("b")); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now->on_thread([&] { now->reloader().tick(); });
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("b"))) << "it goes after its last program";
 }
 
 TEST_F(Restart, OrderlyEnd_AfterARestart_RemovesEverything) {
