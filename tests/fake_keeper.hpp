@@ -11,7 +11,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
+#include <vector>
 
 #include "daemon/base/keeping.hpp"
 #include "daemon/base/system_error.hpp"
@@ -35,11 +37,11 @@ class FakeKeeper {
   FakeKeeper(const FakeKeeper&) = delete;
   FakeKeeper& operator=(const FakeKeeper&) = delete;
 
-  /// Number of what is kept, without memory of records.
+  /// Number of what is kept for objects, not for records and the engine.
   std::size_t objects() const {
     const std::lock_guard lock(lock_);
     std::size_t count = 0;
-    for (const auto& [id, kept] : kept_) count += kept.role != KeptRole::kRecords;
+    for (const auto& [id, kept] : kept_) count += kept.role == KeptRole::kNone;
     return count;
   }
   /// Requests that an adapter had to wait for.
@@ -61,10 +63,17 @@ class FakeKeeper {
 /// The end of one adapter.
 class FakeKeeping final : public Keeping {
  public:
-  explicit FakeKeeping(FakeKeeper& keeper) : keeper_(keeper) {}
+  explicit FakeKeeping(FakeKeeper& keeper) : keeper_(keeper), inherited_(keeper.last_) {}
 
   /// From now on the adapter changes nothing of what is kept, as if its process had ended.
   void retire() { retired_ = true; }
+  /// Drops what an earlier adapter gave and this one has not asked for.
+  void drop_rest() {
+    std::vector<KeptId> rest;
+    for (const auto& [id, kept] : keeper_.kept_)
+      if (id <= inherited_ && !taken_.contains(id)) rest.push_back(id);
+    for (const KeptId id : rest) drop(id);
+  }
   /// Further requests to keep fail.
   void refuse(bool refuses) {
     const std::lock_guard lock(keeper_.lock_);
@@ -98,6 +107,7 @@ class FakeKeeping final : public Keeping {
     const std::lock_guard lock(keeper_.lock_);
     const auto found = keeper_.kept_.find(id);
     if (found == keeper_.kept_.end() || !found->second.fd) return {};
+    taken_.insert(id);
     return UniqueFd(::fcntl(found->second.fd.get(), F_DUPFD_CLOEXEC, 0));
   }
   /// A second mapping of the same pages, as a fork makes one: sealed memory cannot be mapped.
@@ -105,18 +115,16 @@ class FakeKeeping final : public Keeping {
     const std::lock_guard lock(keeper_.lock_);
     const auto found = keeper_.kept_.find(id);
     if (found == keeper_.kept_.end() || found->second.base == nullptr) return {};
-    auto& mine = mapped_[id];
-    if (mine.empty()) {
-      void* at = ::mremap(found->second.base, 0, found->second.bytes, MREMAP_MAYMOVE);
-      if (at == MAP_FAILED) return {};
-      mine = {static_cast<std::byte*>(at), found->second.bytes};
-    }
-    return mine;
+    if (!mapped_.insert(id).second) return {};  // the caller has it
+    taken_.insert(id);
+    void* at = ::mremap(found->second.base, 0, found->second.bytes, MREMAP_MAYMOVE);
+    if (at == MAP_FAILED) return {};
+    return {static_cast<std::byte*>(at), found->second.bytes};
   }
   KeptId find(KeptRole role, KeptId after) override {
     const std::lock_guard lock(keeper_.lock_);
     for (auto at = keeper_.kept_.upper_bound(after); at != keeper_.kept_.end(); ++at)
-      if (at->second.role == role) return at->first;
+      if (at->second.role == role && at->second.base != nullptr) return at->first;
     return 0;
   }
 
@@ -134,7 +142,9 @@ class FakeKeeping final : public Keeping {
   FakeKeeper& keeper_;
   bool retired_ = false;
   bool refuses_ = false;
-  std::map<KeptId, std::span<std::byte>> mapped_;
+  const KeptId inherited_;  ///< the last number that an earlier adapter was given
+  std::set<KeptId> mapped_;
+  std::set<KeptId> taken_;
 };
 
 }  // namespace softhca

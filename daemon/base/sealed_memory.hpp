@@ -77,6 +77,9 @@ class SealedMemory {
   /// Takes up memory that an earlier adapter kept. It has a descriptor if it is not sealed yet.
   /// Errors: EBADMSG, nothing with this number is kept.
   static Expected<SealedMemory> adopt(Keeping& keeping, KeptId kept, const LockMemory& lock = {});
+  /// Does the same with the mapping that Keeping::memory() has returned.
+  static SealedMemory adopt(Keeping& keeping, KeptId kept, std::span<std::byte> mapping,
+                            const LockMemory& lock = {});
 
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept { swap(other); }
@@ -220,6 +223,11 @@ inline Expected<SealedMemory> SealedMemory::adopt(Keeping& keeping, KeptId kept,
   const std::span<std::byte> mapping = keeping.memory(kept);
   if (mapping.empty())
     return Error{"memory " + std::to_string(kept) + ": not kept by the earlier adapter", EBADMSG};
+  return adopt(keeping, kept, mapping, lock);
+}
+
+inline SealedMemory SealedMemory::adopt(Keeping& keeping, KeptId kept, std::span<std::byte> mapping,
+                                        const LockMemory& lock) {
   SealedMemory m;
   m.base_ = mapping.data();
   m.bytes_ = mapping.size();

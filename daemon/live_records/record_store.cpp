@@ -199,17 +199,17 @@ Outcome RecordStore::Check::finish() {
 Outcome RecordStore::adopt() {
   assert(memories_.empty());
   if (keeping_ == nullptr) return {};
-  std::vector<KeptId> memories;
+  std::vector<std::pair<KeptId, std::span<std::byte>>> memories;
   Check check;
   for (KeptId id = keeping_->find(KeptRole::kRecords); id != 0;
        id = keeping_->find(KeptRole::kRecords, id)) {
-    if (auto added = check.add(keeping_->memory(id)); !added) return added;
-    memories.push_back(id);
+    memories.emplace_back(id, keeping_->memory(id));
+    if (auto added = check.add(memories.back().second); !added) return added;
   }
   if (auto whole = check.finish(); !whole) return whole;
 
-  for (const KeptId id : memories)
-    memories_.push_back(std::move(*SealedMemory::adopt(*keeping_, id)));
+  for (const auto& [id, mapping] : memories)
+    memories_.push_back(SealedMemory::adopt(*keeping_, id, mapping));
   slots_ = std::move(check.slots);
   records_ = std::move(check.records);
   adopted_ = std::move(check.numbers);

@@ -71,8 +71,8 @@ class RecordStore {
   bool is_active() const { return keeping_ != nullptr; }
 
   /// Takes up the records of the earlier adapter, after a check of all of them. Errors: EBADMSG, a
-  /// record or its memory is damaged, or of another version; nothing has changed then. REQUIRES:
-  /// nothing was written.
+  /// record or its memory is damaged, or of another version; nothing has changed then, but this
+  /// process has no more way to the records. REQUIRES: nothing was written.
   Outcome adopt();
   /// Returns the records of adopt(), in the order in which they were made. Those that the caller
   /// does not take out of the result are erased with it. Call it once.

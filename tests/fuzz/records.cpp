@@ -30,8 +30,6 @@ struct Life {
   bool take_over() {
     if (!store.adopt()) {
       require(store.size() == 0, "refused records are not taken");
-      for (KeptId id = 0; (id = keeping.find(KeptRole::kRecords, id)) != 0;)
-        ::munmap(keeping.memory(id).data(), keeping.memory(id).size());
       return false;
     }
     for (Adopted& adopted : store.take_adopted()) {

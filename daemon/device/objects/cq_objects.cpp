@@ -153,6 +153,7 @@ bool CqObjects::restore(const record::CompletionQueue& kept, records::Record rec
   cq->moderation = {kept.handle, kept.moderation_count, kept.moderation_period};
   CqObject* const made = cqs_.add(std::move(cq), kept.handle);
   if (made == nullptr) return false;
+  context_.on_engine(engine::RestoreCq{made->engine});
   moderate(*made);
   return true;
 }

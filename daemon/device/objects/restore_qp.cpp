@@ -32,7 +32,8 @@ void QpObjects::write(QpObject& qp) const {
   qp.record = context_.write_object(records::Kind::kQueuePair, kept);
 }
 
-/// Gives the engine a queue pair that is complete but for what its program has set.
+/// Gives the engine a queue pair that is complete but for what its program has set. One that the
+/// earlier engine has removed, while its adapter had no time to erase the record, is in RESET.
 bool QpObjects::install(QpObject& qp, const record::QueuePair& kept) {
   qp.maker = kept.key;
   qp.attributes = kept.attributes;
@@ -42,8 +43,11 @@ bool QpObjects::install(QpObject& qp, const record::QueuePair& kept) {
     qp.reads = context_.take(
         configuration::Kind::kQueueBytes,
         transport::Responder::memory_for(kept.attributes.max_dest_rd_atomic));
-  if (!context_.on_engine(engine::InstallQp{.qp = qp.engine, .number = Qpn(kept.number)}))
-    return false;
+  const auto restored = context_.on_engine(engine::RestoreQp{.qp = qp.engine,
+                                                             .number = Qpn(kept.number),
+                                                             .attributes = kept.attributes,
+                                                             .path = qp.path});
+  if (restored == engine::RestoreQp::Result::kNumberTaken) return false;
   for (std::uint32_t i = 0; i < kept.groups; ++i) {
     Gid group;
     std::memcpy(group.bytes.data(), kept.group[i], sizeof kept.group[i]);

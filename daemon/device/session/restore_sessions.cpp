@@ -5,9 +5,7 @@
 #include <cerrno>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "daemon/live_records/record_body.hpp"
 
@@ -38,7 +36,6 @@ class Restoration {
   bool restore_in_file(Adopted& object);
   bool restore_queue_pair(Adopted& queue_pair);
   bool restore_opened(Adopted& opened);
-  void drop_unnamed();
 
   /// Reads the head of a record, which all have: the session. Null: it has gone.
   DeviceSession* session_of(const Adopted& object) const {
@@ -65,7 +62,6 @@ class Restoration {
   std::unordered_map<KeptId, Adopted> left_buffers_;
   /// Targets of XRC, by number, whose makers have gone.
   std::unordered_map<std::uint32_t, Adopted> left_targets_;
-  std::unordered_set<KeptId> named_;  ///< memory that a record names
 };
 
 Outcome Restoration::run(std::span<Adopted> left) {
@@ -80,14 +76,12 @@ Outcome Restoration::run(std::span<Adopted> left) {
       return Error{std::string("the record of an object does not fit: ") + name_of(each.kind),
                    EBADMSG};
   for (const auto& [key, session] : sessions_) session->end_restoring();
-  drop_unnamed();
   return {};
 }
 
 Outcome Restoration::open(Adopted& session) {
   record::Session kept;
   if (!read_head(session, kept)) return Error{"the record of a session is too short", EBADMSG};
-  named_.insert(kept.memory);
   DeviceSession* const found = find_(kept.key);
   if (found == nullptr) {
     session.record.erase();
@@ -125,8 +119,6 @@ bool Restoration::restore(Adopted& object) {
     case Kind::kOpenedQueuePair:
       return restore_opened(object);
     case Kind::kRingSegment:
-      if (record::RingSegment kept; read_head(object, kept)) named_.insert(kept.memory);
-      break;
     case Kind::kSharedHandles:
     case Kind::kMemoryWindow:
     case Kind::kCompletionChannel:
@@ -174,7 +166,6 @@ bool Restoration::restore_in_file(Adopted& object) {
 bool Restoration::restore_buffer(Adopted& buffer) {
   record::SharedBuffer kept;
   if (!read_head(buffer, kept)) return false;
-  named_.insert(kept.memory);
   DeviceSession* const session = session_of(buffer);
   if (session == nullptr || kept.handle == 0)
     return left_buffers_.emplace(kept.memory, std::move(buffer)).second;
@@ -226,15 +217,6 @@ bool Restoration::restore_opened(Adopted& opened) {
     left_targets_.erase(left);
   }
   return session->restore_object(opened);
-}
-
-/// Drops memory whose object ended without time to say so.
-void Restoration::drop_unnamed() {
-  Keeping& keeping = *adapter_.keeping;
-  std::vector<KeptId> unnamed;
-  for (KeptId id = 0; (id = keeping.find(KeptRole::kNone, id)) != 0;)
-    if (!named_.contains(id)) unnamed.push_back(id);
-  for (const KeptId id : unnamed) keeping.drop(id);
 }
 
 }  // namespace

@@ -50,7 +50,10 @@ inline configuration::Config small_config() {
 /// Everything below a session, its engine on a thread as in the daemon.
 class Daemon {
  public:
-  explicit Daemon(const configuration::Config& given = small_config()) : config(given) {
+  /// `memory`: as engine::Engine takes it.
+  explicit Daemon(const configuration::Config& given = small_config(),
+                  std::span<std::byte> memory = {})
+      : config(given), engine(limits_of(config), events, memory) {
     EXPECT_TRUE(start(adapter, {}));
     EXPECT_TRUE(worker.start());
   }
@@ -66,7 +69,7 @@ class Daemon {
 
   const configuration::Config config;
   EventSender events;
-  engine::Engine engine{limits_of(config), events};
+  engine::Engine engine;
   engine::TenantAllocations allocations{engine};
   engine::Worker worker{engine, {}};
   Adapter adapter{.config = config,
