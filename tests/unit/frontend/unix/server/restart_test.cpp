@@ -16,6 +16,7 @@
 #include <optional>
 #include <thread>
 
+#include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "tests/fake_keeper.hpp"
@@ -40,6 +41,17 @@ struct Link {
   std::vector<records::Adopted> left;
   KeptDescriptors kept{&keeping, records};
   std::optional<ReloadState> configuration;
+
+  /// Returns the memory of the earlier engine, or zeroed memory that the next engine gets.
+  std::span<std::byte> engine_memory(const configuration::Config& config) {
+    if (const KeptId earlier = keeping.find(KeptRole::kEngine, 0)) return keeping.memory(earlier);
+    const auto sizes = engine::durable_sizes(limits_of(config));
+    auto made = SealedMemory::create("engine", engine::DurableState::bytes_for(sizes));
+    EXPECT_TRUE(made->keep(&keeping, KeptRole::kEngine));
+    memory = std::move(*made);
+    return {memory.base(), memory.bytes()};
+  }
+  SealedMemory memory;
 };
 
 /// An adapter with a control thread.
@@ -48,7 +60,8 @@ class Serving {
   /// `config`: for the first one.
   Serving(FakeKeeper& keeper, const configuration::Config& config)
       : link_(keeper),
-        daemon_(link_.configuration ? with_leavers(*link_.configuration) : config),
+        daemon_(link_.configuration ? with_leavers(*link_.configuration) : config,
+                link_.engine_memory(config)),
         reloader_(adapter(), server_, {}, {}, {},
                   link_.configuration ? Layers(*link_.configuration, "") : Layers(config),
                   link_.configuration) {
@@ -63,6 +76,8 @@ class Serving {
     const auto restored = server_.restore(link_.left);
     EXPECT_TRUE(restored) << restored.error().message;
     link_.left.clear();
+    adapter().worker.run(engine::EndRestoring{});
+    link_.keeping.drop_rest();
     reloader_.resume();
     thread_ = std::thread([this] {
       const auto ended = server_.run();
@@ -91,6 +106,7 @@ class Serving {
     on_thread([this] { server_.stop(Server::End::kRetire); });
     thread_.join();
     EXPECT_TRUE(retired_);
+    adapter().worker.run(engine::RetireEngine{});
     daemon_.worker.stop();
     link_.keeping.retire();
   }
