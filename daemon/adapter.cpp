@@ -343,7 +343,6 @@ int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& 
     adapter.worker.run(engine::RetireEngine{});
     adapter.worker.stop();
     keeper.retired();
-    ::_exit(0);
   }
   sd_notify(0, "STOPPING=1");
   adapter.worker.stop();
@@ -440,8 +439,29 @@ int run(const keeper::Handover& handover, int argc, char** argv) {
                outliving);
 }
 
+/// Checks that an adapter of this library can go on from what one keeps that still runs.
+Outcome fits(const keeper::Handover& handover) {
+  keeper::KeeperLink keeper(handover);
+  if (auto readable = records::RecordStore::check_format(keeper); !readable) return readable;
+  const KeptId state = keeper.find(KeptRole::kEngine, 0);
+  if (state == 0) return {};
+  const auto sizes = engine::DurableState::check(keeper.memory(state));
+  return sizes ? Outcome() : Outcome(sizes.error());
+}
+
 }  // namespace
 }  // namespace softhca
+
+extern "C" [[gnu::visibility("default")]] bool softhca_adapter_fits(
+    const softhca::keeper::Handover* handover, int, char**, char* why, std::size_t room) {
+  if (handover->version != softhca::keeper::kHandoverVersion) {
+    std::snprintf(why, room, "it needs another version of softhcad: restart the service");
+    return false;
+  }
+  const softhca::Outcome fits = softhca::fits(*handover);
+  if (!fits) std::snprintf(why, room, "%s", fits.error().message.c_str());
+  return static_cast<bool>(fits);
+}
 
 extern "C" [[gnu::visibility("default")]] int softhca_adapter(
     const softhca::keeper::Handover* handover, int argc, char** argv) {

@@ -196,6 +196,13 @@ Outcome RecordStore::Check::finish() {
   return {};
 }
 
+Outcome RecordStore::check_format(Keeping& keeping) {
+  for (KeptId id = keeping.find(KeptRole::kRecords); id != 0;
+       id = keeping.find(KeptRole::kRecords, id))
+    if (const auto slots = check_memory(keeping.memory(id)); !slots) return slots.error();
+  return {};
+}
+
 Outcome RecordStore::adopt() {
   assert(memories_.empty());
   if (keeping_ == nullptr) return {};

@@ -68,6 +68,10 @@ class RecordStore {
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
 
+  /// Checks that this adapter can read the records that another one is writing: by their format, as
+  /// the records themselves change meanwhile. Errors: EBADMSG.
+  static Outcome check_format(Keeping& keeping);
+
   bool is_active() const { return keeping_ != nullptr; }
 
   /// Takes up the records of the earlier adapter, after a check of all of them. Errors: EBADMSG, a
