@@ -82,6 +82,7 @@ Outcome Worker::start() {
     const int fd = binding->port->wait_fd();
     if (fd < 0 || !listen_to(epoll_.get(), fd, nullptr)) naps_ = true;
   }
+  for (Session* session : engine_.intake().sessions()) watch(*session);
   notifier_.start(options_.cpu);
   thread_ = std::thread([this] { loop(); });
   ::pthread_setname_np(thread_.native_handle(), "softhca-engine");

@@ -50,8 +50,8 @@ class Worker {
   Worker(Engine& engine, WorkerOptions options);
   ~Worker() { stop(); }
 
-  /// Starts the thread. REQUIRES: the engine's ports are added. Errors: out of descriptors or
-  /// threads, no such core.
+  /// Starts the thread, and watches the sessions that are polled already. REQUIRES: the engine's
+  /// ports are added. Errors: out of descriptors or threads, no such core.
   Outcome start();
   void stop();
 
@@ -86,7 +86,7 @@ class Worker {
   void await_step();
 
   /// Starts or stops listening to the session's wake eventfd. A session is watched after it is
-  /// polled, and no longer before it is removed.
+  /// polled, and no longer before it is removed. Before start() they do nothing.
   void watch(Session& session) const;
   void unwatch(const Session& session) const;
 
