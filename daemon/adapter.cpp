@@ -24,6 +24,7 @@
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/engine/engine.hpp"
+#include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/frontend/unix/server/listeners.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
@@ -261,21 +262,44 @@ struct Outliving {
   std::optional<control::ReloadState> configuration;
 };
 
-/// Checks that the daemon may start.
-Outcome prepare(const configuration::Config& config, const control::KeptDescriptors& kept) {
-  if (auto raised = control::raise_descriptor_limit(); !raised) return raised;
-  return control::check_free(config, kept);
+/// Returns the memory of the earlier engine, or new memory that the next one gets.
+Expected<SealedMemory> engine_memory(Keeping& keeping, const engine::EngineLimits& limits) {
+  using engine::DurableState;
+  const DurableState::Sizes sizes = engine::durable_sizes(limits);
+  const KeptId earlier = keeping.find(KeptRole::kEngine);
+  auto memory = earlier != 0
+                    ? SealedMemory::adopt(keeping, earlier)
+                    : SealedMemory::create("softhca-engine", DurableState::bytes_for(sizes));
+  if (!memory) return memory;
+  if (earlier == 0) {
+    const auto kept = memory->keep(&keeping, KeptRole::kEngine);
+    return kept ? std::move(memory) : Expected<SealedMemory>(kept.error());
+  }
+  const auto left = DurableState::check({memory->base(), memory->bytes()});
+  if (!left) return left.error();
+  if (!(*left == sizes)) return Error{"the earlier engine has tables of other sizes", EINVAL};
+  return memory;
+}
+
+/// Checks that the daemon may start, and makes its helper processes. REQUIRES: there is one thread.
+Expected<std::shared_ptr<const control::HelperProcesses>> prepare(
+    const configuration::Config& config, const control::KeptDescriptors& kept) {
+  if (const auto raised = control::raise_descriptor_limit(); !raised) return raised.error();
+  if (const auto free = control::check_free(config, kept); !free) return free.error();
+  return control::HelperProcesses::start();
 }
 
 /// Opens the sockets, and takes up the connections of an earlier adapter.
-Outcome open(control::Server& server, Outliving& outliving, const configuration::Config& config,
-             const metrics::ExportedData& source, control::KeptDescriptors& kept,
-             MetricsSocket& metrics_socket, MetricsEndpoint& endpoint) {
+Outcome open(control::Server& server, control::Adapter& adapter, Outliving& outliving,
+             const metrics::ExportedData& source, MetricsSocket& metrics_socket,
+             MetricsEndpoint& endpoint) {
   if (auto opened = server.open(); !opened) return opened;
-  if (auto opened = open_metrics(config, source, kept, metrics_socket, endpoint); !opened)
+  if (auto opened = open_metrics(adapter.config, source, adapter.kept, metrics_socket, endpoint);
+      !opened)
     return opened;
   if (auto restored = server.restore(outliving.left); !restored) return restored;
   outliving.left.clear();
+  adapter.worker.run(engine::EndRestoring{});
   outliving.keeper.drop_rest();
   return {};
 }
@@ -316,6 +340,7 @@ int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& 
 
   const auto ended = server.run();
   if (ended && *ended == control::Server::End::kRetire) {
+    adapter.worker.run(engine::RetireEngine{});
     adapter.worker.stop();
     keeper.retired();
     ::_exit(0);
@@ -330,13 +355,14 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
           control::Layers layers, std::optional<WatchedFiles> watched, const std::string& libraries,
           Outliving& outliving) {
   keeper::KeeperLink& keeper = outliving.keeper;
-  if (const auto ready = prepare(config, outliving.kept); !ready)
-    return fail(ready.error(), kExitSetup);
-  const auto helpers = control::HelperProcesses::start();  // before there are threads
+  const auto helpers = prepare(config, outliving.kept);
   if (!helpers) return fail(helpers.error(), kExitSetup);
   const control::LogThread log_thread;
   control::EventSender events;
-  engine::Engine engine(limits_of(config), events);
+  const engine::EngineLimits limits = limits_of(config);
+  const auto memory = engine_memory(keeper, limits);
+  if (!memory) return fail(memory.error(), kExitSetup);
+  engine::Engine engine(limits, events, {memory->base(), memory->bytes()});
   engine::TenantAllocations allocations(engine);
   engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu, .pulse = &keeper.engine_pulse()});
   const auto ports = control::open_ports(config, worker, outliving.kept);
@@ -377,8 +403,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                              std::move(layers), std::move(outliving.configuration));
   control::Adjuster adjuster(adapter);
   connect(server, reloader, adjuster, worker, watched);
-  const auto opened =
-      open(server, outliving, config, source, adapter.kept, metrics_socket, endpoint);
+  const auto opened = open(server, adapter, outliving, source, metrics_socket, endpoint);
   if (!opened) return fail(opened.error(), kExitSetup);
   reloader.resume();
   control::AdminRestarts restarts(keeper);

@@ -42,7 +42,7 @@ enum class Kind : std::uint32_t {
   kPort = 36,
   kKernelGuard = 37,
   kEventChannel = 38,
-  kConnectionId = 39,
+  kConnectionManager = 39,  ///< an object of rdma_cm
   kDatagramClient = 40,
   kMetricsAddress = 41,
 };
@@ -96,8 +96,8 @@ constexpr const char* name_of(Kind kind) {
       return "kernel guard";
     case Kind::kEventChannel:
       return "event channel";
-    case Kind::kConnectionId:
-      return "connection identifier";
+    case Kind::kConnectionManager:
+      return "connection manager";
     case Kind::kDatagramClient:
       return "datagram client";
     case Kind::kMetricsAddress:

@@ -54,6 +54,8 @@ class Signal {
 
   /// Notifies the process once. Does not block.
   virtual void raise() = 0;
+  /// True if the process has not taken a notification.
+  virtual bool is_raised() const = 0;
   /// As EventEnd::kept(), for Peer::restore_signal().
   virtual KeptId kept() const = 0;
 

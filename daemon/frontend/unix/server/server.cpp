@@ -44,7 +44,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
                  [this](Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
                    sessions_.add(listener, std::move(socket), peer);
                  }),
-      channels_(tenant_loops_, connections_, datagram_clients_),
+      channels_(adapter, tenant_loops_, connections_, datagram_clients_),
       sessions_(
           adapter, tenant_loops_,
           [this](engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer, ChannelRequest request) {
@@ -103,6 +103,11 @@ Outcome Server::restore(std::span<records::Adopted> left) {
     if (each.kind == records::Kind::kConnection)
       if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
   if (auto restored = sessions_.restore_objects(left); !restored) return restored;
+  if (auto restored = connections_.restore(left); !restored) return restored;
+  for (records::Adopted& each : left)
+    if (each.kind == records::Kind::kEventChannel || each.kind == records::Kind::kDatagramClient)
+      if (auto restored = channels_.restore(each); !restored) return restored;
+  connections_.end_restoring();
   sessions_.start();
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.

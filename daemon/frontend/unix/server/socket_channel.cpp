@@ -24,6 +24,13 @@ std::unique_ptr<SocketChannel> SocketChannel::open(std::unique_ptr<SocketPeer> p
       new SocketChannel(std::move(peer), std::move(request.descriptors), std::move(channel)));
 }
 
+std::vector<std::byte> SocketChannel::state_of(const Peer& peer, const TenantChannel& channel) {
+  records::BodyWriter body;
+  body.add(peer.kept()).add_text(channel.tenant().name);
+  channel.record(body);
+  return {body.bytes().begin(), body.bytes().end()};
+}
+
 bool SocketChannel::serve() {
   return serve_records(socket(), [this](std::span<const std::byte> record) {
     return answer(record) ? Served::kNext : Served::kEnd;

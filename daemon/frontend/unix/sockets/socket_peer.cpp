@@ -43,6 +43,7 @@ class SignalSocket final : public Signal {
     [[maybe_unused]] const ssize_t sent =
         ::send(socket_.get(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
+  bool is_raised() const override { return has_unread(socket_.get()); }
   KeptId kept() const override { return socket_.kept(); }
 
  private:

@@ -29,15 +29,12 @@ drain_timeout_s = 30
 [metrics]
 address = "127.0.0.1:9999"
 [doorbells]
-prune = false
-[congestion]
-algorithm = "none"
+adaptive = false
 [connections]
 identifiers = 100
 [[port]]
 name = "p"
 socket = "10.0.0.1"
-addresses = ["10.0.0.1/24"]
 [[port]]
 name = "q"
 interface = "eth9"
@@ -59,7 +56,7 @@ sessions = 7
 [tenant.socket]
 owner = "root"
 mode = 0o600
-[tenant.rates]
+[tenant.rate]
 bytes_per_second = 1000000
 [tenant.srq]
 limits = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -97,6 +94,7 @@ limit = 5
 name = "two"
 addresses = ["198.18.0.2"]
 levels = "default"
+tvls = 2
 [[template]]
 name = "like"
 addresses = ["198.18.1.1-198.18.1.9"]

@@ -3,6 +3,7 @@
 // The control thread of an adapter that retires, and that of the adapter that follows.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <rdma/rdma_user_cm.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <thread>
 
+#include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "tests/fake_keeper.hpp"
@@ -39,6 +41,17 @@ struct Link {
   std::vector<records::Adopted> left;
   KeptDescriptors kept{&keeping, records};
   std::optional<ReloadState> configuration;
+
+  /// Returns the memory of the earlier engine, or zeroed memory that the next engine gets.
+  std::span<std::byte> engine_memory(const configuration::Config& config) {
+    if (const KeptId earlier = keeping.find(KeptRole::kEngine, 0)) return keeping.memory(earlier);
+    const auto sizes = engine::durable_sizes(limits_of(config));
+    auto made = SealedMemory::create("engine", engine::DurableState::bytes_for(sizes));
+    EXPECT_TRUE(made->keep(&keeping, KeptRole::kEngine));
+    memory = std::move(*made);
+    return {memory.base(), memory.bytes()};
+  }
+  SealedMemory memory;
 };
 
 /// An adapter with a control thread.
@@ -47,7 +60,8 @@ class Serving {
   /// `config`: for the first one.
   Serving(FakeKeeper& keeper, const configuration::Config& config)
       : link_(keeper),
-        daemon_(link_.configuration ? with_leavers(*link_.configuration) : config),
+        daemon_(link_.configuration ? with_leavers(*link_.configuration) : config,
+                link_.engine_memory(config)),
         reloader_(adapter(), server_, {}, {}, {},
                   link_.configuration ? Layers(*link_.configuration, "") : Layers(config),
                   link_.configuration) {
@@ -62,6 +76,8 @@ class Serving {
     const auto restored = server_.restore(link_.left);
     EXPECT_TRUE(restored) << restored.error().message;
     link_.left.clear();
+    adapter().worker.run(engine::EndRestoring{});
+    link_.keeping.drop_rest();
     reloader_.resume();
     thread_ = std::thread([this] {
       const auto ended = server_.run();
@@ -90,6 +106,7 @@ class Serving {
     on_thread([this] { server_.stop(Server::End::kRetire); });
     thread_.join();
     EXPECT_TRUE(retired_);
+    adapter().worker.run(engine::RetireEngine{});
     daemon_.worker.stop();
     link_.keeping.retire();
   }
@@ -266,6 +283,118 @@ TEST_F(Restart, SocketThatNoTenantHasAnyMore_IsRemoved) {
   EXPECT_FALSE(std::filesystem::exists(path("b")));
   EXPECT_EQ(keeper.objects(), before - 2) << "its socket, and that for its own requests";
   EXPECT_TRUE(connected("a/socket"));
+}
+
+/// What a program on a tenant's socket gets for a request.
+template <class Body>
+ReplyRecord ask(const UniqueFd& socket, abi::Operation operation, const Body& body) {
+  const auto record = request_record(operation, 3, std::as_bytes(std::span(&body, 1)));
+  EXPECT_GT(::send(socket.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  auto reply = receive_reply(socket.get());
+  EXPECT_TRUE(reply);
+  return reply ? std::move(*reply) : ReplyRecord{};
+}
+
+template <class Body>
+ReplyRecord rdma_cm(const UniqueFd& channel, std::uint32_t command, const Body& body) {
+  const struct {
+    abi::ConnectionCommandRequest head;
+    Body body;
+  } request{{command, 0}, body};
+  return ask(channel, abi::Operation::kConnectionCommand, request);
+}
+
+/// The body of a reply to rdma_cm().
+template <class T>
+T body_of(const ReplyRecord& reply) {
+  T body{};
+  constexpr std::size_t kHead = sizeof(abi::ConnectionCommandReply);
+  EXPECT_EQ(reply.header.error, 0);
+  EXPECT_EQ(reply.body.size(), kHead + sizeof body);
+  if (reply.body.size() == kHead + sizeof body)
+    std::memcpy(&body, reply.body.data() + kHead, sizeof body);
+  return body;
+}
+
+sockaddr_in6 own_address(std::uint16_t port) {
+  sockaddr_in6 room{};
+  auto& to = reinterpret_cast<sockaddr_in&>(room);
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(0xc6120001);
+  return room;
+}
+
+TEST_F(Restart, EventChannelWithListenerAndUnreadEvent_GoesOn) {
+  const UniqueFd channel = connected("a/socket");
+  abi::HelloWithLevel hello{};
+  hello.hello = {abi::kSessionMagic, {abi::kAbiVersion, 0}};
+  const ReplyRecord opened = ask(channel, abi::Operation::kOpenEventChannel, hello);
+  ASSERT_EQ(opened.header.error, 0);
+  ASSERT_EQ(opened.fds.size(), 1u);
+  std::uint32_t ids[2];
+  for (std::uint32_t& id : ids) {
+    const rdma_ucm_create_id create{
+        .uid = 77, .response = 0, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}};
+    id = body_of<rdma_ucm_create_id_resp>(rdma_cm(channel, RDMA_USER_CM_CMD_CREATE_ID, create)).id;
+  }
+  rdma_ucm_bind_ip bind{};
+  bind.addr = own_address(7174);
+  bind.id = ids[0];
+  ASSERT_EQ(rdma_cm(channel, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, 0);
+  const rdma_ucm_listen listen{.id = ids[0], .backlog = 3};
+  ASSERT_EQ(rdma_cm(channel, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+  rdma_ucm_resolve_ip resolve{};
+  resolve.dst_addr = own_address(7174);
+  resolve.id = ids[1];
+  resolve.timeout_ms = 2000;
+  ASSERT_EQ(rdma_cm(channel, RDMA_USER_CM_CMD_RESOLVE_IP, resolve).header.error, 0);
+  char byte;
+  ASSERT_EQ(::recv(opened.fds[0].get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT), 1) << "an event waits";
+  restart();
+  restart();
+  EXPECT_EQ(::recv(opened.fds[0].get(), &byte, 1, MSG_DONTWAIT), 1);
+  EXPECT_EQ(::recv(opened.fds[0].get(), &byte, 1, MSG_DONTWAIT), -1) << "no end of file";
+  const auto event = body_of<rdma_ucm_event_resp>(
+      rdma_cm(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}));
+  EXPECT_EQ(event.event, 0u) << "RDMA_CM_EVENT_ADDR_RESOLVED";
+  EXPECT_EQ(event.id, ids[1]);
+  const ReplyRecord again = rdma_cm(channel, RDMA_USER_CM_CMD_LISTEN, listen);
+  EXPECT_EQ(again.header.error, EINVAL) << "it listens already";
+  const UniqueFd other = connected("a/socket");
+  ASSERT_EQ(ask(other, abi::Operation::kOpenEventChannel, hello).header.error, 0);
+  const rdma_ucm_create_id create{
+      .uid = 78, .response = 0, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}};
+  bind.id = body_of<rdma_ucm_create_id_resp>(rdma_cm(other, RDMA_USER_CM_CMD_CREATE_ID, create)).id;
+  EXPECT_NE(bind.id, ids[0]);
+  EXPECT_NE(bind.id, ids[1]);
+  EXPECT_EQ(rdma_cm(other, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, EADDRINUSE);
+}
+
+TEST_F(Restart, DatagramClient_GoesOn) {
+  const UniqueFd client = connected("a/socket");
+  const abi::OpenDatagramClientRequest request{.magic = abi::kSessionMagic,
+                                               .oldest = abi::kAbiVersion,
+                                               .qpn = abi::kProgramQpn,
+                                               .selector = 5,
+                                               .flags = 0,
+                                               .buffers = 0,
+                                               .newest = 0};
+  ASSERT_EQ(ask(client, abi::Operation::kOpenDatagramClient, request).header.error, 0);
+  ASSERT_EQ(ask(client, abi::Operation::kSetDatagramBuffers, abi::HandleBody{3, 0}).header.error,
+            0);
+  restart();
+  const ReplyRecord told = ask(client, abi::Operation::kReceiveDatagram, abi::HandleBody{});
+  ASSERT_EQ(told.header.error, 0);
+  struct {
+    abi::ReceiveDatagramReply head;
+    abi::DatagramQuotaBody body;
+  } quota{};
+  ASSERT_EQ(told.body.size(), sizeof quota);
+  std::memcpy(&quota, told.body.data(), sizeof quota);
+  EXPECT_EQ(quota.body.quota, 3u);
+  const UniqueFd second = connected("a/socket");
+  EXPECT_EQ(ask(second, abi::Operation::kOpenDatagramClient, request).header.error, EADDRINUSE);
 }
 
 /// The settings of a tenant in force. Null: it is not in force.
