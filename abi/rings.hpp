@@ -76,7 +76,8 @@ struct alignas(64) ReceiveRingTail {
   /// Elements taken so far. Writer: engine (relaxed). The engine reads it only when it continues
   /// what an earlier engine has begun: a tenant that writes here loses its own receives.
   std::atomic<std::uint32_t> taken;
-  std::uint8_t pad[60];
+  std::atomic<std::uint32_t> limit;  ///< that is armed; 0: none is. Writer and reader: as above
+  std::uint8_t pad[56];
 };
 static_assert(sizeof(ReceiveRingTail) == 64);
 

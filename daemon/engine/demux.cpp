@@ -102,14 +102,16 @@ void Demux::receive_multicast(PortBinding& binding, const wire::ParsedFrame& fra
 /// Answers a packet for a queue pair that is gone, if it may be one that was executed: its
 /// acknowledgement was lost. A read or atomic cannot be answered any more.
 bool Demux::answer_late(const wire::ParsedFrame& frame) {
-  TimeWait* gone = time_wait_.find(frame.headers.destination, clock_.now);
-  if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
+  const TimeWait* const gone = time_wait_.find(frame.headers.destination, clock_.now);
+  if (gone == nullptr) return false;
+  Route route = gone->route();
+  if (!is_from_peer(frame, route)) return false;
   const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
   if (info.transport != wire::opcode_info(gone->answer.opcode).transport ||
       !info.mask.has_all(wire::kRequest) || info.mask.has_any(wire::kAnswered) ||
       frame.headers.psn.is_after(gone->answer.psn))
     return false;
-  if (frame.headers.ack_request) packets_.send(gone->route, gone->answer, {}, nullptr);
+  if (frame.headers.ack_request) packets_.send(route, gone->answer, {}, nullptr);
   return true;
 }
 

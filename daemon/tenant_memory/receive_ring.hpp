@@ -50,10 +50,13 @@ class ReceiveRing {
 
   /// Continues from a counter of an earlier engine.
   void resume(std::uint32_t taken) { taken_ = seen_ = taken; }
-  /// Shared receive queue: publishes the counter for a later engine, and returns what the earlier
-  /// engine has published (the tenant may write any value).
+  /// Shared receive queue: these publish the counter, and the limit that is armed, for a later
+  /// engine.
   void publish_taken() { tail().taken.store(taken_, std::memory_order_relaxed); }
+  void publish_limit(std::uint32_t limit) { tail().limit.store(limit, std::memory_order_relaxed); }
+  /// These return what the earlier engine has published. The tenant may write any value.
   std::uint32_t published_taken() const { return tail().taken.load(std::memory_order_relaxed); }
+  std::uint32_t published_limit() const { return tail().limit.load(std::memory_order_relaxed); }
 
   /// Restarts the counters at 0 on both sides, as the queue pair goes to RESET. The tenant writes
   /// its producer word before it posts, which it does after the reply.
@@ -70,6 +73,7 @@ class ReceiveRing {
                                                                     std::memory_order_release);
     copy.seen_ = seen_;
     copy.publish_taken();
+    copy.publish_limit(published_limit());
     return copy;
   }
   /// Continues in a ring that copy_to() made, and keeps the current `taken` counter. Elements

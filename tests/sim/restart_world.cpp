@@ -99,6 +99,10 @@ void RestartWorld::start(Host& host, unsigned number) {
   if (options_.local) host.adapter->add_tenant("second", address(2), port);
 }
 
+void RestartWorld::lose_from(unsigned host, bool all) {
+  static_cast<port::MemoryPort&>(*hosts_[host].port).set_link(!all);
+}
+
 void RestartWorld::step() {
   now_ += std::chrono::microseconds(1);
   for (Host& host : hosts_) host.adapter->engine.poll(now_);

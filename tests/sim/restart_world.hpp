@@ -42,6 +42,8 @@ class RestartWorld {
   void step();
   /// Replaces the adapter of a host, between two steps.
   void restart(unsigned host);
+  /// Loses all frames that the host sends, or none besides those of RestartOptions.
+  void lose_from(unsigned host, bool all);
   unsigned hosts() const { return static_cast<unsigned>(hosts_.size()); }
   Time now() const { return now_; }
   engine::RecordingSink& sink(unsigned host) { return hosts_[host].adapter->sink; }

@@ -40,10 +40,30 @@ int path_of(const SessionContext& context, const abi::AddressVector& av, engine:
   return 0;
 }
 
-void restore_port(const SessionContext& context, engine::AddressPath& path) {
+record::Path recorded(const engine::AddressPath& path) {
+  record::Path kept{.source = {},
+                    .destination = {},
+                    .flow_label = path.flow_label,
+                    .traffic_class = path.traffic_class,
+                    .hop_limit = path.hop_limit,
+                    .service_level = path.service_level,
+                    .reserved = 0};
+  std::ranges::copy(path.source.bytes, kept.source);
+  std::ranges::copy(path.destination.bytes, kept.destination);
+  return kept;
+}
+
+engine::AddressPath path_of(const SessionContext& context, const record::Path& kept) {
+  engine::AddressPath path{.flow_label = kept.flow_label,
+                           .traffic_class = kept.traffic_class,
+                           .hop_limit = kept.hop_limit,
+                           .service_level = kept.service_level};
+  std::ranges::copy(kept.source, path.source.bytes.begin());
+  std::ranges::copy(kept.destination, path.destination.bytes.begin());
   const auto& all = context.tenant().addresses;
   const auto found = std::ranges::find(all, path.source, &engine::Tenant::Address::gid);
-  path.port = found != all.end() ? found->port : std::nullopt;
+  if (found != all.end()) path.port = found->port;
+  return path;
 }
 
 bool AhObjects::end(const Turn& turn) {
@@ -69,11 +89,12 @@ int AhObjects::create(const RequestBody& body, Reply& reply) {
   // The process gets the engine's handle, which its commands carry. The table's handle stays in the
   // daemon.
   const std::uint32_t handle = ah->handle;
-  ah->record = context_.write_object(records::Kind::kAddressHandle,
-                                     record::AddressHandle{.key = context_.record_key(),
-                                                           .number = handle,
-                                                           .pd = request.pd,
-                                                           .path = ah->engine.route.path});
+  ah->record =
+      context_.write_object(records::Kind::kAddressHandle,
+                            record::AddressHandle{.key = context_.record_key(),
+                                                  .number = handle,
+                                                  .pd = request.pd,
+                                                  .path = recorded(ah->engine.route.path)});
   handles_[handle] = ahs_.add(std::move(ah));
   reply.write(abi::HandleBody{handle, 0});
   return 0;
@@ -87,8 +108,7 @@ bool AhObjects::restore(const record::AddressHandle& kept, records::Record recor
   ah->pd = PdUse(*pd, PdUser::kAddressHandle);
   ah->engine.session = &context_.engine_session();
   ah->engine.pd = pd->id;
-  ah->engine.route.path = kept.path;
-  restore_port(context_, ah->engine.route.path);
+  ah->engine.route.path = path_of(context_, kept.path);
   ah->handle = kept.number;
   ah->record = std::move(record);
   if (!context_.on_engine(engine::RestoreAh{ah->engine, kept.number})) return false;

@@ -37,10 +37,10 @@ int CqObjects::create_channel(const RequestBody& body, Reply& reply) {
   if (const int error = context_.peer().make_events(channel->events, reply)) return error;
   Channel& made = *channel;
   const std::uint32_t handle = channels_.add(std::move(channel));
-  made.record = context_.write_object(records::Kind::kCompletionChannel,
-                                      record::CompletionChannel{.key = context_.record_key(),
-                                                                .events = made.events->kept(),
-                                                                .handle = handle});
+  made.record = context_.write_object(
+      records::Kind::kCompletionChannel,
+      record::CompletionChannel{
+          .key = context_.record_key(), .events = made.events->kept(), .handle = handle});
   reply.write(abi::HandleBody{handle, 0});
   return 0;
 }
@@ -114,16 +114,15 @@ int CqObjects::create(const RequestBody& body, Reply& reply) {
 
 /// Writes the record of a queue.
 void CqObjects::write(CqObject& cq) const {
-  const record::CompletionQueue kept{
-      .key = context_.record_key(),
-      .user_handle = cq.engine.user_handle,
-      .handle = cq.handle,
-      .entries = cq.engine.ring.entries(),
-      .channel = cq.channel,
-      .moderation_count = cq.moderation.count,
-      .moderation_period = cq.moderation.period,
-      .ring = cq.ring.location,
-      .retired = cq.retired.location};
+  const record::CompletionQueue kept{.key = context_.record_key(),
+                                     .user_handle = cq.engine.user_handle,
+                                     .handle = cq.handle,
+                                     .entries = cq.engine.ring.entries(),
+                                     .channel = cq.channel,
+                                     .moderation_count = cq.moderation.count,
+                                     .moderation_period = cq.moderation.period,
+                                     .ring = cq.ring.location,
+                                     .retired = cq.retired.location};
   if (cq.record)
     cq.record.replace(std::as_bytes(std::span(&kept, 1)));
   else
@@ -206,10 +205,9 @@ int CqObjects::modify(const RequestBody& body, Reply&) {
 }
 
 void CqObjects::moderate(CqObject& cq) const {
-  context_.on_engine(
-      engine::ModerateCq{.cq = cq.engine,
-                         .count = cq.moderation.count,
-                         .period = std::chrono::microseconds(cq.moderation.period)});
+  context_.on_engine(engine::ModerateCq{.cq = cq.engine,
+                                        .count = cq.moderation.count,
+                                        .period = std::chrono::microseconds(cq.moderation.period)});
 }
 
 /// Refuses to destroy an unknown queue. The provider itself sends kNoHandle (CreateCqReply).

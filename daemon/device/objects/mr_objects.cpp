@@ -296,14 +296,14 @@ bool MrObjects::restore(const record::MemoryRegion& kept,
     }
     spec.extents.push_back(out);
   }
-  auto region = kept.is_null != 0
-                    ? Expected(memory::Region::make_null(spec.tenant, spec.pd))
-                    : memory::Region::make(std::move(spec));
+  auto region = kept.is_null != 0 ? Expected(memory::Region::make_null(spec.tenant, spec.pd))
+                                  : memory::Region::make(std::move(spec));
   if (!region) return false;
   auto mr = std::make_unique<MrObject>();
   mr->pd = PdUse(*pd, PdUser::kMemoryRegion);
   mr->charge = context_.take(configuration::Kind::kMemoryRegions);
-  if (kept.is_null == 0) mr->bytes = context_.take(configuration::Kind::kRegisteredBytes, kept.counted);
+  if (kept.is_null == 0)
+    mr->bytes = context_.take(configuration::Kind::kRegisteredBytes, kept.counted);
   charge_extents(extents.size(), mr->extents);
   auto registered = context_.on_engine(engine::RegisterMr{.tenant = context_.tenant(),
                                                           .region = std::move(*region),

@@ -12,7 +12,6 @@
 
 #include "abi/control.hpp"
 #include "daemon/base/keeping.hpp"
-#include "daemon/engine/records/route.hpp"
 
 namespace softhca::control::record {
 
@@ -28,9 +27,8 @@ struct Session {
   std::uint32_t version;
   std::uint32_t vcbs;  ///< places
   std::uint32_t file;  ///< its own device file
-  std::uint32_t unused;
   std::uint8_t device;
-  bool may_offer_memory;
+  std::uint8_t may_offer_memory;
   std::uint8_t reserved[6];
 };
 
@@ -142,6 +140,17 @@ struct SharedReceiveQueue {
   abi::RingLocation ring;
 };
 
+/// An engine::AddressPath. The next adapter finds the port by the source.
+struct Path {
+  std::uint8_t source[16];
+  std::uint8_t destination[16];
+  std::uint32_t flow_label;
+  std::uint8_t traffic_class;
+  std::uint8_t hop_limit;
+  std::uint8_t service_level;
+  std::uint8_t reserved;
+};
+
 struct QueuePair {
   SessionKey key;
   std::uint32_t number;
@@ -151,7 +160,7 @@ struct QueuePair {
   abi::CreateQpRequest request;
   abi::RingLocation ring;
   abi::QpAttributes attributes;  ///< `mask`: those that were set since RESET
-  engine::AddressPath path;
+  Path path;
   std::uint8_t group[abi::kMaxMulticastGroups][16];
 };
 
@@ -168,7 +177,16 @@ struct AddressHandle {
   SessionKey key;
   std::uint32_t number;  ///< the engine's
   std::uint32_t pd;
-  engine::AddressPath path;
+  Path path;
 };
+
+static_assert(sizeof(Session) == 56 && sizeof(OfferedMemory) == 24 && sizeof(DeviceFile) == 32 &&
+              sizeof(RingSegment) == 24 && sizeof(SharedHandles) == 16 &&
+              sizeof(SharedBuffer) == 48 && sizeof(ProtectionDomain) == 24 &&
+              sizeof(RegionExtent) == 32 && sizeof(MemoryRegion) == 80 &&
+              sizeof(MemoryWindow) == 24 && sizeof(CompletionChannel) == 24 &&
+              sizeof(CompletionQueue) == 64 && sizeof(XrcDomain) == 40 &&
+              sizeof(SharedReceiveQueue) == 64 && sizeof(QueuePair) == 520 &&
+              sizeof(OpenedQueuePair) == 32 && sizeof(AddressHandle) == 56);
 
 }  // namespace softhca::control::record

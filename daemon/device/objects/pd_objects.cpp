@@ -30,12 +30,12 @@ int PdObjects::alloc(const RequestBody& body, Reply& reply) {
   if (!pd->charge) return ENOMEM;
   PdObject& made = *pd;
   made.handle = file_->pds.add(std::move(pd));
-  made.record = context_.write_object(
-      records::Kind::kProtectionDomain, record::ProtectionDomain{.key = context_.record_key(),
-                                                                 .file = file_->number,
-                                                                 .handle = made.handle,
-                                                                 .id = made.id.value,
-                                                                 .reserved = 0});
+  made.record = context_.write_object(records::Kind::kProtectionDomain,
+                                      record::ProtectionDomain{.key = context_.record_key(),
+                                                               .file = file_->number,
+                                                               .handle = made.handle,
+                                                               .id = made.id.value,
+                                                               .reserved = 0});
   reply.write(abi::HandleBody{made.handle, 0});
   return 0;
 }

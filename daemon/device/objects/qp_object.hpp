@@ -32,7 +32,7 @@ struct QpObject {
   PdUse pd;                     ///< an XRC target has none
   engine::QueuePair engine;
   abi::CreateQpRequest request{};
-  Ring ring;  ///< both rings; an XRC target has none
+  Ring ring;                       ///< both rings; an XRC target has none
   abi::QpAttributes attributes{};  ///< `mask`: those that were set since RESET
   std::optional<engine::AddressPath> path{};
   std::vector<Gid> groups{};  ///< of multicast, as the engine has them

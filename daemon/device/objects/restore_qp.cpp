@@ -23,7 +23,7 @@ void QpObjects::write(QpObject& qp) const {
                          .request = qp.request,
                          .ring = qp.ring.location,
                          .attributes = qp.attributes,
-                         .path = qp.path.value_or(engine::AddressPath()),
+                         .path = recorded(qp.path.value_or(engine::AddressPath())),
                          .group = {}};
   for (std::size_t i = 0; i < qp.groups.size(); ++i)
     std::ranges::copy(qp.groups[i].bytes, kept.group[i]);
@@ -37,21 +37,18 @@ void QpObjects::write(QpObject& qp) const {
 bool QpObjects::install(QpObject& qp, const record::QueuePair& kept) {
   qp.maker = kept.key;
   qp.attributes = kept.attributes;
-  if (kept.has_path != 0) restore_port(context_, qp.path.emplace(kept.path));
+  if (kept.has_path != 0) qp.path = path_of(context_, kept.path);
   if ((kept.attributes.mask & engine::attr::kMaxDestRdAtomic) != 0 &&
       engine::is_responder(qp.engine.type))
-    qp.reads = context_.take(
-        configuration::Kind::kQueueBytes,
-        transport::Responder::memory_for(kept.attributes.max_dest_rd_atomic));
-  const auto restored = context_.on_engine(engine::RestoreQp{.qp = qp.engine,
-                                                             .number = Qpn(kept.number),
-                                                             .attributes = kept.attributes,
-                                                             .path = qp.path});
+    qp.reads = context_.take(configuration::Kind::kQueueBytes,
+                             transport::Responder::memory_for(kept.attributes.max_dest_rd_atomic));
+  const auto restored = context_.on_engine(engine::RestoreQp{
+      .qp = qp.engine, .number = Qpn(kept.number), .attributes = kept.attributes, .path = qp.path});
   if (restored == engine::RestoreQp::Result::kNumberTaken) return false;
   for (std::uint32_t i = 0; i < kept.groups; ++i) {
     Gid group;
     std::memcpy(group.bytes.data(), kept.group[i], sizeof kept.group[i]);
-    // A port that receives no packets to groups any more is no reason to end the queue pair.
+    // The queue pair stays even if no port receives packets to groups any more.
     (void)context_.on_engine(engine::AttachMulticast{.qp = qp.engine, .group = group});
     qp.groups.push_back(group);
   }
@@ -90,8 +87,8 @@ bool QpObjects::has_target(const record::OpenedQueuePair& opener) const {
   return open != nullptr && open->domain->targets.contains(opener.number);
 }
 
-bool QpObjects::restore_target(const record::QueuePair& kept,
-                               const record::OpenedQueuePair& opener, records::Record record) {
+bool QpObjects::restore_target(const record::QueuePair& kept, const record::OpenedQueuePair& opener,
+                               records::Record record) {
   OpenXrcDomain* const open = domains_.find(opener.xrc_domain);
   if (open == nullptr || open->domain->id.value != kept.xrc_domain || kept.groups != 0)
     return false;

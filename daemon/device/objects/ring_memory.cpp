@@ -14,8 +14,8 @@ constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // per process
 }  // namespace
 
 RingMemory::RingMemory(const SessionContext& context)
-    : context_(context), segments_(kRingBudget, context.unmap(), context.lock_memory(),
-                context.keeping()) {}
+    : context_(context),
+      segments_(kRingBudget, context.unmap(), context.lock_memory(), context.keeping()) {}
 
 int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment) {
   configuration::Charge charge = context_.take(configuration::Kind::kQueueBytes, bytes);

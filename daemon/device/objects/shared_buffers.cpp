@@ -113,8 +113,7 @@ std::shared_ptr<memory::SharedBuffer> SharedBuffers::restore(const record::Share
     accounts_[kept.handle] = account;
     buffer = buffers_.find(kept.handle);
   } else {
-    auto memory =
-        SealedMemory::adopt(*context_.keeping(), kept.memory, context_.lock_memory());
+    auto memory = SealedMemory::adopt(*context_.keeping(), kept.memory, context_.lock_memory());
     if (!memory) return nullptr;
     buffer = std::make_shared<memory::SharedBuffer>(std::move(*memory), account, nullptr,
                                                     context_.unmap());

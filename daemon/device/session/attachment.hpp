@@ -30,8 +30,8 @@ class Attachment {
   /// charged, and not open. `version`: of the protocol. `kept`: for the record, what the session
   /// knows of it.
   int open(engine::Level* level, std::uint32_t version, const record::Session& kept, Reply& reply);
-  /// Does the same as an earlier adapter did. The engine reads the memory at once if the process can
-  /// no longer free any of it. Errors: EBADMSG, the record does not fit.
+  /// Does the same as an earlier adapter did. The engine reads the memory at once if the process
+  /// can no longer free any of it. Errors: EBADMSG, the record does not fit.
   Outcome restore(const record::Session& kept, engine::Level* level, records::Record record);
   /// Returns the descriptor of the memory that open() announced to the process, which has mapped
   /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.

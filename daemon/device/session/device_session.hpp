@@ -8,8 +8,8 @@
 // (Peer::answer).
 //
 // The files: device_session.cpp (life, records), device_session_requests.cpp (the handler of each
-// request), device_session_files.cpp (hello, attributes of the device and its port),
-// device_session_restore.cpp (what an earlier adapter had).
+// request), device_session_files.cpp (hello, attributes of the device and its port).
+// SessionRestorer makes what an earlier adapter had.
 #pragma once
 
 #include <cstdint>
@@ -62,21 +62,6 @@ class DeviceSession final : private configuration::IdleHolder {
 
   /// Records that the process connected to the socket of a level. Call it before the first request.
   void set_socket_level(engine::Level* level) { socket_level_ = level; }
-
-  // device_session_restore.cpp: make what an earlier adapter had, before the first request. The
-  // records are of this session. Return false, or an error, if one does not fit.
-
-  /// Opens the session.
-  Outcome restore(records::Adopted& session);
-  /// True if restore() was called for the kind of object. Makes it.
-  bool restore_object(records::Adopted& object);
-  bool restore_region(records::Adopted& region, const MrObjects::Earlier& earlier);
-  /// Ends the restoration: from now on the limits hold.
-  void end_restoring();
-  PdObjects& protection_domains() { return pds_; }
-  SharedBuffers& buffers() { return buffers_; }
-  MrObjects& regions() { return regions_; }
-  QpObjects& queue_pairs() { return qps_; }
 
   /// Answers a request, or begins it (has_more()). Returns false if the process breaks the protocol
   /// or does not take the answer: the session is over. REQUIRES: !has_more().
@@ -141,6 +126,7 @@ class DeviceSession final : private configuration::IdleHolder {
   }
 
  private:
+  friend class SessionRestorer;
   struct Requests;
   using Handler = int (*)(DeviceSession&, const RequestBody&, Reply&);
   struct RequestKind {
@@ -187,7 +173,6 @@ class DeviceSession final : private configuration::IdleHolder {
   int hello(const RequestBody& body, Reply& reply);
   bool is_trusted() const;
   int offer_memory(const RequestBody& body, Reply& reply);
-  bool restore_offered(const record::OfferedMemory& kept, records::Record record);
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);
 

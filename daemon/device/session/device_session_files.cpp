@@ -129,9 +129,9 @@ int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
   account->descriptor = std::move(descriptor);
   account->memory = std::move(offered->memory);
   account->record = context_.write_object(
-      records::Kind::kOfferedMemory, record::OfferedMemory{.key = context_.record_key(),
-                                                           .socket = offered->kept,
-                                                           .by_proxy = by_proxy});
+      records::Kind::kOfferedMemory,
+      record::OfferedMemory{
+          .key = context_.record_key(), .socket = offered->kept, .by_proxy = by_proxy});
   regions_.set_process({account, account->memory.get()});
   reply.give(std::move(offered->end));
   return 0;

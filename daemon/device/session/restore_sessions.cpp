@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "daemon/device/session/session_restorer.hpp"
 #include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
@@ -26,7 +27,7 @@ class Restoration {
   /// A device file, and one of the sessions that have it.
   struct File {
     std::shared_ptr<DeviceFile> file;
-    DeviceSession* session = nullptr;
+    SessionRestorer* session = nullptr;
   };
 
   Outcome open(Adopted& session);
@@ -37,45 +38,58 @@ class Restoration {
   bool restore_queue_pair(Adopted& queue_pair);
   bool restore_opened(Adopted& opened);
 
-  /// Reads the head of a record, which all have: the session. Null: it has gone.
-  DeviceSession* session_of(const Adopted& object) const {
+  /// Returns the session that the head of each record names. Null: it has gone.
+  SessionRestorer* session_of(const Adopted& object) {
     record::SessionKey key = 0;
     records::BodyReader body(object.body);
     if (!body.read(key)) return nullptr;
     const auto found = sessions_.find(key);
-    return found != sessions_.end() ? found->second : nullptr;
+    return found != sessions_.end() ? &found->second : nullptr;
   }
   template <class T>
   static bool read_head(const Adopted& object, T& head) {
     return records::BodyReader(object.body).read(head);
   }
-  std::shared_ptr<memory::SharedBuffer> buffer_for(DeviceSession& session, KeptId kept);
+  std::shared_ptr<memory::SharedBuffer> buffer_for(SessionRestorer& session, KeptId kept);
 
   Adapter& adapter_;
   SharedObjects& shared_;
   const FindSession& find_;
-  std::unordered_map<record::SessionKey, DeviceSession*> sessions_;
+  std::unordered_map<record::SessionKey, SessionRestorer> sessions_;
   std::unordered_map<std::uint32_t, File> files_;  ///< by number
   /// Buffers by the number of their memory. They are held until their regions are there.
   std::unordered_map<KeptId, std::shared_ptr<memory::SharedBuffer>> buffers_;
-  /// Of sessions that have gone, for regions that other sessions share.
+  /// Those that no session has a handle for. Regions that other sessions share may use them.
   std::unordered_map<KeptId, Adopted> left_buffers_;
-  /// Targets of XRC, by number, whose makers have gone.
+  /// Targets of XRC, by number, that their makers no longer have.
   std::unordered_map<std::uint32_t, Adopted> left_targets_;
 };
 
+/// True for what objects may use that were made before it: a queue that was resized, a region that
+/// was registered again.
+bool is_used_by_earlier(Kind kind) {
+  return kind == Kind::kRingSegment || kind == Kind::kSharedHandles ||
+         kind == Kind::kSharedBuffer || kind == Kind::kOfferedMemory ||
+         kind == Kind::kProtectionDomain;
+}
+
 Outcome Restoration::run(std::span<Adopted> left) {
+  const auto restore_all = [&](auto&& is_wanted, bool (Restoration::*restore_one)(Adopted&)) {
+    for (Adopted& each : left)
+      if (is_wanted(each.kind) && !(this->*restore_one)(each))
+        return Outcome(Error{
+            std::string("the record of an object does not fit: ") + name_of(each.kind), EBADMSG});
+    return Outcome();
+  };
   for (Adopted& each : left)
     if (each.kind == Kind::kSession)
       if (auto opened = open(each); !opened) return opened;
-  for (Adopted& each : left)
-    if (each.kind == Kind::kDeviceFile && !restore_file(each))
-      return Error{"the record of a device file does not fit", EBADMSG};
-  for (Adopted& each : left)
-    if (!restore(each))
-      return Error{std::string("the record of an object does not fit: ") + name_of(each.kind),
-                   EBADMSG};
-  for (const auto& [key, session] : sessions_) session->end_restoring();
+  const auto is_file = [](Kind kind) { return kind == Kind::kDeviceFile; };
+  if (auto done = restore_all(is_file, &Restoration::restore_file); !done) return done;
+  if (auto done = restore_all(is_used_by_earlier, &Restoration::restore); !done) return done;
+  const auto is_other = [](Kind kind) { return !is_used_by_earlier(kind); };
+  if (auto done = restore_all(is_other, &Restoration::restore); !done) return done;
+  for (auto& [key, session] : sessions_) session.finish();
   return {};
 }
 
@@ -87,17 +101,17 @@ Outcome Restoration::open(Adopted& session) {
     session.record.erase();
     return {};
   }
-  if (!sessions_.emplace(kept.key, found).second)
-    return Error{"session " + std::to_string(kept.number) + " has two records", EBADMSG};
-  if (auto opened = found->restore(session); !opened) return opened;
-  files_[kept.file] = {found->protection_domains().file(), found};
+  const auto [restorer, is_new] = sessions_.emplace(kept.key, *found);
+  if (!is_new) return Error{"session " + std::to_string(kept.number) + " has two records", EBADMSG};
+  if (auto opened = restorer->second.open(session); !opened) return opened;
+  files_[kept.file] = {restorer->second.protection_domains().file(), &restorer->second};
   return {};
 }
 
 bool Restoration::restore_file(Adopted& file) {
   record::DeviceFile kept;
   if (!read_head(file, kept)) return false;
-  DeviceSession* const session = session_of(file);
+  SessionRestorer* const session = session_of(file);
   if (session == nullptr) {
     file.record.erase();
     return true;
@@ -131,7 +145,7 @@ bool Restoration::restore(Adopted& object) {
     default:
       return true;  // another part's, or restored already
   }
-  if (DeviceSession* const session = session_of(object)) return session->restore_object(object);
+  if (SessionRestorer* const session = session_of(object)) return session->restore(object);
   object.record.erase();
   return true;
 }
@@ -139,7 +153,7 @@ bool Restoration::restore(Adopted& object) {
 /// Restores a domain or a region in a session that has its device file.
 bool Restoration::restore_in_file(Adopted& object) {
   std::uint32_t file = 0;
-  DeviceSession* session = nullptr;
+  SessionRestorer* session = nullptr;
   if (object.kind == Kind::kProtectionDomain) {
     record::ProtectionDomain kept;
     if (!read_head(object, kept)) return false;
@@ -154,19 +168,19 @@ bool Restoration::restore_in_file(Adopted& object) {
     object.record.erase();
     return true;
   }
-  if (object.kind == Kind::kProtectionDomain) return session->restore_object(object);
+  if (object.kind == Kind::kProtectionDomain) return session->restore(object);
   return session->restore_region(
       object, {.buffer = [&](KeptId kept) { return buffer_for(*session, kept); },
                .memory = [&](record::SessionKey key) -> std::shared_ptr<memory::ProcessMemory> {
                  const auto found = sessions_.find(key);
-                 return found != sessions_.end() ? found->second->regions().process() : nullptr;
+                 return found != sessions_.end() ? found->second.regions().process() : nullptr;
                }});
 }
 
 bool Restoration::restore_buffer(Adopted& buffer) {
   record::SharedBuffer kept;
   if (!read_head(buffer, kept)) return false;
-  DeviceSession* const session = session_of(buffer);
+  SessionRestorer* const session = session_of(buffer);
   if (session == nullptr || kept.handle == 0)
     return left_buffers_.emplace(kept.memory, std::move(buffer)).second;
   auto& made = buffers_[kept.memory];
@@ -175,8 +189,9 @@ bool Restoration::restore_buffer(Adopted& buffer) {
   return made != nullptr;
 }
 
-/// Returns a use of a buffer for a region. Null: there is no such buffer.
-std::shared_ptr<memory::SharedBuffer> Restoration::buffer_for(DeviceSession& session, KeptId kept) {
+/// Returns a use of a buffer for a region. Null: no record names the buffer.
+std::shared_ptr<memory::SharedBuffer> Restoration::buffer_for(SessionRestorer& session,
+                                                              KeptId kept) {
   if (const auto left = left_buffers_.find(kept); left != left_buffers_.end()) {
     record::SharedBuffer head;
     if (read_head(left->second, head))
@@ -189,8 +204,7 @@ std::shared_ptr<memory::SharedBuffer> Restoration::buffer_for(DeviceSession& ses
 }
 
 bool Restoration::restore_queue_pair(Adopted& queue_pair) {
-  if (DeviceSession* const session = session_of(queue_pair))
-    return session->restore_object(queue_pair);
+  if (SessionRestorer* const session = session_of(queue_pair)) return session->restore(queue_pair);
   record::QueuePair kept;
   if (!read_head(queue_pair, kept)) return false;
   if (kept.xrc_domain != 0)
@@ -201,7 +215,7 @@ bool Restoration::restore_queue_pair(Adopted& queue_pair) {
 }
 
 bool Restoration::restore_opened(Adopted& opened) {
-  DeviceSession* const session = session_of(opened);
+  SessionRestorer* const session = session_of(opened);
   record::OpenedQueuePair kept;
   if (!read_head(opened, kept)) return false;
   if (session == nullptr) {
@@ -216,7 +230,7 @@ bool Restoration::restore_opened(Adopted& opened) {
       return false;
     left_targets_.erase(left);
   }
-  return session->restore_object(opened);
+  return session->restore(opened);
 }
 
 }  // namespace

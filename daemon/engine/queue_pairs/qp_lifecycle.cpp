@@ -70,7 +70,12 @@ void QpLifecycle::remember(QueuePair& qp) {
   if (rc == nullptr || !may_receive(qp.state)) return;
   QpEnvironment env(parts_, qp);
   if (const auto answer = rc->take_leave(env, kResponsesAtTheEnd))
-    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.connection.route, clock_.now + kTimeWait});
+    time_wait_.add({.qpn = qp.qpn,
+                    .tenant = qp.tenant->id,
+                    .udp_source_port = qp.connection.route.udp_source_port,
+                    .path = qp.connection.route.path,
+                    .answer = *answer,
+                    .until = clock_.now + kTimeWait});
 }
 
 void QpLifecycle::remove(QueuePair& qp, bool with_session) {

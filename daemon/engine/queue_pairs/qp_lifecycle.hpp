@@ -32,7 +32,8 @@ class QpLifecycle {
         levels_(core.cpu, core.pcbs, tvl_assignment),
         multicast_(addressing.multicast),
         event_log_(event_log),
-        requests_(core.pcbs.size()) {
+        requests_(core.pcbs.size()),
+        time_wait_(parts.state.time_waits()) {
     timers_.reserve(queue_pairs_.slots());
     kept_.open(kept_packets);
   }

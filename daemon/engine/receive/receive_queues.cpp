@@ -69,7 +69,11 @@ bool ReceiveQueues::choose_number(SharedReceiveQueue& srq, std::uint32_t number)
 
 bool ReceiveQueues::add(SharedReceiveQueue& srq, std::uint32_t number) {
   if (!choose_number(srq, number)) return false;
-  if (number != 0) srq.ring.resume(srq.ring.published_taken());
+  if (number != 0) {
+    srq.ring.resume(srq.ring.published_taken());
+    srq.level.arm(srq.ring.published_limit());
+  }
+  srq.ring.publish_limit(srq.level.armed());
   if (srq.xrc_domain != XrcDomainId()) xrc_[srq.number] = &srq;
   srq.drawers = receive::TopDrawers(srq.ring.entries());
   restart_level(srq);
@@ -85,6 +89,7 @@ std::unique_ptr<receive::Provisioner> ReceiveQueues::resize(
     std::unique_ptr<receive::Provisioner> made) {
   assert(made || !srq.provisioner);
   srq.ring.replace(ring);
+  srq.ring.publish_limit(srq.level.armed());
   srq.drawers.resize(srq.ring.entries());
   restart_level(srq);
   if (!made) return nullptr;

@@ -41,6 +41,7 @@ void ReceiveQueues::note_draw(QueuePair& qp, SharedReceiveQueue& srq, shm::Take 
 
 void ReceiveQueues::set_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
   srq.level.arm(limit);
+  srq.ring.publish_limit(limit);
   look_at_level(srq, 0);
 }
 
@@ -49,8 +50,10 @@ void ReceiveQueues::look_at_level(SharedReceiveQueue& srq, std::uint32_t drawn) 
   const std::uint32_t available = srq.ring.available().value_or(0);
   const auto crossed = srq.level.look(available, drawn);
   Tenant& tenant = *srq.session->tenant;
-  if (crossed.limit)
+  if (crossed.limit) {
     async_events_.raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
+    srq.ring.publish_limit(0);
+  }
   if (crossed.watermark && tenant.receive_policy.watermark != 0) {
     tenant.counters.receive.watermarks.add();
     return tell_low(srq, available, true);

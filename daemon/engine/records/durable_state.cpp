@@ -40,7 +40,8 @@ struct DurableState::Header {
   std::uint32_t replay_bytes;
   std::uint32_t replays;      ///< of a queue pair
   std::uint64_t last_serial;  ///< of a region
-  std::uint64_t reserved;
+  std::uint32_t time_wait_bytes;
+  std::uint32_t reserved;
 
   static Header of(const Sizes& sizes) {
     return {.magic = kMagic,
@@ -55,6 +56,7 @@ struct DurableState::Header {
             .replay_bytes = sizeof(transport::Replay),
             .replays = transport::Replays::kMost,
             .last_serial = 0,
+            .time_wait_bytes = sizeof(TimeWait),
             .reserved = 0};
   }
 };
@@ -73,13 +75,14 @@ struct DurableState::Layout {
     place(1, sizeof(Header));
     queue_pairs = place(slots, sizeof(QpDurable));
     receives = place(slots, sizeof(shm::ReceiveWork));
+    time_waits = place(TimeWaitTable::kPlaces, sizeof(TimeWait));
     regions = place(sizes.memory_regions, sizeof(memory::RegionMark));
     windows = place(sizes.memory_windows, sizeof(memory::Window));
     replays = place(std::size_t{slots} * transport::Replays::kMost, sizeof(transport::Replay));
   }
 
   std::uint32_t slots;
-  std::size_t queue_pairs, receives, regions, windows, replays;
+  std::size_t queue_pairs, receives, time_waits, regions, windows, replays;
   std::size_t end = 0;
 };
 
@@ -131,6 +134,7 @@ DurableState::DurableState(const Sizes& sizes, std::span<std::byte> memory) : si
   };
   array(layout.queue_pairs, layout.slots, queue_pairs_);
   array(layout.receives, layout.slots, receives_);
+  array(layout.time_waits, TimeWaitTable::kPlaces, time_waits_);
   array(layout.regions, sizes.memory_regions, regions_);
   array(layout.windows, sizes.memory_windows, windows_);
   array(layout.replays, std::size_t{layout.slots} * transport::Replays::kMost, replays_);

@@ -11,6 +11,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/engine/records/qp_durable.hpp"
+#include "daemon/engine/records/time_wait.hpp"
 #include "daemon/roce/transport/reliable/replays.hpp"
 #include "daemon/tenant_memory/receive_ring.hpp"
 #include "daemon/tenant_memory/window_table.hpp"
@@ -53,6 +54,7 @@ class DurableState {
         replays_.subspan(std::size_t{slot} * transport::Replays::kMost, transport::Replays::kMost),
         &queue_pairs_[slot].replays_used};
   }
+  std::span<TimeWait> time_waits() { return time_waits_; }
   memory::RegionMarks regions() { return {regions_, last_serial_}; }
   std::span<memory::Window> windows() { return windows_; }
 
@@ -78,6 +80,7 @@ class DurableState {
   std::uint64_t* last_serial_ = nullptr;
   std::span<QpDurable> queue_pairs_;
   std::span<shm::ReceiveWork> receives_;
+  std::span<TimeWait> time_waits_;
   std::span<memory::RegionMark> regions_;
   std::span<memory::Window> windows_;
   std::span<transport::Replay> replays_;

@@ -10,21 +10,30 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "daemon/base/time.hpp"
-#include "daemon/engine/records/objects.hpp"
+#include "daemon/engine/records/route.hpp"
 #include "daemon/roce/wire/headers.hpp"
 
 namespace softhca::engine {
 
+/// Plain data, which the next engine takes over.
 struct TimeWait {
   Qpn qpn;
   TenantId tenant;
+  std::uint16_t udp_source_port = 0;
+  AddressPath path;
   wire::Headers answer;  ///< acknowledges everything that was executed
-  Route route;
   Time until{};
+
+  /// Returns the way of the answer.
+  Route route() const { return {.path = path, .udp_source_port = udp_source_port}; }
 };
+static_assert(std::is_trivially_copyable_v<TimeWait>);
+static_assert(sizeof(TimeWait) == 160);
 
 /// The connections that ended last. If all places are in use, the oldest entry is replaced early. A
 /// tenant has at most a quarter of the places; beyond that, its own oldest entry is replaced.
@@ -33,7 +42,16 @@ class TimeWaitTable {
   static constexpr std::size_t kPlaces = 256;
   static constexpr std::size_t kPlacesOfTenant = kPlaces / 4;
 
-  TimeWaitTable() : numbers_(kPlaces), entries_(kPlaces) {}
+  /// `memory`: kPlaces entries that are zero, or those of an earlier engine. It outlives the table.
+  explicit TimeWaitTable(std::span<TimeWait> memory) : numbers_(kPlaces), entries_(memory) {
+    Time latest{};
+    for (std::size_t i = 0; i < kPlaces; ++i) {
+      numbers_[i] = entries_[i].qpn;
+      if (entries_[i].until <= latest) continue;
+      latest = entries_[i].until;
+      next_ = (i + 1) % kPlaces;
+    }
+  }
 
   void add(const TimeWait& entry) {
     const std::size_t place = place_for(entry.tenant);
@@ -66,7 +84,7 @@ class TimeWaitTable {
   }
 
   std::vector<Qpn> numbers_;  ///< apart from the entries: a search reads only these
-  std::vector<TimeWait> entries_;
+  std::span<TimeWait> entries_;
   std::size_t next_ = 0;
 };
 

@@ -172,7 +172,8 @@ TEST_F(KeptMemory, Buffer_KeepsItsHandle_WhichNoOtherGets) {
               std::vector<DescriptorToSeal> all;
               all.push_back(later.find(made->handle)->to_seal().first);
               return all;
-            }()).error()
+            }())
+                .error()
                 .code,
             0);
   after.retire();

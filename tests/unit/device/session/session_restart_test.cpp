@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sessions whose adapter has gone: the adapter that follows has all their objects, by the same
+// Sessions of an adapter that has gone: the next adapter has all their objects, by the same
 // handles, numbers and keys, in the same memory.
 #include <sys/mman.h>
 
@@ -23,7 +23,7 @@ namespace attr = engine::attr;
 
 constexpr std::uint32_t kReliable = 2, kDatagram = 4, kInitiator = 9, kTarget = 10;
 constexpr std::uint32_t kLocalWrite = 1 << 0;
-constexpr std::uint32_t kChangePd = 1 << 1;
+constexpr std::uint32_t kChangeTranslation = 1 << 0, kChangePd = 1 << 1;
 const Gid kGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
 
 /// An adapter and its end of the keeper.
@@ -37,12 +37,13 @@ struct SessionLife {
   Outcome restore(const std::vector<Client*>& clients) {
     if (auto adopted = records.adopt(); !adopted) return adopted;
     auto left = records.take_adopted();
-    auto restored = restore_sessions(
-        daemon.adapter, daemon.shared_objects, left, [&](KeptId connection) -> DeviceSession* {
-          for (Client* client : clients)
-            if (client->connection() == connection) return &client->restored();
-          return nullptr;
-        });
+    auto restored = restore_sessions(daemon.adapter, daemon.shared_objects, left,
+                                     [&](KeptId connection) -> DeviceSession* {
+                                       for (Client* client : clients)
+                                         if (client->connection() == connection)
+                                           return &client->restored();
+                                       return nullptr;
+                                     });
     daemon.worker.run(engine::EndRestoring{});
     keeping.drop_rest();
     return restored;
@@ -176,9 +177,8 @@ class SessionRestart : public ::testing::Test {
     for (auto& client : clients) client->end();
     life->finish_calls();
     EXPECT_EQ(life->records.size(), 0u);
-    configuration::for_each_kind([&](Kind kind) {
-      EXPECT_EQ(life->in_use(kind), 0u) << configuration::name_of(kind);
-    });
+    configuration::for_each_kind(
+        [&](Kind kind) { EXPECT_EQ(life->in_use(kind), 0u) << configuration::name_of(kind); });
     EXPECT_EQ(life->daemon.engine.keys().size(), 0u);
     clients.clear();
     EXPECT_EQ(keeper.objects(), 0u);
@@ -239,8 +239,8 @@ TEST_F(SessionRestart, DomainsAndRegionsKeepTheirHandlesAndKeys) {
   const auto there = reinterpret_cast<std::uintptr_t>(unshared);
   request = {{there, 100, there, kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
   const auto reached = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
-  const auto null = made<abi::RegisterMrReply>(client, Operation::kAllocNullMr,
-                                               abi::HandleBody{pd.handle, 0});
+  const auto null =
+      made<abi::RegisterMrReply>(client, Operation::kAllocNullMr, abi::HandleBody{pd.handle, 0});
   const struct {
     std::uint32_t handle, flags;
     abi::RegisterMrRequest region;
@@ -256,8 +256,8 @@ TEST_F(SessionRestart, DomainsAndRegionsKeepTheirHandlesAndKeys) {
     EXPECT_EQ(end(first(), Operation::kImportPd, pd.handle), 0);
     EXPECT_EQ(end(first(), Operation::kImportPd, gap.handle), EINVAL);
     for (const auto& mr : {mapped, reached, null}) {
-      const auto found = made<abi::ImportMrReply>(first(), Operation::kImportMr,
-                                                  abi::HandleBody{mr.handle, 0});
+      const auto found =
+          made<abi::ImportMrReply>(first(), Operation::kImportMr, abi::HandleBody{mr.handle, 0});
       EXPECT_EQ(found.lkey, mr.lkey);
       EXPECT_EQ(found.rkey, mr.rkey);
     }
@@ -303,8 +303,8 @@ TEST_F(SessionRestart, QueuesHaveTheSameRingsAndTheirSettings) {
   for (int times = 0; times < 2; ++times) {
     restart();
     EXPECT_EQ(life->all_in_use(), in_use);
-    const auto asked = made<abi::QuerySrqReply>(first(), Operation::kQuerySrq,
-                                                abi::HandleBody{srq.handle, 0});
+    const auto asked =
+        made<abi::QuerySrqReply>(first(), Operation::kQuerySrq, abi::HandleBody{srq.handle, 0});
     EXPECT_EQ(asked.max_wr, 100u);
     EXPECT_EQ(asked.limit, 9u);
     const auto look_at_cq = [&](std::uint32_t qpn) {
@@ -327,8 +327,8 @@ TEST_F(SessionRestart, QueuesHaveTheSameRingsAndTheirSettings) {
   // New rings are where no ring of before is.
   const auto other = made<abi::CreateCqReply>(first(), Operation::kCreateCq,
                                               abi::CreateCqRequest{9, 100, abi::kNoHandle});
-  for (const abi::RingLocation& ring : {resized.ring, cq.ring, larger.ring, rc.send_ring,
-                                        rc.receive_ring, of_srq.send_ring}) {
+  for (const abi::RingLocation& ring :
+       {resized.ring, cq.ring, larger.ring, rc.send_ring, rc.receive_ring, of_srq.send_ring}) {
     const bool apart = ring.segment != other.ring.segment ||
                        ring.offset + ring.bytes <= other.ring.offset ||
                        other.ring.offset + other.ring.bytes <= ring.offset;
@@ -398,6 +398,61 @@ TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
     EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qpn, 0}), 0);
   EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
   EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  expect_nothing_is_left();
+}
+
+/// The record of an object keeps its place when the object moves to memory that was made later.
+TEST_F(SessionRestart, ObjectsThatMovedToLaterMemory_FindIt) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const auto srq = made<abi::CreateSrqReply>(client, Operation::kCreateSrq,
+                                             abi::CreateSrqRequest{6, pd.handle, 30, 2, 0});
+  static char unshared[abi::kPageBytes];
+  const auto there = reinterpret_cast<std::uintptr_t>(unshared);
+  struct {
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } request{{there, 100, there, kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  const auto mr = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
+
+  const auto resized = made_in_sealed<abi::CreateCqReply>(client, Operation::kResizeCq,
+                                                          abi::ResizeCqRequest{cq.handle, 60'000});
+  EXPECT_NE(resized.ring.segment, cq.ring.segment);
+  const auto larger = made_in_sealed<abi::CreateSrqReply>(
+      client, Operation::kResizeSrq, abi::ResizeSrqRequest{srq.handle, 30'000, 0, 0});
+  EXPECT_NE(larger.ring.segment, srq.ring.segment);
+  const auto later = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto shared = made<abi::AllocSharedReply>(client, Operation::kAllocShared,
+                                                  abi::AllocSharedRequest{abi::kPageBytes});
+  char* const at = static_cast<char*>(
+      ::mmap(nullptr, abi::kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, client.last_kept(), 0));
+  ASSERT_NE(at, MAP_FAILED);
+  const auto addr = reinterpret_cast<std::uintptr_t>(at);
+  struct {
+    std::uint32_t handle, flags;
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } moved{mr.handle,
+          kChangePd | kChangeTranslation,
+          {addr, abi::kPageBytes, addr, 0, later.handle, 1, 0},
+          {addr, abi::kPageBytes, 0, shared.handle, 1}};
+  made<abi::RegisterMrReply>(client, Operation::kReregisterMr, moved);
+  const auto in_use = life->all_in_use();
+
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(life->all_in_use(), in_use);
+    std::strcpy(at, times == 0 ? "first" : "again");
+    EXPECT_EQ(read(mr.lkey, 0, 5), times == 0 ? "first" : "again");
+  }
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeregisterMr, mr.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, later.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  ::munmap(at, abi::kPageBytes);
   expect_nothing_is_left();
 }
 
@@ -477,8 +532,8 @@ TEST_F(SessionRestart, FileOfAProcessThatHasGone_IsOfTheOtherOne) {
   const auto pd = made(maker, Operation::kAllocPd, abi::HandleBody{});
   const auto shared = made<abi::AllocSharedReply>(maker, Operation::kAllocShared,
                                                   abi::AllocSharedRequest{abi::kPageBytes});
-  char* const at = static_cast<char*>(::mmap(nullptr, abi::kPageBytes, PROT_READ | PROT_WRITE,
-                                             MAP_SHARED, maker.last_kept(), 0));
+  char* const at = static_cast<char*>(
+      ::mmap(nullptr, abi::kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, maker.last_kept(), 0));
   ASSERT_NE(at, MAP_FAILED);
   const auto addr = reinterpret_cast<std::uintptr_t>(at);
   struct {

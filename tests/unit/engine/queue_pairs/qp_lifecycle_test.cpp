@@ -121,7 +121,7 @@ TEST_F(Lifecycle, AConnectionThatHasReceivedIsRememberedForAWhile) {
   const TimeWait* left = lifecycle.time_wait().find(qpn, clock.now);
   ASSERT_NE(left, nullptr);
   EXPECT_EQ(left->answer.psn, Psn(0xfffff0));
-  EXPECT_EQ(left->route.path.destination, kFar);
+  EXPECT_EQ(left->path.destination, kFar);
   EXPECT_EQ(left->tenant, tenant.id);
   EXPECT_NE(lifecycle.time_wait().find(qpn, clock.now + milliseconds(3999)), nullptr);
   EXPECT_EQ(lifecycle.time_wait().find(qpn, clock.now + seconds(4)), nullptr);

@@ -53,32 +53,51 @@ TEST_F(TimeWaitTest, WhatDidNotArriveIsNot) {
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kRetryExceededError);
 }
 
-TEST(TimeWaitTable, FindsTheNewestAndForgetsTheOldest) {
-  TimeWaitTable table;
+class TimeWaits : public ::testing::Test {
+ protected:
+  std::vector<TimeWait> memory = std::vector<TimeWait>(TimeWaitTable::kPlaces);
+  TimeWaitTable table{memory};
+};
+
+TEST_F(TimeWaits, FindsTheNewestAndForgetsTheOldest) {
   const Time now{std::chrono::seconds(1)};
   const Time until = now + std::chrono::seconds(1);
   for (std::uint32_t i = 1; i <= TimeWaitTable::kPlaces + 1; ++i)
     table.add({.qpn = Qpn(i),
                .tenant = TenantId(static_cast<std::uint16_t>(i % 8)),
                .answer = {},
-               .route = {},
                .until = until});
   EXPECT_EQ(table.find(Qpn(1), now), nullptr);
   ASSERT_NE(table.find(Qpn(2), now), nullptr);
   EXPECT_EQ(table.find(Qpn(2), now)->qpn, Qpn(2));
   EXPECT_NE(table.find(Qpn(TimeWaitTable::kPlaces + 1), now), nullptr);
   EXPECT_EQ(table.find(Qpn(2), until), nullptr);
-  EXPECT_EQ(TimeWaitTable().find(Qpn(0), now), nullptr);
+  EXPECT_EQ(table.find(Qpn(0), now), nullptr);
 }
 
-TEST(TimeWaitTable, ATenantTakesItsOwnPlacesFirst) {
-  TimeWaitTable table;
+/// The next engine answers, too, and takes the places in the same order.
+TEST_F(TimeWaits, TheNextTable_GoesOn) {
+  const Time now{std::chrono::seconds(1)};
+  const auto entry = [&](std::uint32_t qpn) {
+    return TimeWait{.qpn = Qpn(qpn),
+                    .tenant = TenantId(static_cast<std::uint16_t>(qpn % 8)),
+                    .until = now + std::chrono::milliseconds(qpn)};
+  };
+  for (std::uint32_t i = 1; i <= TimeWaitTable::kPlaces + 10; ++i) table.add(entry(i));
+  TimeWaitTable next(memory);
+  EXPECT_EQ(next.find(Qpn(10), now), nullptr);
+  ASSERT_NE(next.find(Qpn(11), now), nullptr);
+  next.add(entry(TimeWaitTable::kPlaces + 11));
+  EXPECT_EQ(next.find(Qpn(11), now), nullptr);
+  EXPECT_NE(next.find(Qpn(12), now), nullptr);
+}
+
+TEST_F(TimeWaits, ATenantTakesItsOwnPlacesFirst) {
   const Time now{std::chrono::seconds(1)};
   const auto add = [&](std::uint32_t qpn, std::uint16_t tenant) {
     table.add({.qpn = Qpn(qpn),
                .tenant = TenantId(tenant),
                .answer = {},
-               .route = {},
                .until = now + std::chrono::milliseconds(qpn)});
   };
   for (std::uint32_t i = 1; i <= 100; ++i) add(i, 0);
