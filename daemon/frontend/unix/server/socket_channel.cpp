@@ -19,7 +19,7 @@ std::unique_ptr<SocketChannel> SocketChannel::open(std::unique_ptr<SocketPeer> p
   if (error == 0 && !request.descriptors) error = EMFILE;
   if (error == 0) error = open(request, *peer, reply, channel);
   const bool answered = peer->answer(request.tag, error, reply);
-  // A process whose request is still in the socket at its end gets ECONNRESET instead of the answer.
+  // If the socket ends with the request in it, the process gets ECONNRESET instead of the answer.
   take_record(peer->socket());
   if (!answered || error != 0) return nullptr;
   return std::unique_ptr<SocketChannel>(
