@@ -32,7 +32,7 @@ namespace softhca::control {
 
 using abi::Operation;
 
-/// Of abi::ReregisterMrRequest::change.
+/// Bits of abi::ReregisterMrRequest::change.
 constexpr std::uint32_t kChangeTranslation = 1 << 0, kChangePd = 1 << 1;
 
 inline configuration::Config small_config() {
