@@ -254,8 +254,17 @@ struct Outliving {
     configuration = std::move(*state);
     return {};
   }
+  /// Reports a failure, and returns the exit code. If the keeper starts another adapter then, this
+  /// one ends here and destroys nothing: that would end what the next one takes up.
+  int fail(const Error& error, int code = kExitSetup) {
+    softhca::fail(error, code);
+    if (!keeper.is_replaceable()) return code;
+    log_thread.reset();
+    std::_Exit(code);
+  }
 
   keeper::KeeperLink& keeper;
+  std::optional<control::LogThread> log_thread;
   records::RecordStore records;
   std::vector<records::Adopted> left;
   control::KeptDescriptors kept{&keeper, records};
@@ -300,6 +309,7 @@ Outcome open(control::Server& server, control::Adapter& adapter, Outliving& outl
   if (auto restored = server.restore(outliving.left); !restored) return restored;
   outliving.left.clear();
   adapter.worker.run(engine::EndRestoring{});
+  outliving.records.end_restoring();
   outliving.keeper.drop_rest();
   return {};
 }
@@ -330,8 +340,9 @@ Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine:
 
 /// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
 /// next one takes up.
-int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& keeper,
+int run(control::Server& server, control::Adapter& adapter, Outliving& outliving,
         const control::AdminRestarts& restarts) {
+  keeper::KeeperLink& keeper = outliving.keeper;
   const configuration::Config& config = adapter.config;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
@@ -339,14 +350,15 @@ int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& 
   restarts.report(adapter.journal);
 
   const auto ended = server.run();
-  if (ended && *ended == control::Server::End::kRetire) {
+  if (!ended) return outliving.fail(ended.error());
+  if (*ended == control::Server::End::kRetire) {
     adapter.worker.run(engine::RetireEngine{});
     adapter.worker.stop();
     keeper.retired();
   }
   sd_notify(0, "STOPPING=1");
   adapter.worker.stop();
-  return ended ? 0 : fail(ended.error(), kExitSetup);
+  return 0;
 }
 
 /// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
@@ -355,19 +367,19 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
           Outliving& outliving) {
   keeper::KeeperLink& keeper = outliving.keeper;
   const auto helpers = prepare(config, outliving.kept);
-  if (!helpers) return fail(helpers.error(), kExitSetup);
-  const control::LogThread log_thread;
+  if (!helpers) return outliving.fail(helpers.error());
+  outliving.log_thread.emplace();
   control::EventSender events;
   const engine::EngineLimits limits = limits_of(config);
   const auto memory = engine_memory(keeper, limits);
-  if (!memory) return fail(memory.error(), kExitSetup);
+  if (!memory) return outliving.fail(memory.error());
   engine::Engine engine(limits, events, {memory->base(), memory->bytes()});
   engine::TenantAllocations allocations(engine);
   engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu, .pulse = &keeper.engine_pulse()});
   const auto ports = control::open_ports(config, worker, outliving.kept);
-  if (!ports) return fail(ports.error(), kExitSetup);
+  if (!ports) return outliving.fail(ports.error());
   auto guards = control::guard_addresses(config, outliving.kept);
-  if (!guards) return fail(guards.error(), kExitSetup);
+  if (!guards) return outliving.fail(guards.error());
   control::Adapter adapter{.config = config,
                            .engine = engine.view(),
                            .worker = worker,
@@ -384,13 +396,13 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   adapter.journal.tell(
       [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
   if (const auto started = control::start(adapter, *guards); !started)
-    return fail(started.error(), kExitSetup);
+    return outliving.fail(started.error());
   const auto general_services = control::GeneralServices::open(
       worker, control::general_services_place(config), config.general_services);
-  if (!general_services) return fail(general_services.error(), kExitSetup);
+  if (!general_services) return outliving.fail(general_services.error());
   const auto shared_datagrams = control::GeneralServices::open(
       worker, control::shared_datagrams_place(config), config.shared_datagrams);
-  if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
+  if (!shared_datagrams) return outliving.fail(shared_datagrams.error());
   const metrics::ExportedData source =
       source_of(adapter, **general_services, **shared_datagrams, keeper.restarts());
   MetricsSocket metrics_socket;
@@ -403,12 +415,12 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   control::Adjuster adjuster(adapter);
   connect(server, reloader, adjuster, worker, watched);
   const auto opened = open(server, adapter, outliving, source, metrics_socket, endpoint);
-  if (!opened) return fail(opened.error(), kExitSetup);
+  if (!opened) return outliving.fail(opened.error());
   reloader.resume();
   control::AdminRestarts restarts(keeper);
   if (const auto started = start_turns(keeper, server, worker, restarts); !started)
-    return fail(started.error(), kExitSetup);
-  return run(server, adapter, keeper, restarts);
+    return outliving.fail(started.error());
+  return run(server, adapter, outliving, restarts);
 }
 
 int run(const keeper::Handover& handover, int argc, char** argv) {
@@ -421,10 +433,10 @@ int run(const keeper::Handover& handover, int argc, char** argv) {
   std::optional<WatchedFiles> watched;
   if (options.watch_config) watched.emplace(options.config_file);  // before the file is read
   Outliving outliving(keeper);
-  if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
+  if (const auto adopted = outliving.adopt(); !adopted) return outliving.fail(adopted.error());
   const auto& earlier = outliving.configuration;
   auto config = earlier ? earlier->file : loader.load();
-  if (!config) return fail(config.error(), kExitConfig);
+  if (!config) return outliving.fail(config.error(), kExitConfig);
   if (options.check_config) {
     std::printf("%s: good\n", loader.name().c_str());
     return 0;

@@ -63,6 +63,14 @@ void KeeperLink::close_descriptor(KeptId id) {
 }
 
 void KeeperLink::drop(KeptId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = inherited_.find(id);
+    if (at != inherited_.end()) {
+      at->second.taken = false;
+      return;
+    }
+  }
   [[maybe_unused]] const auto dropped =
       call(CallKind::kDrop, {.kind = 0, .role = 0, .id = id, .bytes = 0}, -1);
 }
@@ -91,16 +99,22 @@ KeptId KeeperLink::find(KeptRole role, KeptId after) {
 }
 
 void KeeperLink::drop_rest() {
-  for (auto& [id, left] : inherited_) {
+  std::map<KeptId, Inherited> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(inherited_);
+  }
+  for (auto& [id, left] : all) {
     if (!left.taken) drop(id);
     // A caller may have taken the descriptor alone.
     if (!left.memory.empty()) ::munmap(left.memory.data(), left.memory.size());
   }
-  const std::lock_guard lock(mutex_);
-  inherited_.clear();
 }
 
-void KeeperLink::ready() { [[maybe_unused]] const auto told = call(CallKind::kReady, {}, -1); }
+void KeeperLink::ready() {
+  [[maybe_unused]] const auto told = call(CallKind::kReady, {}, -1);
+  is_ready_ = true;
+}
 
 Outcome KeeperLink::upgrade(const std::string& library) {
   const auto begun = call(CallKind::kUpgrade, {}, -1, library);

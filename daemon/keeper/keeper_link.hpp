@@ -23,6 +23,8 @@ class KeeperLink final : public Keeping {
   Expected<KeptId> keep(int fd) override;
   Expected<KeptId> keep_memory(int fd, std::size_t bytes, KeptRole role) override;
   void close_descriptor(KeptId id) override;
+  /// What the earlier adapter gave is dropped by drop_rest() only: if this adapter fails before,
+  /// the next one needs it.
   void drop(KeptId id) override;
   UniqueFd descriptor(KeptId id) override;
   std::span<std::byte> memory(KeptId id) override;
@@ -48,6 +50,9 @@ class KeeperLink final : public Keeping {
   /// Takes an order. Nothing: the keeper has gone.
   std::optional<TakenOrder> take_order();
 
+  /// Returns if the keeper starts another adapter when this one fails.
+  bool is_replaceable() const { return cause_ != Cause::kStart || is_ready_; }
+
   Cause cause() const { return cause_; }
   const Restarts& restarts() const { return shared_.restarts; }
   Pulse& engine_pulse() { return shared_.engine; }
@@ -65,6 +70,7 @@ class KeeperLink final : public Keeping {
   UniqueFd calls_, orders_;
   Shared& shared_;
   const Cause cause_;
+  bool is_ready_ = false;
   std::mutex mutex_;
   std::map<KeptId, Inherited> inherited_;
 };

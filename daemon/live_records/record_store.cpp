@@ -220,7 +220,7 @@ Outcome RecordStore::adopt() {
   slots_ = std::move(check.slots);
   records_ = std::move(check.records);
   adopted_ = std::move(check.numbers);
-  last_number_ = check.last_number;
+  last_number_ = last_adopted_ = check.last_number;
   free(check.unused);
   return {};
 }
@@ -243,6 +243,11 @@ std::vector<Adopted> RecordStore::take_adopted() {
     adopted.record = Record(*this, number);
   }
   return all;
+}
+
+void RecordStore::end_restoring() {
+  last_adopted_ = 0;
+  for (const std::uint64_t number : std::exchange(unwanted_, {})) erase(number);
 }
 
 // --- what this adapter writes ----------------------------------------------------------------
@@ -329,6 +334,7 @@ void RecordStore::set_state(std::uint64_t number, SlotState state) {
 }
 
 void RecordStore::erase(std::uint64_t number) {
+  if (number <= last_adopted_) return unwanted_.push_back(number);
   const auto found = records_.find(number);
   free(found->second);
   records_.erase(found);

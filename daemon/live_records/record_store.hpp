@@ -79,8 +79,10 @@ class RecordStore {
   /// process has no more way to the records. REQUIRES: nothing was written.
   Outcome adopt();
   /// Returns the records of adopt(), in the order in which they were made. Those that the caller
-  /// does not take out of the result are erased with it. Call it once.
+  /// does not take out of the result are erased with it. Call it once. Until end_restoring(), no
+  /// record of these is really erased: if this adapter fails, another one needs them.
   std::vector<Adopted> take_adopted();
+  void end_restoring();
 
   /// Makes room for the largest records, two of them. Errors: ENOMEM, EMFILE, EPIPE.
   Outcome reserve();
@@ -113,6 +115,8 @@ class RecordStore {
   std::vector<SlotIndex> free_;
   std::unordered_map<std::uint64_t, Slots> records_;  ///< by number
   std::vector<std::uint64_t> adopted_;                ///< numbers, ascending
+  std::uint64_t last_adopted_ = 0;                    ///< number; 0: after end_restoring()
+  std::vector<std::uint64_t> unwanted_;               ///< numbers of adopted records
   std::uint64_t last_number_ = 0;
 };
 

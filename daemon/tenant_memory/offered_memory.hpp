@@ -25,11 +25,13 @@ class OfferedMemory final : public ProcessMemory {
 
   Verdict read(std::span<iovec> local, std::span<iovec> remote) override;
   Verdict write(std::span<iovec> local, std::span<iovec> remote) override;
+  /// Takes the descriptor, if the process has sent it; else the first access does so. Returns if it
+  /// is there.
+  bool receive();
 
  private:
   using Call = ssize_t (*)(int, const iovec*, int, off_t);
 
-  bool receive();
   Verdict transfer(Call call, std::span<iovec> local, std::span<iovec> remote);
 
   UniqueFd socket_;

@@ -38,6 +38,7 @@ struct Life {
       bodies.push_back(std::move(adopted.body));
       records.push_back(std::move(adopted.record));
     }
+    store.end_restoring();
     require(store.size() == records.size(), "all records are taken");
     return true;
   }

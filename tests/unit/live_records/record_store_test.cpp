@@ -48,6 +48,7 @@ struct Generation {
            std::string(reinterpret_cast<const char*>(adopted.body.data()), adopted.body.size())});
       keep(std::move(adopted.record));
     }
+    store.end_restoring();
     return all;
   }
   std::vector<std::string> texts() {
@@ -154,8 +155,19 @@ TEST_F(RecordStoreTest, RecordThatTheNextAdapterDoesNotTake_IsErased) {
   Generation& second = next();
   ASSERT_TRUE(second.store.adopt());
   EXPECT_EQ(second.store.take_adopted().size(), 1u);
+  second.store.end_restoring();
   EXPECT_EQ(second.store.size(), 0u);
   EXPECT_EQ(used(), 0u);
+}
+
+TEST_F(RecordStoreTest, AdapterThatFailsToRestore_ErasesNothing) {
+  Generation& first = next();
+  first.keep(first.write("one"));
+  first.keep(first.write("two"));
+  Generation& second = next();
+  ASSERT_TRUE(second.store.adopt());
+  EXPECT_EQ(second.store.take_adopted().size(), 2u);
+  EXPECT_EQ(next().texts(), (std::vector<std::string>{"one", "two"}));
 }
 
 TEST_F(RecordStoreTest, StoreWithoutAKeeper_WritesNothing) {

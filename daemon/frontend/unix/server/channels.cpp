@@ -21,7 +21,8 @@ void Channels::add(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer,
     return error != 0 ? error : record(kept, out->kind(), SocketChannel::state_of(of, *out));
   };
   auto channel = SocketChannel::open(std::move(peer), std::move(request), open);
-  if (channel != nullptr) start(std::move(kept), std::move(channel));
+  if (channel != nullptr && !start(std::move(kept), std::move(channel)))
+    end(entries_.back(), Turn());
 }
 
 /// Makes a channel outlive the adapter, or updates its record. Returns 0 or an errno value.
@@ -57,20 +58,19 @@ Outcome Channels::restore(records::Adopted& found) {
   if (channel == nullptr) return {};  // the process finds that its connection has ended
   auto descriptors = tenant->control.accounts.take(configuration::Kind::kDescriptors,
                                                    ChannelRequest::kDescriptors);
-  start({std::move(found.record), std::move(found.body)},
-        SocketChannel::restored(std::move(peer), std::move(descriptors), std::move(channel)));
-  return {};
+  return start(
+      {std::move(found.record), std::move(found.body)},
+      SocketChannel::restored(std::move(peer), std::move(descriptors), std::move(channel)));
 }
 
 /// Serves a channel from now on.
-void Channels::start(Kept kept, std::unique_ptr<SocketChannel> channel) {
+Outcome Channels::start(Kept kept, std::unique_ptr<SocketChannel> channel) {
   Entry& entry = entries_.emplace_back();
   entry.self = std::prev(entries_.end());
   entry.kept = std::move(kept);
   entry.channel = std::move(channel);
   entry.watch.ready = [this, &entry] { serve(entry); };
-  if (!loops_.watch(entry.channel->tenant(), entry.channel->socket(), entry.watch))
-    end(entry, Turn());
+  return loops_.watch(entry.channel->tenant(), entry.channel->socket(), entry.watch);
 }
 
 void Channels::serve(Entry& entry) {

@@ -55,7 +55,7 @@ class Channels {
 
   int record(Kept& kept, TenantChannel::Kind kind, std::vector<std::byte> state);
   void serve(Entry& entry);
-  void start(Kept kept, std::unique_ptr<SocketChannel> channel);
+  Outcome start(Kept kept, std::unique_ptr<SocketChannel> channel);
   void end(Entry& entry, const Turn& turn);
   /// Ends the channels for which which(channel) is true.
   template <class Which>

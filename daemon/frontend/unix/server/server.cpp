@@ -108,7 +108,7 @@ Outcome Server::restore(std::span<records::Adopted> left) {
     if (each.kind == records::Kind::kEventChannel || each.kind == records::Kind::kDatagramClient)
       if (auto restored = channels_.restore(each); !restored) return restored;
   connections_.end_restoring();
-  sessions_.start();
+  if (auto started = sessions_.start(); !started) return started;
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.
   return prepare_folder();

@@ -46,7 +46,10 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
     complain_(listener, kept.error().message);
     return end(entry);
   }
-  start(entry);
+  if (const auto started = start(entry); !started) {
+    complain_(listener, started.error().message);
+    end(entry);
+  }
 }
 
 Sessions::Entry& Sessions::enter(Listener& listener, std::unique_ptr<SocketPeer> peer,
@@ -116,19 +119,19 @@ DeviceSession* Sessions::find(KeptId connection) {
   return nullptr;
 }
 
-void Sessions::start() {
-  for (auto entry = entries_.begin(); entry != entries_.end();) start(*entry++);
+Outcome Sessions::start() {
+  for (Entry& entry : entries_)
+    if (auto started = start(entry); !started) return started;
+  return {};
 }
 
 /// Serves a session from now on.
-void Sessions::start(Entry& entry) {
+Outcome Sessions::start(Entry& entry) {
   engine::Tenant& tenant = *entry.listener->tenant;
   entry.interest = Interest::kReadable;
-  if (loops_.watch(tenant, entry.peer->socket(), entry.socket) &&
-      loops_.watch(tenant, entry.peer->pidfd(), entry.process))
-    return;
-  complain_(*entry.listener, strerror(errno));
-  end(entry);
+  auto watched = loops_.watch(tenant, entry.peer->socket(), entry.socket);
+  if (!watched) return watched;
+  return loops_.watch(tenant, entry.peer->pidfd(), entry.process);
 }
 
 void Sessions::serve(Entry& entry) {

@@ -45,7 +45,7 @@ class Sessions {
   /// Returns the restored session of a connection. Null: there is none.
   DeviceSession* find(KeptId connection);
   /// Serves the restored sessions.
-  void start();
+  Outcome start();
   void clear() { entries_.clear(); }
 
   std::vector<const DeviceSession*> all() const;
@@ -90,7 +90,7 @@ class Sessions {
   Entry& enter(Listener& listener, std::unique_ptr<SocketPeer> peer,
                configuration::Charge descriptors);
   Outcome keep(Entry& entry);
-  void start(Entry& entry);
+  Outcome start(Entry& entry);
   void serve(Entry& entry);
   void arm(Entry& entry, Interest interest);
   void end(Entry& entry) { end(entry, Turn()); }

@@ -195,14 +195,17 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
     const engine::MemoryReach& reach, PeerSocket socket, bool by_proxy) const {
   if (!by_proxy) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    if (!own) return system_error("a process's memory");
+    UniqueFd room(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // for the descriptor in the socket
+    if (!own || !room) return system_error("a process's memory");
+    room.reset();
+    auto reached = std::make_unique<memory::OfferedMemory>(std::move(own));
+    reached->receive();  // sent to an earlier adapter
     // Closing the last copy of a socket closes the descriptors in it, whatever the process has
     // sent.
     const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
       calls.make(name, [owned = std::shared_ptr<memory::ProcessMemory>(memory)] {});
     };
-    const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
-                                                         close);
+    const std::shared_ptr<memory::ProcessMemory> offered(reached.release(), close);
     return with_socket(std::make_shared<engine::MeasuredMemory>(offered, reach.waited,
                                                                 tenant_.memory_suspected_until),
                        std::move(socket));

@@ -31,6 +31,7 @@ struct Ports {
     auto guarded = guard_addresses(config, kept);
     EXPECT_TRUE(guarded) << guarded.error().message;
     if (guarded) guards = std::move(*guarded);
+    records.end_restoring();
   }
 
   /// As when the process ends: what is kept stays, and its records do.

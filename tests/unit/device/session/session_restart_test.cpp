@@ -43,6 +43,7 @@ struct SessionLife {
                                        return nullptr;
                                      });
     daemon.worker.run(engine::EndRestoring{});
+    records.end_restoring();
     keeping.drop_rest();
     return restored;
   }

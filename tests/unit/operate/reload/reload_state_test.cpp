@@ -178,6 +178,7 @@ struct Link {
     EXPECT_TRUE(records.adopt());
     auto left = records.take_adopted();
     EXPECT_TRUE(kept.adopt(left));
+    records.end_restoring();
   }
   FakeKeeping keeping;
   records::RecordStore records{&keeping};

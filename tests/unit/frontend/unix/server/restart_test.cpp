@@ -77,6 +77,7 @@ class Serving {
     EXPECT_TRUE(restored) << restored.error().message;
     link_.left.clear();
     adapter().worker.run(engine::EndRestoring{});
+    link_.records.end_restoring();
     link_.keeping.drop_rest();
     reloader_.resume();
     thread_ = std::thread([this] {
