@@ -13,6 +13,7 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
+#include "daemon/operate/admin/diagnoses.hpp"
 
 namespace softhca::control {
 namespace {
@@ -108,6 +109,7 @@ Outcome Server::restore(std::span<records::Adopted> left) {
     if (each.kind == records::Kind::kEventChannel || each.kind == records::Kind::kDatagramClient)
       if (auto restored = channels_.restore(each); !restored) return restored;
   connections_.end_restoring();
+  report_ended_diagnoses(adapter_, left);
   sessions_.start();
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.
