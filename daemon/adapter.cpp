@@ -34,6 +34,7 @@
 #include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/admin/admin_restarts.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
+#include "daemon/operate/reload/config_json.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "daemon/operate/reload/reload_state.hpp"
@@ -201,13 +202,18 @@ control::MoveMetrics move_metrics(MetricsEndpoint& endpoint, const MetricsSocket
 class WatchedFiles {
  public:
   explicit WatchedFiles(std::string config_file) : file_(std::move(config_file)), watch_({file_}) {}
+  /// Has the next tick reload what was written while adapters changed.
+  void expect(const configuration::Config& in_force, const configuration::ConfigLoader& loader) {
+    const auto now = loader.load();
+    missed_ = !now || control::to_json(*now) != control::to_json(in_force);
+  }
   void tick(control::Reloader& reloader) {
     std::vector<std::string> files = {file_};
     for (const auto& peer : reloader.layers().file().peers)
       if (!peer.key_file.empty()) files.push_back(peer.key_file);
     const std::size_t draining = reloader.draining();
     const bool has_drained = draining < std::exchange(draining_, draining);
-    if (watch_.changed(files))
+    if (watch_.changed(files) || std::exchange(missed_, false))
       spdlog::info("{} or a key file has changed: reloading", file_);
     else if (refused_ && has_drained)
       spdlog::info("a tenant has left: reloading");
@@ -219,6 +225,7 @@ class WatchedFiles {
  private:
   std::string file_;
   control::ConfigWatch watch_;
+  bool missed_ = false;       ///< a change before the first tick
   bool refused_ = false;      ///< the last reload
   std::size_t draining_ = 0;  ///< tenants, at the last tick
 };
@@ -287,6 +294,15 @@ Expected<std::shared_ptr<const control::HelperProcesses>> prepare(
   if (const auto raised = control::raise_descriptor_limit(); !raised) return raised.error();
   if (const auto free = control::check_free(config, kept); !free) return free.error();
   return control::HelperProcesses::start();
+}
+
+/// Goes on with the journal of an earlier adapter, and puts the configuration into force.
+Outcome start(control::Adapter& adapter, Outliving& outliving, control::EventReport& report,
+              const control::KernelGuards& guards) {
+  adapter.journal.tell(
+      [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
+  if (auto kept = adapter.journal.keep(outliving.records, outliving.left); !kept) return kept;
+  return control::start(adapter, guards);
 }
 
 /// Opens the sockets, and takes up the connections of an earlier adapter.
@@ -381,9 +397,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
   control::EventReport report;
-  adapter.journal.tell(
-      [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
-  if (const auto started = control::start(adapter, *guards); !started)
+  if (const auto started = start(adapter, outliving, report, *guards); !started)
     return fail(started.error(), kExitSetup);
   const auto general_services = control::GeneralServices::open(
       worker, control::general_services_place(config), config.general_services);
@@ -423,6 +437,7 @@ int run(const keeper::Handover& handover, int argc, char** argv) {
   Outliving outliving(keeper);
   if (const auto adopted = outliving.adopt(); !adopted) return fail(adopted.error(), kExitSetup);
   const auto& earlier = outliving.configuration;
+  if (earlier && watched) watched->expect(earlier->file, loader);
   auto config = earlier ? earlier->file : loader.load();
   if (!config) return fail(config.error(), kExitConfig);
   if (options.check_config) {
