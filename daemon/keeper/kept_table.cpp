@@ -15,7 +15,7 @@
 namespace softhca::keeper {
 namespace {
 
-constexpr int kSpareDescriptors = 256;
+constexpr int kSpareDescriptors = 32;
 
 /// Maps memory, without touching it: this process needs no page tables for it.
 int map(int fd, std::uint64_t bytes, std::byte*& address) {

@@ -136,7 +136,7 @@ struct SharedReceiveQueue {
   SessionKey key;
   std::uint32_t handle;
   std::uint32_t number;
-  abi::CreateXrcSrqRequest request;  ///< with max_wr and limit as they are now
+  abi::CreateXrcSrqRequest request;  ///< with max_wr as it is now, without a limit
   abi::RingLocation ring;
 };
 

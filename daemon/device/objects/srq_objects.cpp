@@ -131,8 +131,9 @@ void SrqObjects::fill(SrqObject& srq, const abi::CreateXrcSrqRequest& whole,
     srq.engine.provisioner = make_provisioner(entries);
 }
 
-/// Writes the record of a queue as it is now.
+/// Writes the record of a queue as it is now. The limit that is armed lies behind the ring.
 void SrqObjects::write(SrqObject& srq) const {
+  srq.kept.request.srq.limit = 0;
   srq.kept.request.srq.max_wr = srq.max_wr;
   srq.kept.request.srq.max_sge = srq.max_sge;
   srq.kept.ring = srq.ring.location;
@@ -168,8 +169,6 @@ int SrqObjects::modify(const RequestBody& body, Reply&) {
   if (request.limit > srq->max_wr)
     return context_.refuse(EINVAL, "srq_limit %u, at most max_wr %u", request.limit, srq->max_wr);
   context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = request.limit});
-  srq->kept.request.srq.limit = request.limit;
-  write(*srq);
   return 0;
 }
 
@@ -226,10 +225,7 @@ int SrqObjects::resize(const RequestBody& body, Reply& reply) {
     if (const int error = move(*srq, entries, *ring, reply, out)) return error;
   }
   srq->max_wr = request.max_wr;
-  if (limit) {
-    context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = *limit});
-    srq->kept.request.srq.limit = *limit;
-  }
+  if (limit) context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = *limit});
   write(*srq);
   out.handle = request.handle;
   out.entries = entries;

@@ -18,8 +18,7 @@ using records::Kind;
 
 class Restoration {
  public:
-  Restoration(Adapter& adapter, SharedObjects& shared, const FindSession& find)
-      : adapter_(adapter), shared_(shared), find_(find) {}
+  Restoration(SharedObjects& shared, const FindSession& find) : shared_(shared), find_(find) {}
 
   Outcome run(std::span<Adopted> left);
 
@@ -52,7 +51,6 @@ class Restoration {
   }
   std::shared_ptr<memory::SharedBuffer> buffer_for(SessionRestorer& session, KeptId kept);
 
-  Adapter& adapter_;
   SharedObjects& shared_;
   const FindSession& find_;
   std::unordered_map<record::SessionKey, SessionRestorer> sessions_;
@@ -238,7 +236,7 @@ bool Restoration::restore_opened(Adopted& opened) {
 Outcome restore_sessions(Adapter& adapter, SharedObjects& shared, std::span<Adopted> left,
                          const FindSession& find) {
   if (adapter.keeping == nullptr) return {};
-  return Restoration(adapter, shared, find).run(left);
+  return Restoration(shared, find).run(left);
 }
 
 }  // namespace softhca::control

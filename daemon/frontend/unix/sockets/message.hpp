@@ -79,8 +79,9 @@ bool serve_records(int socket, Answer&& answer) {
     const ReceiveResult result = peek_record(socket, buffer, length);
     if (result != ReceiveResult::kRecord) return result == ReceiveResult::kNothing;
     const Served served = answer(std::span<const std::byte>(buffer.data(), length));
-    if (served != Served::kNext) return served == Served::kLater;
-    take_record(socket);
+    if (served == Served::kLater) return true;
+    take_record(socket);  // else a process at its end gets ECONNRESET before the last answer
+    if (served == Served::kEnd) return false;
   }
   return true;
 }
