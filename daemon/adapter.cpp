@@ -47,6 +47,7 @@ namespace {
 
 constexpr int kExitConfig = 2;
 constexpr int kExitSetup = 1;
+constexpr std::chrono::milliseconds kForLastScrapes(100);  // of an adapter that retires
 
 int fail(const Error& error, int code) {
   if (control::stderr_is_journal())
@@ -347,7 +348,7 @@ Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine:
 /// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
 /// next one takes up.
 int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& keeper,
-        const control::AdminRestarts& restarts) {
+        const control::AdminRestarts& restarts, MetricsEndpoint& endpoint) {
   const configuration::Config& config = adapter.config;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
@@ -356,6 +357,7 @@ int run(control::Server& server, control::Adapter& adapter, keeper::KeeperLink& 
 
   const auto ended = server.run();
   if (ended && *ended == control::Server::End::kRetire) {
+    if (endpoint.exporter != nullptr) endpoint.exporter->finish(kForLastScrapes);
     adapter.worker.run(engine::RetireEngine{});
     adapter.worker.stop();
     keeper.retired();
@@ -422,7 +424,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   control::AdminRestarts restarts(keeper);
   if (const auto started = start_turns(keeper, server, worker, restarts); !started)
     return fail(started.error(), kExitSetup);
-  return run(server, adapter, keeper, restarts);
+  return run(server, adapter, keeper, restarts, endpoint);
 }
 
 int run(const keeper::Handover& handover, int argc, char** argv) {
