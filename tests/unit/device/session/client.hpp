@@ -32,6 +32,9 @@ namespace softhca::control {
 
 using abi::Operation;
 
+/// Of abi::ReregisterMrRequest::change.
+constexpr std::uint32_t kChangeTranslation = 1 << 0, kChangePd = 1 << 1;
+
 inline configuration::Config small_config() {
   configuration::Config config = configuration::default_config();
   config.pools.queue_pairs = 64;

@@ -22,9 +22,7 @@ using configuration::Kind;
 namespace attr = engine::attr;
 
 constexpr std::uint32_t kReliable = 2, kDatagram = 4, kInitiator = 9, kTarget = 10;
-constexpr std::uint32_t kLocalWrite = 1 << 0;
-constexpr std::uint32_t kChangeTranslation = 1 << 0, kChangePd = 1 << 1;
-const Gid kGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
+const Gid kJoined = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
 
 /// An adapter and its end of the keeper.
 struct SessionLife {
@@ -232,12 +230,12 @@ TEST_F(SessionRestart, DomainsAndRegionsKeepTheirHandlesAndKeys) {
   struct {
     abi::RegisterMrRequest head;
     abi::MrExtent extent;
-  } request{{addr, 4 * abi::kPageBytes, addr, kLocalWrite, pd.handle, 1, 0},
+  } request{{addr, 4 * abi::kPageBytes, addr, memory::kLocalWrite, pd.handle, 1, 0},
             {addr, 4 * abi::kPageBytes, 0, shared.handle, 1}};
   const auto mapped = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
   static char unshared[100] = "unshared";
   const auto there = reinterpret_cast<std::uintptr_t>(unshared);
-  request = {{there, 100, there, kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  request = {{there, 100, there, memory::kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
   const auto reached = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
   const auto null =
       made<abi::RegisterMrReply>(client, Operation::kAllocNullMr, abi::HandleBody{pd.handle, 0});
@@ -372,7 +370,7 @@ TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
   a.qkey = 0x11111111;
   ASSERT_EQ(modify(client, ud.qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kQkey, a), 0);
   abi::MulticastRequest group{ud.qpn, 0, {}};
-  std::memcpy(group.group, kGroup.bytes.data(), sizeof group.group);
+  std::memcpy(group.group, kJoined.bytes.data(), sizeof group.group);
   ASSERT_EQ(client.ask(Operation::kAttachMulticast, group), 0) << client.why();
   const auto ah =
       made(client, Operation::kCreateAh, abi::CreateAhRequest{pd.handle, 0, to_itself()});
@@ -416,7 +414,7 @@ TEST_F(SessionRestart, ObjectsThatMovedToLaterMemory_FindIt) {
   struct {
     abi::RegisterMrRequest head;
     abi::MrExtent extent;
-  } request{{there, 100, there, kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  } request{{there, 100, there, memory::kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
   const auto mr = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
 
   const auto resized = made_in_sealed<abi::CreateCqReply>(client, Operation::kResizeCq,
@@ -541,12 +539,12 @@ TEST_F(SessionRestart, FileOfAProcessThatHasGone_IsOfTheOtherOne) {
   struct {
     abi::RegisterMrRequest head;
     abi::MrExtent extent;
-  } request{{addr, abi::kPageBytes, addr, kLocalWrite, pd.handle, 1, 0},
+  } request{{addr, abi::kPageBytes, addr, memory::kLocalWrite, pd.handle, 1, 0},
             {addr, abi::kPageBytes, 0, shared.handle, 1}};
   const auto mapped = made<abi::RegisterMrReply>(maker, Operation::kRegisterMr, request);
   static char unshared[100] = "unshared";
   const auto there = reinterpret_cast<std::uintptr_t>(unshared);
-  request = {{there, 100, there, kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  request = {{there, 100, there, memory::kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
   const auto reached = made<abi::RegisterMrReply>(maker, Operation::kRegisterMr, request);
   ASSERT_EQ(joiner.ask(Operation::kJoinContext, token), 0);
   restart();
