@@ -27,6 +27,12 @@ std::string why_unreachable(const std::string& path, int error) {
   return path + ": " + std::strerror(error);
 }
 
+class Disconnected : public CommandError {
+ public:
+  explicit Disconnected(const std::string& path)
+      : CommandError(kUnreachable, path + ": the daemon closed the connection") {}
+};
+
 }  // namespace
 
 AdminClient::AdminClient(const std::string& path, int timeout_seconds)
@@ -80,11 +86,20 @@ Json AdminClient::call(const std::string& method, const Json& params) {
   return reply["result"];
 }
 
+Json AdminClient::read(const std::string& method, const Json& params) {
+  try {
+    return call(method, params);
+  } catch (const Disconnected&) {
+    reconnect();
+    return call(method, params);
+  }
+}
+
 void AdminClient::send(const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t n = ::send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw CommandError(kUnreachable, path_ + ": the daemon closed the connection");
+    if (n < 0) throw Disconnected(path_);
     sent += static_cast<std::size_t>(n);
   }
 }
@@ -104,7 +119,7 @@ std::string AdminClient::receive_line() {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       throw CommandError(kUnreachable, path_ + ": the daemon has not replied within " +
                                            std::to_string(timeout_seconds_) + " s");
-    if (got <= 0) throw CommandError(kUnreachable, path_ + ": the daemon closed the connection");
+    if (got <= 0) throw Disconnected(path_);
     input_.append(bytes.data(), static_cast<std::size_t>(got));
   }
 }
@@ -137,7 +152,7 @@ Json AdminClient::whole_list(const std::string& method, const std::string& tenan
   if (!tenant.empty()) params["tenant"] = tenant;
   Json list = Json::array();
   for (;;) {
-    const Json page = call(method, params);
+    const Json page = read(method, params);
     for (const Json& entry : page.at(method)) list.push_back(entry);
     if (!page.contains("next")) return Json{{method, std::move(list)}};
     params["after"] = page.at("next");

@@ -49,6 +49,9 @@ class AdminClient {
   /// Calls a method and returns the result. Throws CommandError: kRefused with the daemon's
   /// message, or kUnreachable.
   Json call(const std::string& method, const Json& params = Json::object());
+  /// Does the same with a method that changes nothing. If the daemon ends the connection, as it
+  /// does at an upgrade, the method is called once more.
+  Json read(const std::string& method, const Json& params = Json::object());
   /// Returns the descriptors that came with answers. They are closed with the client.
   const std::vector<int>& descriptors() const { return descriptors_; }
   /// Returns the whole list of `method`, which the daemon sends in pages, as one document. `tenant`

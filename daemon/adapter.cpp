@@ -34,6 +34,7 @@
 #include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/admin/admin_restarts.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
+#include "daemon/operate/reload/config_json.hpp"
 #include "daemon/operate/reload/config_watch.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "daemon/operate/reload/reload_state.hpp"
@@ -46,6 +47,7 @@ namespace {
 
 constexpr int kExitConfig = 2;
 constexpr int kExitSetup = 1;
+constexpr std::chrono::milliseconds kForLastScrapes(100);  // of an adapter that retires
 
 int fail(const Error& error, int code) {
   if (control::stderr_is_journal())
@@ -201,13 +203,18 @@ control::MoveMetrics move_metrics(MetricsEndpoint& endpoint, const MetricsSocket
 class WatchedFiles {
  public:
   explicit WatchedFiles(std::string config_file) : file_(std::move(config_file)), watch_({file_}) {}
+  /// Has the next tick reload what was written while adapters changed.
+  void expect(const configuration::Config& in_force, const configuration::ConfigLoader& loader) {
+    const auto now = loader.load();
+    missed_ = !now || control::to_json(*now) != control::to_json(in_force);
+  }
   void tick(control::Reloader& reloader) {
     std::vector<std::string> files = {file_};
     for (const auto& peer : reloader.layers().file().peers)
       if (!peer.key_file.empty()) files.push_back(peer.key_file);
     const std::size_t draining = reloader.draining();
     const bool has_drained = draining < std::exchange(draining_, draining);
-    if (watch_.changed(files))
+    if (watch_.changed(files) || std::exchange(missed_, false))
       spdlog::info("{} or a key file has changed: reloading", file_);
     else if (refused_ && has_drained)
       spdlog::info("a tenant has left: reloading");
@@ -219,6 +226,7 @@ class WatchedFiles {
  private:
   std::string file_;
   control::ConfigWatch watch_;
+  bool missed_ = false;       ///< a change before the first tick
   bool refused_ = false;      ///< the last reload
   std::size_t draining_ = 0;  ///< tenants, at the last tick
 };
@@ -298,6 +306,15 @@ Expected<std::shared_ptr<const control::HelperProcesses>> prepare(
   return control::HelperProcesses::start();
 }
 
+/// Goes on with the journal of an earlier adapter, and puts the configuration into force.
+Outcome start(control::Adapter& adapter, Outliving& outliving, control::EventReport& report,
+              const control::KernelGuards& guards) {
+  adapter.journal.tell(
+      [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
+  if (auto kept = adapter.journal.keep(outliving.records, outliving.left); !kept) return kept;
+  return control::start(adapter, guards);
+}
+
 /// Opens the sockets, and takes up the connections of an earlier adapter.
 Outcome open(control::Server& server, control::Adapter& adapter, Outliving& outliving,
              const metrics::ExportedData& source, MetricsSocket& metrics_socket,
@@ -341,7 +358,7 @@ Outcome start_turns(keeper::KeeperLink& keeper, control::Server& server, engine:
 /// Serves until the adapter ends. An adapter that retires destroys nothing: that would end what the
 /// next one takes up.
 int run(control::Server& server, control::Adapter& adapter, Outliving& outliving,
-        const control::AdminRestarts& restarts) {
+        const control::AdminRestarts& restarts, MetricsEndpoint& endpoint) {
   keeper::KeeperLink& keeper = outliving.keeper;
   const configuration::Config& config = adapter.config;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
@@ -352,6 +369,7 @@ int run(control::Server& server, control::Adapter& adapter, Outliving& outliving
   const auto ended = server.run();
   if (!ended) return outliving.fail(ended.error());
   if (*ended == control::Server::End::kRetire) {
+    if (endpoint.exporter != nullptr) endpoint.exporter->finish(kForLastScrapes);
     adapter.worker.run(engine::RetireEngine{});
     adapter.worker.stop();
     keeper.retired();
@@ -393,9 +411,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
   control::EventReport report;
-  adapter.journal.tell(
-      [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
-  if (const auto started = control::start(adapter, *guards); !started)
+  if (const auto started = start(adapter, outliving, report, *guards); !started)
     return outliving.fail(started.error());
   const auto general_services = control::GeneralServices::open(
       worker, control::general_services_place(config), config.general_services);
@@ -420,7 +436,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   control::AdminRestarts restarts(keeper);
   if (const auto started = start_turns(keeper, server, worker, restarts); !started)
     return outliving.fail(started.error());
-  return run(server, adapter, outliving, restarts);
+  return run(server, adapter, outliving, restarts, endpoint);
 }
 
 int run(const keeper::Handover& handover, int argc, char** argv) {
@@ -435,6 +451,7 @@ int run(const keeper::Handover& handover, int argc, char** argv) {
   Outliving outliving(keeper);
   if (const auto adopted = outliving.adopt(); !adopted) return outliving.fail(adopted.error());
   const auto& earlier = outliving.configuration;
+  if (earlier && watched) watched->expect(earlier->file, loader);
   auto config = earlier ? earlier->file : loader.load();
   if (!config) return outliving.fail(config.error(), kExitConfig);
   if (options.check_config) {

@@ -229,7 +229,7 @@ void reload(AdminClient& daemon, bool dry_run, Output& out) {
 
 void upgrade(AdminClient& daemon, const std::string& library, Output& out) {
   using std::chrono::steady_clock;
-  const auto before = daemon.call("status").at("restarts").value("total", std::uint64_t{0});
+  const auto before = daemon.read("status").at("restarts").value("total", std::uint64_t{0});
   Json params = Json::object();
   if (!library.empty()) params["library"] = std::filesystem::absolute(library);
   daemon.call("upgrade", params);
@@ -237,7 +237,7 @@ void upgrade(AdminClient& daemon, const std::string& library, Output& out) {
        std::this_thread::sleep_for(kUpgradePoll)) {
     Json restarts;
     try {
-      restarts = daemon.call("status").at("restarts");
+      restarts = daemon.read("status").at("restarts");
     } catch (const CommandError& error) {
       if (error.code() != kUnreachable) throw;
       daemon.reconnect();

@@ -102,7 +102,7 @@ void show_listeners(AdminClient& daemon, const Filter& filter, Output& out) {
 }
 
 void show_general_services(AdminClient& daemon, Output& out) {
-  Json agent = daemon.call("gsa");
+  Json agent = daemon.read("gsa");
   if (out.document(agent)) return;
   for (const char* entries : {"clients", "sources"}) write_classes(agent.at(entries));
   print_services(agent, {"TENANT", "CLASS", "MESSAGES"}, {"tenant", "class", "messages"}, out);

@@ -137,10 +137,10 @@ void explain(AdminClient& daemon, const ExplainOptions& options, Output& out) {
   const Json question = question_of(options.who);
   Json before;
   if (!options.total) {
-    before = daemon.call("explain", question);
+    before = daemon.read("explain", question);
     std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
   }
-  const Json view = explanation_of(before, daemon.call("explain", question));
+  const Json view = explanation_of(before, daemon.read("explain", question));
   if (!out.document(view)) print_explanation(view, out);
 }
 

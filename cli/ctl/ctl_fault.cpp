@@ -84,7 +84,7 @@ void add_fault(AdminClient& daemon, const FaultOptions& options, Output& out) {
 }
 
 void show_faults(AdminClient& daemon, Output& out) {
-  const Json told = daemon.call("faults");
+  const Json told = daemon.read("faults");
   if (out.document(told)) return;
   if (told.at("faults").empty()) return out.print("no faults are injected\n");
   print_faults(told.at("faults"), out);

@@ -91,7 +91,7 @@ void print_events(const Json& events, const Output& out) {
 }  // namespace
 
 void show_queue_pair(AdminClient& daemon, std::uint32_t qpn, Output& out) {
-  const Json qp = daemon.call("qp.show", {{"qpn", qpn}});
+  const Json qp = daemon.read("qp.show", {{"qpn", qpn}});
   if (out.document(qp)) return;
   qp.value("gone", false) ? print_gone(qp, out) : print_one(qp, out);
   print_events(qp.at("events"), out);

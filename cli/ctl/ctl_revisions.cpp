@@ -62,7 +62,7 @@ void show_revisions(AdminClient& daemon, Output& out) {
 }
 
 void show_difference(AdminClient& daemon, Output& out) {
-  const Json result = daemon.call("diff");
+  const Json result = daemon.read("diff");
   if (out.document(result)) return;
   if (result.at("changes").empty()) out.print("the configuration in force is that of the file\n");
   for (const Json& change : result.at("changes")) out.print(cell(change, "text") + "\n");

@@ -230,7 +230,7 @@ void print_restarts(const Json& restarts, const Output& out) {
 }  // namespace
 
 void show_status(AdminClient& daemon, Output& out) {
-  const Json status = daemon.call("status");
+  const Json status = daemon.read("status");
   if (out.document(status)) return;
   char busy[32];
   std::snprintf(busy, sizeof busy, "%.1f", status.at("engine").value("busy_share", 0.0) * 100);
@@ -250,7 +250,7 @@ void show_status(AdminClient& daemon, Output& out) {
 }
 
 void show_tenants(AdminClient& daemon, Output& out) {
-  const Json result = daemon.call("tenants");
+  const Json result = daemon.read("tenants");
   if (out.document(result)) return;
   TextTable table({"TENANT",
                    "LINK",
@@ -271,7 +271,7 @@ void show_tenants(AdminClient& daemon, Output& out) {
 }
 
 void show_tenant(AdminClient& daemon, const std::string& name, Output& out) {
-  const Json tenant = daemon.call("tenant.show", {{"name", name}});
+  const Json tenant = daemon.read("tenant.show", {{"name", name}});
   if (out.document(tenant)) return;
   const Json& pcbs = tenant.at("pcbs");
   out.print("tenant " + cell(tenant, "name") + ", link " + cell(tenant, "link") + ", path MTU " +
@@ -399,7 +399,7 @@ void show_events(AdminClient& daemon, const EventOptions& options, Output& out) 
   std::uint64_t after = options.after;
   Json list = Json::array();  // one document, unless following
   for (bool first = true;; first = false) {
-    const Json page = daemon.call("events", {{"after", after}});
+    const Json page = daemon.read("events", {{"after", after}});
     if (page.value("lost", false) && !first)
       std::fputs("softhcactl: the daemon dropped some events before they were read\n", stderr);
     for (const Json& event : page.at("events")) {

@@ -46,7 +46,7 @@ namespace {
 /// the requests of other tenants. Waits for at most 10 seconds.
 bool await_end(AdminClient& daemon, const std::string& name) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const Json tenants = daemon.call("tenants").at("tenants");
+    const Json tenants = daemon.read("tenants").at("tenants");
     if (std::none_of(tenants.begin(), tenants.end(),
                      [&](const Json& tenant) { return tenant.at("name") == name; }))
       return true;

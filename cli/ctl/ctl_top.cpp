@@ -27,7 +27,7 @@ class Rates {
   double of(const Json::json_pointer& counter) const {
     const double old = before_.is_null() ? 0 : before_.value(counter, 0.0);
     const double grown = now_.value(counter, 0.0) - old;
-    return grown > 0 ? grown / seconds_ : 0;  // smaller: another tenant of the same name
+    return grown > 0 ? grown / seconds_ : 0;  // smaller: counted anew
   }
   double of(const char* counter) const {
     return of(Json::json_pointer(std::string("/") + counter));
@@ -80,15 +80,14 @@ Json rates_of(const Json& before, const Json& now, double seconds) {
 
 Json view_of(const Json& before, const Json& now) {
   const double seconds = std::max(now.value("time_s", 0.0) - before.value("time_s", 0.0), 1e-3);
-  const double busy =
-      now.at("engine").value("busy_s", 0.0) - before.at("engine").value("busy_s", 0.0);
+  const double busy = Rates(before.at("engine"), now.at("engine"), seconds).of("busy_s");
   Json tenants = Json::array();
   for (const Json& tenant : now.at("tenants"))
     tenants.push_back(
         rates_of(named(before.at("tenants"), tenant.value("name", "")), tenant, seconds));
   return {{"time_s", now.at("time_s")},
           {"seconds", seconds},
-          {"engine_busy_share", busy / seconds},
+          {"engine_busy_share", busy},
           {"tenants", std::move(tenants)}};
 }
 
@@ -154,10 +153,10 @@ void print_view(const Json& view, const Output& out) {
 }  // namespace
 
 void show_top(AdminClient& daemon, const TopOptions& options, Output& out) {
-  Json before = daemon.call("counters");
+  Json before = daemon.read("counters");
   for (std::uint64_t shown = 0; options.count == 0 || shown < options.count; ++shown) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
-    Json now = daemon.call("counters");
+    Json now = daemon.read("counters");
     const Json view = view_of(before, now);
     if (options.count != 1) out.begin_round();
     if (!out.document(view)) print_view(view, out);

@@ -46,7 +46,7 @@ std::vector<std::string> names_of(AdminClient& daemon, const std::string& kind) 
                                                          {"PORT", {"status", "ports", "name"}},
                                                          {"QPN", {"qps", "qps", "qpn"}}};
   const Source& source = kSources.at(kind);
-  const Json reply = daemon.call(source.method);
+  const Json reply = daemon.read(source.method);
   std::vector<std::string> names;
   for (const Json& entry : reply.at(source.list)) names.push_back(cell(entry, source.key));
   return names;

@@ -196,7 +196,7 @@ void PrivateDaemon::read_notifications() {
 std::vector<PrivateTenant> PrivateDaemon::tenants() const {
   AdminClient daemon(admin_socket());
   std::vector<PrivateTenant> tenants;
-  const Json list = daemon.call("tenants");
+  const Json list = daemon.read("tenants");
   for (const Json& entry : list.at("tenants")) {
     const auto name = entry.at("name").get<std::string>();
     tenants.push_back(
@@ -221,7 +221,7 @@ std::string PrivateDaemon::events() const {
   AdminClient daemon(admin_socket());
   std::string lines;
   for (Json page, after = 0;; after = page.at("last")) {
-    page = daemon.call("events", {{"after", after}});
+    page = daemon.read("events", {{"after", after}});
     for (const Json& event : page.at("events"))
       if (!is_routine(event.value("kind", ""))) lines += event_text(event) + "\n";
     if (page.at("events").empty()) return last_lines(lines, kEventLines);

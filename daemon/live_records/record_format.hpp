@@ -35,8 +35,7 @@ enum class Kind : std::uint32_t {
   kDeviceFile = 15,
   kOfferedMemory = 16,
   // What the front end, the ports and the services have.
-  kSettings = 32,  ///< that were changed and not saved
-  kTenant = 33,    ///< made on demand
+  kSettings = 32,  ///< the configuration in force
   kListener = 34,
   kConnection = 35,
   kPort = 36,
@@ -45,6 +44,8 @@ enum class Kind : std::uint32_t {
   kConnectionManager = 39,  ///< an object of rdma_cm
   kDatagramClient = 40,
   kMetricsAddress = 41,
+  kJournalEntry = 42,
+  kDiagnosis = 43,  ///< a capture or fault, which ends with its adapter
 };
 
 /// Returns the words for a kind: "memory region". Null: no kind has this number.
@@ -84,8 +85,6 @@ constexpr const char* name_of(Kind kind) {
       return "offered memory";
     case Kind::kSettings:
       return "settings";
-    case Kind::kTenant:
-      return "tenant";
     case Kind::kListener:
       return "listener";
     case Kind::kConnection:
@@ -102,6 +101,10 @@ constexpr const char* name_of(Kind kind) {
       return "datagram client";
     case Kind::kMetricsAddress:
       return "metrics address";
+    case Kind::kJournalEntry:
+      return "journal entry";
+    case Kind::kDiagnosis:
+      return "capture or fault";
   }
   return nullptr;
 }

@@ -127,6 +127,7 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
   }
   void end_restoring() {
     service_.end_restoring(now());
+    service_.retransmit(now());
     for (const rdma_cm::ChannelId channel : service_.channel_ids())
       while (!signals_.contains(channel) && !service_.close_channel(channel, now())) {
       }

@@ -11,12 +11,15 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "daemon/base/expected.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/device/adapter/qp_past.hpp"
+#include "daemon/live_records/record_store.hpp"
 
 namespace softhca::control {
 
@@ -68,6 +71,9 @@ class Journal {
 
   /// Sets the function that is called with each added entry.
   void tell(std::function<void(const JournalEntry&)> told) { told_ = std::move(told); }
+  /// Takes up the entries of an earlier adapter, in `left`, and records all entries from now on for
+  /// the one that follows. Error: EBADMSG.
+  Outcome keep(records::RecordStore& records, std::span<records::Adopted> left);
   /// Adds an entry. An entry without time gets the current time. Others may have happened earlier.
   void add(JournalEntry entry);
   /// Moves the entries of a tenant that is gone to the shared list. All gone tenants together have
@@ -85,14 +91,20 @@ class Journal {
   const JournalEntry* failure_of(std::uint32_t queue_pair) const;
 
  private:
+  struct Kept {
+    JournalEntry entry;
+    records::Record record;
+  };
   struct TenantEntries {
-    std::deque<JournalEntry> entries;
+    std::deque<Kept> entries;
     std::uint64_t dropped = 0;  ///< number of the latest dropped entry
   };
+  records::Record record(const JournalEntry& entry) const;
   void drop_beyond(TenantEntries& kept) const;
 
   std::function<void(const JournalEntry&)> told_;
   std::size_t per_tenant_;
+  records::RecordStore* records_ = nullptr;
   std::uint64_t last_ = 0;
   std::map<std::string, TenantEntries> by_tenant_;
   TenantEntries gone_;  ///< entries of gone tenants, in the order in which the tenants went

@@ -16,6 +16,7 @@
 #include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/engine/requests/diagnostic_requests.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
+#include "daemon/operate/admin/diagnoses.hpp"
 
 namespace softhca::control {
 namespace {
@@ -126,6 +127,7 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
       std::span(entry.memory.base(), engine::CaptureRing::memory_for(ring_bytes)), entry.options,
       adapter_.engine.captures.sizes());
   adapter_.worker.run(engine::AddCapture{*entry.capture});
+  entry.record = record_diagnosis(adapter_, "capture_ended", "the capture of " + packets_of(entry));
   note(entry, "capture_started", "captures");
   RpcResult result(Json{{"version", abi::kCaptureVersion},
                         {"ring_bytes", ring_bytes},
@@ -140,14 +142,19 @@ void AdminCaptures::end(Entry& entry) {
   entries_.erase(entry.self);
 }
 
-/// Adds an entry to the journal. The entry belongs to no tenant, so that events of a tenant's
-/// programs cannot displace it.
-void AdminCaptures::note(const Entry& entry, const char* kind, const char* does) {
-  std::string text = "user " + std::to_string(entry.who.uid) + ", process " +
-                     std::to_string(entry.who.pid) + " " + does + " packets of ";
+std::string AdminCaptures::packets_of(const Entry& entry) const {
+  std::string text = "packets of ";
   text += entry.options.tenant.empty() ? "all tenants" : "tenant " + entry.options.tenant;
   if (entry.options.port)
     text += ", port " + adapter_.engine.ports[entry.options.port->value]->name;
+  return text;
+}
+
+/// Adds an entry to the journal. The entry belongs to no tenant, so that events of a tenant's
+/// programs cannot displace it.
+void AdminCaptures::note(const Entry& entry, const char* kind, const char* does) {
+  const std::string text = "user " + std::to_string(entry.who.uid) + ", process " +
+                           std::to_string(entry.who.pid) + " " + does + " " + packets_of(entry);
   adapter_.journal.add(
       {.kind = kind, .text = text, .process = static_cast<std::uint32_t>(entry.who.pid)});
 }

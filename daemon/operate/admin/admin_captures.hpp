@@ -11,6 +11,7 @@
 #include <chrono>
 #include <list>
 #include <memory>
+#include <string>
 
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/device/adapter/adapter.hpp"
@@ -40,6 +41,7 @@ class AdminCaptures {
     PeerIdentity who;
     engine::CaptureOptions options;
     std::chrono::system_clock::time_point since;
+    records::Record record;
     std::list<Entry>::iterator self;
   };
 
@@ -49,6 +51,7 @@ class AdminCaptures {
   RpcResult begin(std::size_t ring_bytes, engine::CaptureOptions options,
                   const PeerIdentity& caller);
   void end(Entry& entry);
+  std::string packets_of(const Entry& entry) const;
   void note(const Entry& entry, const char* kind, const char* does);
 
   Adapter& adapter_;

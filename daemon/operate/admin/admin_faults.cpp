@@ -12,6 +12,7 @@
 #include "daemon/engine/requests/diagnostic_requests.hpp"
 #include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
+#include "daemon/operate/admin/diagnoses.hpp"
 #include "daemon/operate/admin/fault_request.hpp"
 
 namespace softhca::control {
@@ -117,6 +118,7 @@ RpcResult AdminFaults::add(const Json& params, const PeerIdentity& caller) {
                                              .tenant = param<std::string>(params, "tenant", ""),
                                              .port = param<std::string>(params, "port", "")});
   adapter_.worker.run(engine::AddFault{entry.fault, std::move(room)});
+  entry.record = record_diagnosis(adapter_, "fault_expired", title_of(entry));
   const auto seconds =
       std::chrono::ceil<std::chrono::seconds>(entry.fault.terms().until - now()).count();
   note(entry, caller, "fault_added",
@@ -171,10 +173,8 @@ void AdminFaults::end(Place place) {
   entries_.erase(place);
 }
 
-/// Adds an entry to the journal. The entry belongs to no tenant, so that events of a tenant's
-/// programs cannot displace it.
-void AdminFaults::note(const Entry& entry, const PeerIdentity& who, const char* kind,
-                       const std::string& text) {
+/// Returns "fault 1 (drop; tenant ocean)".
+std::string AdminFaults::title_of(const Entry& entry) {
   const FaultTerms& terms = entry.fault.terms();
   std::string target;
   const auto add = [&](const std::string& what) { target += (target.empty() ? "" : ", ") + what; };
@@ -183,9 +183,16 @@ void AdminFaults::note(const Entry& entry, const PeerIdentity& who, const char* 
   if (terms.qpn) add("queue pair " + std::to_string(terms.qpn->value));
   if (terms.direction == engine::FaultDirection::kSent) add("sent");
   if (terms.direction == engine::FaultDirection::kReceived) add("received");
+  return "fault " + std::to_string(entry.fault.number()) + " (" + name_of(terms.kind) + "; " +
+         target + ")";
+}
+
+/// Adds an entry to the journal. The entry belongs to no tenant, so that events of a tenant's
+/// programs cannot displace it.
+void AdminFaults::note(const Entry& entry, const PeerIdentity& who, const char* kind,
+                       const std::string& text) {
   adapter_.journal.add({.kind = kind,
-                        .text = "fault " + std::to_string(entry.fault.number()) + " (" +
-                                name_of(terms.kind) + "; " + target + ") " + text,
+                        .text = title_of(entry) + " " + text,
                         .process = static_cast<std::uint32_t>(who.pid)});
 }
 

@@ -33,6 +33,7 @@ class AdminFaults {
     engine::Fault fault;
     PeerIdentity who;
     std::string tenant, port;  ///< of the target; empty: none
+    records::Record record{};
   };
   using Place = std::list<Entry>::iterator;
 
@@ -42,6 +43,7 @@ class AdminFaults {
   Outcome find_queue_pair(const engine::FaultTerms& terms) const;
   std::unique_ptr<engine::Faults::Room> make_room() const;
   void end(Place place);
+  static std::string title_of(const Entry& entry);
   void note(const Entry& entry, const PeerIdentity& who, const char* kind, const std::string& text);
 
   Adapter& adapter_;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -35,6 +36,7 @@ constexpr int kAcceptsAtOnce = 16;
 constexpr std::chrono::seconds kForRequest(2);  // from accept to the last header
 constexpr std::chrono::seconds kForReply(10);   // from the last header to the end of the reply
 constexpr std::chrono::milliseconds kLook(250);
+constexpr std::chrono::milliseconds kLastLook(5);  // while the exporter ends
 constexpr int kBacklog = 128;
 
 Expected<UniqueFd> listen_at(const configuration::ListenAddress& where) {
@@ -84,11 +86,14 @@ struct Exporter::Endpoint {
   Endpoint(const ExportedData& source, std::string at, std::string credentials)
       : collector(source), address(std::move(at)), credentials_file(std::move(credentials)) {}
   ~Endpoint() {
-    const std::uint64_t one = 1;
-    if (thread.joinable() && ::write(stop.get(), &one, sizeof one) == sizeof one) thread.join();
+    end_thread();
     if (server != nullptr) MHD_stop_daemon(server);
   }
   bool start();
+  void end_thread() {
+    const std::uint64_t one = 1;
+    if (thread.joinable() && ::write(stop.get(), &one, sizeof one) == sizeof one) thread.join();
+  }
 
   /// True if the request has the right bearer token, or needs none. `authorization`: the header of
   /// the request, or null.
@@ -106,13 +111,17 @@ struct Exporter::Endpoint {
     std::size_t listener = 0;
     Clock::time_point since;   ///< time of accept, or of the last header
     bool has_request = false;  ///< the request is complete, and the reply has not ended
+    bool answered = false;     ///< a request, at least
     bool shut_down = false;
+
+    bool awaits_reply() const { return !shut_down && (has_request || !answered); }
 
     bool overdue(Clock::time_point now) const {
       return now - since >= (has_request ? kForReply : kForRequest);
     }
   };
   void run();
+  bool serves_on(Clock::time_point end) const;
   void accept(std::size_t listener);
   void make_room(std::size_t listener);
   void end_overdue();
@@ -125,6 +134,7 @@ struct Exporter::Endpoint {
   /// At the address and at the Unix socket; either may be empty.
   std::array<UniqueFd, 2> listeners;
   UniqueFd stop{::eventfd(0, EFD_CLOEXEC)};
+  std::atomic<std::chrono::milliseconds> patience{};  ///< after `stop`
   MHD_Daemon* server = nullptr;
   std::map<int, Open> open;  ///< by descriptor
   std::thread thread;
@@ -146,23 +156,39 @@ bool Exporter::Endpoint::start() {
 
 void Exporter::Endpoint::run() {
   const int requests = MHD_get_daemon_info(server, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-  for (;;) {
-    std::array<pollfd, 4> watched{{{.fd = stop.get(), .events = POLLIN, .revents = 0},
+  auto end = Clock::time_point::max();
+  while (serves_on(end)) {
+    // From `stop` on, no connection is accepted.
+    const bool stopping = end != Clock::time_point::max();
+    const auto unless_stopping = [&](int fd) {
+      return pollfd{.fd = stopping ? -1 : fd, .events = POLLIN, .revents = 0};
+    };
+    std::array<pollfd, 4> watched{{unless_stopping(stop.get()),
                                    {.fd = requests, .events = POLLIN, .revents = 0},
-                                   {.fd = listeners[0].get(), .events = POLLIN, .revents = 0},
-                                   {.fd = listeners[1].get(), .events = POLLIN, .revents = 0}}};
+                                   unless_stopping(listeners[0].get()),
+                                   unless_stopping(listeners[1].get())}};
     MHD_UNSIGNED_LONG_LONG due = 0;
-    std::int64_t wait = open.empty() ? -1 : kLook.count();
+    std::int64_t wait = open.empty() ? -1 : (stopping ? kLastLook : kLook).count();
     if (MHD_get_timeout(server, &due) == MHD_YES &&
         (wait < 0 || static_cast<std::int64_t>(due) < wait))
       wait = static_cast<std::int64_t>(due);
     ::poll(watched.data(), watched.size(), static_cast<int>(wait));
-    if (watched[0].revents != 0) return;
+    if (watched[0].revents != 0) {
+      end = Clock::now() + patience.load();
+      continue;
+    }
     for (std::size_t i = 0; i < listeners.size(); ++i)
       if (watched[2 + i].revents != 0) accept(i);
     MHD_run(server);
     end_overdue();
   }
+}
+
+/// `end`: time at which open connections are given up.
+bool Exporter::Endpoint::serves_on(Clock::time_point end) const {
+  if (end == Clock::time_point::max()) return true;
+  return Clock::now() < end && std::any_of(open.begin(), open.end(),
+                                           [](const auto& it) { return it.second.awaits_reply(); });
 }
 
 void Exporter::Endpoint::accept(std::size_t listener) {
@@ -222,6 +248,7 @@ void Exporter::Endpoint::set_state(MHD_Connection* connection, bool has_request)
   const auto found = open.find(descriptor_of(connection));
   if (found == open.end()) return;
   found->second.has_request = has_request;
+  if (!has_request) found->second.answered = true;
   found->second.since = Clock::now();
 }
 
@@ -269,6 +296,10 @@ MHD_Result Exporter::Endpoint::answer(void* endpoint, MHD_Connection* connection
 
 Exporter::Exporter(std::unique_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
 Exporter::~Exporter() = default;
+void Exporter::finish(std::chrono::milliseconds longest) {
+  endpoint_->patience = longest;
+  endpoint_->end_thread();
+}
 const std::string& Exporter::address() const { return endpoint_->address; }
 int Exporter::listener() const { return endpoint_->listeners[0].get(); }
 

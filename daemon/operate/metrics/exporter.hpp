@@ -76,6 +76,9 @@ class Exporter {
   int listener() const;
   /// Takes effect at the next request.
   void set_credentials_file(std::string file);
+  /// Accepts no more connections, and answers those that are here, but takes no longer than this.
+  /// REQUIRES: nothing else follows but the end.
+  void finish(std::chrono::milliseconds longest);
 
  private:
   struct Endpoint;

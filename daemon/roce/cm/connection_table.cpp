@@ -173,6 +173,11 @@ void ConnectionTable::arm(Connection& c, Time deadline) {
   if (deadline != kNever) timers_.emplace(deadline, c.id);
 }
 
+void ConnectionTable::arm_retries(Time deadline) {
+  for (auto& [id, connection] : connections_)
+    if (is_retrying(connection.state)) arm(connection, deadline);
+}
+
 Connection* ConnectionTable::take_due(Time now) {
   if (next_deadline() > now || timers_.empty()) return nullptr;
   Connection* c = find(timers_.begin()->second);

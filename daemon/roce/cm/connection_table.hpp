@@ -80,6 +80,8 @@ class ConnectionTable {
 
   /// Sets the timer; kNever: none.
   void arm(Connection& connection, Time deadline);
+  /// Sets the timers of those that retransmit.
+  void arm_retries(Time deadline);
   Time next_deadline() const { return timers_.empty() ? kNever : timers_.begin()->first; }
   /// Returns a connection with a timer that is due, and clears the timer; null: none.
   Connection* take_due(Time now);

@@ -114,6 +114,9 @@ class Manager {
   /// Takes up a connection of an earlier adapter by its record, with its timers. Returns false if
   /// the record does not fit. REQUIRES: nothing else was called.
   bool restore(std::span<const std::byte> state, Time now);
+  /// Retransmits what waits for an answer at the next tick: it may be lost with the earlier
+  /// adapter.
+  void retransmit(Time now) { connections_.arm_retries(now); }
 
   /// Takes effect for new connections.
   void set_limits(const CmLimits& limits) { local_.limits = limits; }

@@ -84,6 +84,8 @@ class Service : private cm::User {
                Time now);
   /// Call it when all are restored. What does not fit together is ended.
   void end_restoring(Time now);
+  /// Retransmits what waits for an answer, which may be lost with the earlier adapter.
+  void retransmit(Time now) { manager_.retransmit(now); }
 
   // --- the operator
   /// Handles changed addresses of the tenant: queues ADDR_CHANGE for identifiers that lost theirs.

@@ -13,6 +13,7 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
+#include "daemon/operate/admin/diagnoses.hpp"
 
 namespace softhca::control {
 namespace {
@@ -109,6 +110,7 @@ Outcome Server::restore(std::span<records::Adopted> left) {
       if (auto restored = channels_.restore(each); !restored) return restored;
   connections_.end_restoring();
   if (auto started = sessions_.start(); !started) return started;
+  report_ended_diagnoses(adapter_, left);
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.
   return prepare_folder();

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/adapter/setup.hpp"
@@ -358,6 +359,41 @@ TEST_F(ExporterTest, RequestThatTricklesIn_IsEndedAtItsDeadline) {
     ::usleep(50'000);
   }
   EXPECT_TRUE(ended);
+}
+
+TEST_F(ExporterTest, Finishes_WhenThoseWhoConnectedAreAnswered) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  get(port, "/metrics");
+  const UniqueFd early = connect_to(port);
+  get(port, "/metrics");  // the one before is accepted, too
+  std::thread end([&] { (*exporter)->finish(std::chrono::minutes(1)); });
+  const auto asks = [](const UniqueFd& fd) {
+    const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    return ::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(request.size());
+  };
+  EXPECT_TRUE(asks(early));
+  end.join();
+  char first[16] = {};
+  EXPECT_EQ(::recv(early.get(), first, 15, MSG_WAITALL), 15);
+  EXPECT_STREQ(first, "HTTP/1.1 200 OK");
+  const UniqueFd late = connect_to(port);  // stays in the backlog
+  EXPECT_TRUE(asks(late));
+  char byte;
+  EXPECT_EQ(::recv(late.get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(ExporterTest, Finishes_WithoutAnsweringWhoeverAsksNothing) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  const UniqueFd silent = connect_to(port);
+  get(port, "/metrics");
+  (*exporter)->finish(std::chrono::milliseconds(20));
+  char byte;
+  EXPECT_EQ(::recv(silent.get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
 }
 
 TEST_F(ExporterTest, UnixSocket_IsServedBesideTheAddress) {

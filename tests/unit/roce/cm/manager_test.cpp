@@ -250,6 +250,19 @@ TEST(Manager, RtuAgainForARepThatCameAgain) {
   EXPECT_EQ(w.mads[0], rtu);
 }
 
+TEST(Manager, RetransmitsBeforeTheTimeout_WhatWaitsForAnAnswer) {
+  World w;
+  w.connect();
+  w.enter(State::kEstablished);
+  w.take_sent();
+  w.manager.expire(w.now);
+  EXPECT_EQ(w.take_sent(), "");
+  w.manager.retransmit(w.now);
+  w.manager.expire(w.now);
+  EXPECT_EQ(w.take_sent(), "REQ");
+  EXPECT_GT(w.manager.next_deadline(), w.now);
+}
+
 TEST(Manager, BothDisconnectAtOnce) {
   World w;
   const CommId id = w.enter(State::kDreqSent);

@@ -18,6 +18,7 @@
 
 #include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
+#include "daemon/operate/admin/diagnoses.hpp"
 #include "daemon/operate/reload/reload.hpp"
 #include "tests/fake_keeper.hpp"
 #include "tests/folder.hpp"
@@ -68,6 +69,7 @@ class Serving {
     adapter().keeping = &link_.keeping;
     adapter().records = &link_.records;
     adapter().kept = std::move(link_.kept);
+    EXPECT_TRUE(adapter().journal.keep(link_.records, link_.left));
     const auto free = check_free(adapter().config, adapter().kept);
     EXPECT_TRUE(free) << free.error().message;
     server_.on_reload([this] { std::exchange(on_signal_, nullptr)(); });
@@ -284,6 +286,47 @@ TEST_F(Restart, SocketThatNoTenantHasAnyMore_IsRemoved) {
   EXPECT_FALSE(std::filesystem::exists(path("b")));
   EXPECT_EQ(keeper.objects(), before - 2) << "its socket, and that for its own requests";
   EXPECT_TRUE(connected("a/socket"));
+}
+
+TEST_F(Restart, EventsOfTheJournal_StayWithTheirNumbers) {
+  std::vector<JournalEntry> before;
+  records::Record running;
+  now->on_thread([&] {
+    Journal& journal = now->adapter().journal;
+    journal.add({.kind = "queue_pair_error",
+                 .tenant = "a",
+                 .text = "failed",
+                 .queue_pair = 7,
+                 .cause = "no_answer",
+                 .vendor_error = 3,
+                 .past = {{.event = {.count = 5}}}});
+    journal.add({.kind = "reload", .text = "of the daemon"});
+    before = journal.after(0, 100).entries;
+    running = record_diagnosis(now->adapter(), "capture_ended", "the capture of all");
+  });
+  ASSERT_GE(before.size(), 2u);
+  restart();
+  now->on_thread([&] {
+    Journal& journal = now->adapter().journal;
+    const auto after = journal.after(0, 100).entries;
+    ASSERT_GT(after.size(), before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(after[i].number, before[i].number);
+      EXPECT_EQ(after[i].time, before[i].time);
+      EXPECT_EQ(after[i].text, before[i].text);
+    }
+    EXPECT_EQ(after.back().kind, "capture_ended");
+    EXPECT_EQ(after.back().text, "the capture of all ended: the adapter was replaced");
+    const JournalEntry* const failure = journal.failure_of(7);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->cause, "no_answer");
+    EXPECT_EQ(failure->vendor_error, 3u);
+    ASSERT_EQ(failure->past.size(), 1u);
+    EXPECT_EQ(failure->past[0].event.count, 5u);
+  });
+  // As when the process of the first adapter ends.
+  static auto* const left = new std::vector<records::Record>;
+  left->push_back(std::move(running));
 }
 
 /// What a program on a tenant's socket gets for a request.
