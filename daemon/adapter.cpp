@@ -339,6 +339,7 @@ void take_order(keeper::KeeperLink& keeper, control::Server& server,
     spdlog::error("the keeper has gone: stopping");
     server.stop(control::Server::End::kOrderly);
   } else if (order->kind == keeper::OrderKind::kRefuseUpgrade) {
+    spdlog::error("no upgrade: {}", order->text);
     restarts.refuse(order->text);
   } else if (order->kind == keeper::OrderKind::kRetire) {
     server.stop(control::Server::End::kRetire);

@@ -67,7 +67,7 @@ Keeper::~Keeper() { ::munmap(shared_, sizeof(Shared)); }
 int Keeper::run() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGUSR1}) sigaddset(&set, signal);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -103,6 +103,11 @@ void Keeper::take_signals() {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) {
       reap();
+      continue;
+    }
+    if (signal == SIGUSR1) {
+      if (const int error = begin_upgrade({}); error != 0)
+        report_warning(std::string("no upgrade: ") + std::strerror(error));
       continue;
     }
     if (signal != SIGHUP) phase_ = Phase::kStopping;

@@ -95,8 +95,8 @@ bool Keeper::start(Cause cause) {
                  library_);
 }
 
-/// Runs the adapter in this process. SIGTERM, SIGINT and SIGHUP stay blocked: it takes them when it
-/// is ready for them.
+/// Runs the adapter in this process. All signals but SIGCHLD stay blocked: it takes them when it is
+/// ready for them.
 void Keeper::become_adapter(const Handover& handover, const Library& library) const {
   sigset_t child_ended;
   sigemptyset(&child_ended);

@@ -185,6 +185,25 @@ upgrade_conffile() {
   grep "of version 99.2" "$tree/etc/softhca/softhca.toml.dpkg-dist"
 }
 
+# The daemon that runs goes on as the next version, at the signal that softhca.postinst sends where there is systemd.
+upgrade_live() {
+  next_version 99.3
+  serving sh -ec '
+    /mnt/tests/traffic devices
+    apt-get -y --no-install-recommends -o Dpkg::Use-Pty=0 install /mnt/packages/next/*.deb
+    grep -q -- "--signal=USR1 softhcad.service" /var/lib/dpkg/info/softhca.postinst
+    keeper=$(pgrep -x softhcad)
+    before=$(pgrep -x softhca-adapter)
+    kill -USR1 "$keeper"
+    for i in $(seq 100); do
+      softhcactl status | grep "^restarts: upgrade 1" && break
+      sleep 0.1
+    done
+    [ "$(pgrep -x softhca-adapter)" != "$before" ]
+    softhcactl events | tail -n 3
+    /mnt/tests/traffic pingpong'
+}
+
 remove() {
   apt remove "'softhca*'"
   cmp "$dir/local.toml" "$tree/etc/softhca/softhca.toml"
@@ -235,6 +254,7 @@ debian_cases() {
   check "Debian: upgrade keeps a changed configuration" upgrade
   check "Debian: upgrade with a new configuration keeps a changed one" upgrade_conffile
   check "Debian: daemon with the kept configuration" serving softhcactl tenant show local
+  check "Debian: upgrade of the daemon that runs" upgrade_live
   check "Debian: remove leaves the configuration" remove
   check "Debian: purge leaves nothing" purge
 }

@@ -114,6 +114,11 @@ TEST_F(KeeperTest, UpgradesToALibraryThatFits) {
   EXPECT_EQ(said_, "start\nupgrade\nserved\n");
 }
 
+TEST_F(KeeperTest, UpgradesAtSigusr1) {
+  EXPECT_EQ(run({"upgrade-by-signal"}), 0);
+  EXPECT_EQ(said_, "start\nupgrade\nserved\n");
+}
+
 TEST_F(KeeperTest, RefusesAnUpgradeWithoutLibrary) {
   EXPECT_EQ(run({"upgrade", "/nowhere/library.so"}), 0);
   EXPECT_THAT(said_, HasSubstr("refused: the keeper: No such file or directory"));

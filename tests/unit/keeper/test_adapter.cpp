@@ -154,6 +154,10 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
   if (scenario == "block") ::pause();
   if (scenario == "sleep") keeper.engine_pulse().fall_asleep();
   if (scenario == "sleep") ::sleep(2);
+  if (scenario == "upgrade-by-signal") {
+    ::kill(::getppid(), SIGUSR1);
+    if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
+  }
   if (scenario == "upgrade") {
     if (const auto begun = keeper.upgrade(library); !begun) {
       say("refused: " + begun.error().message);
