@@ -23,6 +23,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -133,9 +134,14 @@ class Daemon:
 
     def kill(self):
         adapter = self.adapter()
+        end = os.pidfd_open(adapter)
         os.kill(adapter, signal.SIGSTOP)  # it must not clean up
         self.process.kill()
         os.kill(adapter, signal.SIGKILL)
+        # Until then its sockets are there, which the next daemon takes for those of one that runs.
+        if not select.select([end], [], [], REASONABLE)[0]:
+            fail("the adapter does not end")
+        os.close(end)
         if self.process.wait() != -signal.SIGKILL:
             fail(f"the daemon has ended by itself: {self.process.returncode}")
 

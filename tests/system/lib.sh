@@ -134,8 +134,13 @@ thaw() {
 }
 # Kills all of a daemon at once, so that nothing of it can clean up. PID
 kill_daemon() {
+  local adapter
+  adapter=$(adapter_of "$1")
   freeze "$1"
-  kill -KILL "$(adapter_of "$1")" "$1"
+  kill -KILL "$adapter" "$1"
+  # Until then its sockets are there, which the next daemon takes for those of one that runs.
+  adapter_ended() { [[ $(cut -d' ' -f3 "/proc/$adapter/stat" 2>/dev/null) == [ZX]* || ! -e /proc/$adapter ]]; }
+  eventually adapter_ended || fail "the adapter does not end"
 }
 
 daemons_live() {
