@@ -118,7 +118,7 @@ int CmChannel::Turn::command(const abi::ConnectionCommandRequest& request,
   abi::ReplyHeader answer{};
   ReceivedFds none;
   iovec reply[] = {{&answer, sizeof answer}, {&response, sizeof response}};
-  const Received got = receive_record(channel_.fd_.get(), reply, none);
+  const Received got = receive_reply(channel_.fd_.get(), reply, header.tag, none);
   if (got.bytes == 0) return give_up(EIO);
   if (got.bytes < sizeof answer || answer.tag != header.tag) return give_up(EPROTO);
   if (answer.error > 0)

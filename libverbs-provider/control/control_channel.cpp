@@ -83,7 +83,7 @@ int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, Recei
   iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}, {rest, sizeof rest}};
   wait_awake();
   const Received got =
-      receive_record(fd_.get(), std::span(parts).first(is_explaining() ? 3 : 2), fds);
+      receive_reply(fd_.get(), std::span(parts).first(is_explaining() ? 3 : 2), tag, fds);
   if (got.bytes == 0) return broken(refuse_lost());
   if (got.bytes < sizeof header || header.tag != tag) return broken(EPROTO);
   if (header.error > 0 && header.error != EPROTO) {

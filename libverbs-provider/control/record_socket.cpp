@@ -118,4 +118,12 @@ Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds) {
   return {static_cast<std::size_t>(got), cut && fds.count() == abi::kMaxFds};
 }
 
+Received receive_reply(int fd, std::span<iovec> parts, std::uint32_t tag, ReceivedFds& fds) {
+  const auto& header = *static_cast<const abi::ReplyHeader*>(parts.front().iov_base);
+  for (;; fds.clear()) {
+    const Received got = receive_record(fd, parts, fds);
+    if (got.bytes < sizeof header || static_cast<std::int32_t>(header.tag - tag) >= 0) return got;
+  }
+}
+
 }  // namespace softhca::provider

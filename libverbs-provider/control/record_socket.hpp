@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "abi/control.hpp"
@@ -61,5 +62,9 @@ struct Received {
 };
 /// Receives a record. Signals do not interrupt it.
 Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds);
+/// Does the same with the reply to request `tag`, or whatever else comes for it. `parts` begins
+/// with an abi::ReplyHeader. Skips replies to earlier requests: an adapter that follows one that
+/// crashed may answer again.
+Received receive_reply(int fd, std::span<iovec> parts, std::uint32_t tag, ReceivedFds& fds);
 
 }  // namespace softhca::provider

@@ -54,7 +54,7 @@ int ask(softhca_client& client, abi::Operation operation, Part first, Part secon
   iovec in[] = {{&reply, sizeof reply},
                 {answer.parts[0].at, answer.parts[0].bytes},
                 {answer.parts[1].at, answer.parts[1].bytes}};
-  const auto got = softhca::provider::receive_record(client.socket, in, fds);
+  const auto got = softhca::provider::receive_reply(client.socket, in, client.tag, fds);
   const std::size_t most = sizeof reply + answer.parts[0].bytes + answer.parts[1].bytes;
   if (got.bytes < sizeof reply || got.bytes > most || reply.tag != client.tag) return -EIO;
   answer.bytes = got.bytes - sizeof reply;

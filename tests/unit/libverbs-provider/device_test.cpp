@@ -2,6 +2,10 @@
 
 #include <arpa/inet.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iterator>
 
 #include "tests/emulated.hpp"
 #include "tests/unit/libverbs-provider/device_fixture.hpp"
@@ -9,7 +13,10 @@
 namespace softhca::provider::test {
 namespace {
 
-class Device : public DeviceTest {};
+class Device : public DeviceTest {
+ protected:
+  ibv_context* open_and_use();
+};
 
 TEST_F(Device, IsOpenedWithWhatTheDaemonSaid) {
   EXPECT_EQ(context_->num_comp_vectors, 2);
@@ -263,6 +270,33 @@ TEST_F(Resources, AddressHandleCarriesItsVector) {
   EXPECT_EQ(request.av.sl, 3);
   EXPECT_EQ(request.av.is_global, 1);
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+/// Opens a context and makes requests, of which some are answered with descriptors.
+ibv_context* Device::open_and_use() {
+  ibv_context* const context = world_->open();
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context);
+  EXPECT_NE(channel, nullptr);
+  ibv_cq* const cq = ibv_create_cq(context, 16, nullptr, channel, 0);
+  EXPECT_NE(cq, nullptr);
+  ibv_port_attr port;
+  EXPECT_EQ(ibv_query_port(context, 1, &port), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  return context;
+}
+
+TEST_F(Device, RepliesThatComeAgain_AreSkippedWithTheirDescriptors) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
+  daemon().repeat_replies();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ibv_close_device(open_and_use()), 0);
+  // The fake daemon, a thread of this process, closes its ends.
+  for (int i = 0; i < 5000 && descriptors() != before; ++i) ::usleep(1000);
+  EXPECT_EQ(descriptors(), before);
 }
 
 }  // namespace

@@ -212,6 +212,7 @@ void FakeDaemon::reset() {
   failures_.clear();
   spoils_.clear();
   vcbs_ = 8;
+  repeats_ = false;
 }
 
 void FakeDaemon::hang_up() {
@@ -370,7 +371,7 @@ void FakeDaemon::serve(FakeSession& session) {
     spoil->second(reply, body, fds);
     spoils_.erase(spoil);
   }
-  send_reply(session.connection_, reply, body, fds);
+  for (int i = 0; i < (repeats_ ? 2 : 1); ++i) send_reply(session.connection_, reply, body, fds);
   if (request.operation == abi::Operation::kHello) {
     ::close(session.async_fds_[1]);
     session.async_fds_[1] = -1;

@@ -151,6 +151,8 @@ class FakeDaemon {
   using Spoil = std::function<void(abi::ReplyHeader& header, std::vector<std::byte>& body,
                                    std::vector<int>& fds)>;
   void spoil_next(abi::Operation operation, Spoil spoil);
+  /// Each reply comes again before the next one, as from an adapter that follows a crashed one.
+  void repeat_replies() { repeats_ = true; }
   void set_vcbs(std::uint32_t vcbs) { vcbs_ = vcbs; }
   abi::DeviceReply& device() { return device_; }
 
@@ -188,6 +190,7 @@ class FakeDaemon {
   int listener_;
   int stop_fd_;
   std::uint32_t vcbs_ = 8;
+  bool repeats_ = false;
   abi::DeviceReply device_{};
   std::vector<std::unique_ptr<FakeSession>> sessions_;
   std::vector<Request> requests_;
