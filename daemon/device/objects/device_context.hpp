@@ -112,6 +112,10 @@ class SessionContext {
   /// True while the session is made again from records. What an earlier adapter granted is granted
   /// again then, whatever the limits are.
   void set_restoring(bool restoring) { restoring_ = restoring; }
+  /// True if an earlier adapter may have done what the current request asks for. It crashed before
+  /// it took the request from the socket.
+  bool repeats() const { return repeats_; }
+  void set_repeats(bool repeats) { repeats_ = repeats; }
 
   // --- why a request is refused
 
@@ -176,6 +180,7 @@ class SessionContext {
   engine::Session* session_ = nullptr;
   std::uint8_t device_index_ = 0;
   bool restoring_ = false;
+  bool repeats_ = false;
   mutable std::string refusal_;  ///< not a state of the session: the parts see it as constant
   RefusedRequests reported_refusals_{"device context"};
 };

@@ -87,7 +87,12 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
   using Result = engine::ModifyQp::Result;
   qp.waited = changed.waited;
   if (changed.result == Result::kWaits) return kUnfinished;
-  if (changed.result == Result::kRefused) return refuse_transition(qp, a, changed.state);
+  if (changed.result == Result::kRefused) {
+    const bool is_there =
+        (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(changed.state);
+    if (is_there && context_.repeats()) return 0;  // the earlier adapter has done it
+    return refuse_transition(qp, a, changed.state);
+  }
   store_attributes(a, qp.attributes);
   if (path) qp.path = path;
   if (changed.state == QpState::kReset) {

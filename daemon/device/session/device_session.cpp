@@ -172,6 +172,9 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }
+  // The earlier adapter has done it: what the request names has ended.
+  if (error == EINVAL && request.ends && context_.repeats()) error = 0;
+  context_.set_repeats(false);
   // The front end reports a refused connection.
   if (error != 0) context_.explain_refusal(reply, refusal_.empty() ? request.verb : nullptr);
   const bool sent = context_.peer().answer(header.tag, error, reply);

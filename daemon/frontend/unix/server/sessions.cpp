@@ -3,6 +3,7 @@
 #include "daemon/frontend/unix/server/sessions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -104,8 +105,25 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
             accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors));
   entry.record = std::move(found.record);
   entry.interest = Interest::kNothing;
+  settle_waiting(entry);
   if (!entry.charged) listener->telling = true;
   return {};
+}
+
+/// Looks at the request that waits in the socket. An earlier adapter may have answered it and
+/// crashed before it took it.
+void Sessions::settle_waiting(Entry& entry) {
+  const int socket = entry.peer->socket();
+  std::array<std::byte, abi::kMaxRecord> record;
+  std::size_t bytes = 0;
+  abi::RequestHeader header;
+  if (peek_record(socket, record, bytes) != ReceiveResult::kRecord || bytes < sizeof header) return;
+  // A process waits for the reply to one request before it sends the next one.
+  if (has_unread(socket)) return take_record(socket);
+  std::memcpy(&header, record.data(), sizeof header);
+  // Nobody knows a session whose greeting is not answered.
+  entry.greets_again = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
+  if (!entry.greets_again) entry.session->expect_repetition();
 }
 
 Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
@@ -115,7 +133,7 @@ Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
 
 DeviceSession* Sessions::find(KeptId connection) {
   for (Entry& entry : entries_)
-    if (entry.peer->kept() == connection) return entry.session.get();
+    if (entry.peer->kept() == connection && !entry.greets_again) return entry.session.get();
   return nullptr;
 }
 

@@ -81,6 +81,7 @@ class Sessions {
     Listener* listener = nullptr;
     bool charged = true;  ///< the tenant is charged for the descriptors of the session
     bool ending = false;
+    bool greets_again = false;  ///< its greeting of an earlier adapter counts for nothing
     Interest interest = Interest::kReadable;
     std::list<Entry>::iterator self;
     Watch socket;
@@ -90,6 +91,7 @@ class Sessions {
   Entry& enter(Listener& listener, std::unique_ptr<SocketPeer> peer,
                configuration::Charge descriptors);
   Outcome keep(Entry& entry);
+  void settle_waiting(Entry& entry);
   Outcome start(Entry& entry);
   void serve(Entry& entry);
   void arm(Entry& entry, Interest interest);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include "daemon/device/session/restore_sessions.hpp"
@@ -399,6 +400,36 @@ TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
     EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qpn, 0}), 0);
   EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
   EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const auto qp = made<abi::CreateQpReply>(client, Operation::kCreateQp,
+                                           qp_request(kDatagram, pd.handle, cq.handle));
+  abi::QpAttributes a{};
+  a.port_num = 1;
+  a.qkey = 0x11111111;
+  const std::uint32_t mask = attr::kPkeyIndex | attr::kPort | attr::kQkey;
+  ASSERT_EQ(modify(client, qp.qpn, 1, mask, a), 0);
+  const std::function<int()> repeated[] = {
+      [&] { return modify(first(), qp.qpn, 2, 0); },
+      [&] {
+        return first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qp.qpn, 0});
+      },
+      [&] { return end(first(), Operation::kDestroyCq, cq.handle); },
+      [&] { return end(first(), Operation::kDeallocPd, pd.handle); },
+  };
+  for (const auto& ask : repeated) {
+    EXPECT_EQ(ask(), 0);
+    restart();
+    first().restored().expect_repetition();
+    EXPECT_EQ(ask(), 0);
+    EXPECT_EQ(ask(), EINVAL) << "the next one is not a repetition";
+  }
   expect_nothing_is_left();
 }
 

@@ -252,6 +252,53 @@ TEST_F(Restart, RequestsThatWait_ServedByTheNextAdapter) {
   EXPECT_EQ(hello_reply(program), 0);
 }
 
+/// As after a crash between the answer to a request and the taking of it.
+TEST_F(Restart, RequestThatIsAnswered_IsNotAnsweredAgain) {
+  const UniqueFd program = connected("a/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  const auto ask_for_pd = [&](std::uint32_t tag) {
+    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
+    EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  };
+  const auto has_reply = [&] {
+    pollfd look{program.get(), POLLIN, 0};
+    return ::poll(&look, 1, 20'000) == 1;
+  };
+  ask_for_pd(5);
+  ASSERT_TRUE(has_reply());
+  retire();
+  ask_for_pd(5);
+  start();
+  const auto reply = receive_reply(program.get());
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->header.error, 0);
+  ask_for_pd(6);
+  const auto next = receive_reply(program.get());
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->header.tag, 6u);
+  EXPECT_EQ(
+      now->adapter().tenants[0]->control.accounts.in_use(configuration::Kind::kProtectionDomains),
+      2u);
+}
+
+/// As after a crash before the answer.
+TEST_F(Restart, GreetingWithoutAnAnswer_BeginsAnew) {
+  const UniqueFd program = connected("a/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  retire();
+  send_hello(program);
+  start();
+  EXPECT_EQ(hello_reply(program), 0);
+  restart();
+  const auto record = request_record(abi::Operation::kAllocPd, 10, {});
+  EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  const auto reply = receive_reply(program.get());
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->header.error, 0);
+}
+
 TEST_F(Restart, ProgramThatEndsMeanwhile_LeavesNothing) {
   const std::size_t before = keeper.objects();
   {
