@@ -66,8 +66,6 @@ class DeviceSession final : private configuration::IdleHolder {
   /// Answers a request, or begins it (has_more()). Returns false if the process breaks the protocol
   /// or does not take the answer: the session is over. REQUIRES: !has_more().
   bool answer(std::span<const std::byte> record) { return answer(record, false); }
-  /// Tells that an earlier adapter, which crashed, may have done what the next request asks for.
-  void expect_repetition() { context_.set_repeats(true); }
   /// Continues the request that it has begun. Returns false if the session is over. REQUIRES:
   /// has_more() and !is_waiting().
   bool go_on();

@@ -22,6 +22,8 @@ class SessionRestorer {
   bool restore_region(records::Adopted& region, const MrObjects::Earlier& earlier);
   /// From now on the limits hold.
   void finish();
+  /// The earlier adapter, which crashed, may have done what the next request asks for.
+  void expect_repetition() { session_.context_.set_repeats(true); }
 
   PdObjects& protection_domains() const { return session_.pds_; }
   SharedBuffers& buffers() const { return session_.buffers_; }

@@ -12,6 +12,7 @@
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/device/session/restore_sessions.hpp"
+#include "daemon/device/session/session_restorer.hpp"
 #include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
 #include "daemon/live_records/record_body.hpp"
@@ -121,9 +122,9 @@ void Sessions::settle_waiting(Entry& entry) {
   // A process waits for the reply to one request before it sends the next one.
   if (has_unread(socket)) return take_record(socket);
   std::memcpy(&header, record.data(), sizeof header);
-  // Nobody knows a session whose greeting is not answered.
+  // The process knows nothing of a session that it has not been told of.
   entry.greets_again = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
-  if (!entry.greets_again) entry.session->expect_repetition();
+  if (!entry.greets_again) SessionRestorer(*entry.session).expect_repetition();
 }
 
 Outcome Sessions::restore_objects(std::span<records::Adopted> left) {

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "daemon/device/session/restore_sessions.hpp"
+#include "daemon/device/session/session_restorer.hpp"
 #include "daemon/engine/records/qp_attributes.hpp"
 #include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/tenant_memory/scatter_list.hpp"
@@ -426,7 +427,7 @@ TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
   for (const auto& ask : repeated) {
     EXPECT_EQ(ask(), 0);
     restart();
-    first().restored().expect_repetition();
+    SessionRestorer(first().restored()).expect_repetition();
     EXPECT_EQ(ask(), 0);
     EXPECT_EQ(ask(), EINVAL) << "the next one is not a repetition";
   }
