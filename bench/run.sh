@@ -48,7 +48,7 @@ END
 
 cat >"$tmp/local" <<'END'
 . "$BENCH_LIB"
-idle "idle daemon, loopback" $PID_A
+idle "idle daemon, loopback" $(pgrep -P $PID_A -x softhca-adapter)
 measure --op write --size 1M --qps 1
 bar "local write 1 MiB / memcpy" "$(best 7)" 0.5 "ratio"
 measure --op write --size 64 --qps 1,8
@@ -57,7 +57,7 @@ END
 
 cat >"$tmp/wire" <<'END'
 . "$BENCH_LIB"
-idle "idle daemon, with a port" $PID_A
+idle "idle daemon, with a port" $(pgrep -P $PID_A -x softhca-adapter)
 measure --op write --size 1M --qps 1,4 --mtu 4096
 gbits=$(awk -v gb="$(best 5)" 'BEGIN { print gb * 8 }')
 kill $PID_A $PID_B

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace softhca::cli {
 namespace {
@@ -30,24 +31,34 @@ std::string why_unreachable(const std::string& path, int error) {
 
 AdminClient::AdminClient(const std::string& path, int timeout_seconds)
     : path_(path), timeout_seconds_(timeout_seconds) {
+  connect();
+}
+
+void AdminClient::reconnect() {
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  input_.clear();
+  connect();
+}
+
+void AdminClient::connect() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
-    throw CommandError(kUsage, "the path " + path + " is too long for a socket");
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  if (path_.size() >= sizeof address.sun_path)
+    throw CommandError(kUsage, "the path " + path_ + " is too long for a socket");
+  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
   socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket_ < 0) throw CommandError(kUnreachable, why_unreachable(path, errno));
-  const timeval timeout{.tv_sec = timeout_seconds, .tv_usec = 0};
+  if (socket_ < 0) throw CommandError(kUnreachable, why_unreachable(path_, errno));
+  const timeval timeout{.tv_sec = timeout_seconds_, .tv_usec = 0};
   ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
   const int error = errno;
-  ::close(socket_);
-  throw CommandError(kUnreachable, why_unreachable(path, error));
+  ::close(std::exchange(socket_, -1));
+  throw CommandError(kUnreachable, why_unreachable(path_, error));
 }
 
 AdminClient::~AdminClient() {
-  ::close(socket_);
+  if (socket_ >= 0) ::close(socket_);
   for (const int descriptor : descriptors_) ::close(descriptor);
 }
 

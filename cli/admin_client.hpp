@@ -41,6 +41,8 @@ class AdminClient {
   /// call fails if the daemon has not replied within `timeout_seconds`.
   explicit AdminClient(const std::string& path, int timeout_seconds = 30);
   ~AdminClient();
+  /// Connects anew, as the daemon has ended the connection. Throws as the constructor.
+  void reconnect();
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
 
@@ -54,6 +56,7 @@ class AdminClient {
   Json whole_list(const std::string& method, const std::string& tenant);
 
  private:
+  void connect();
   void send(const std::string& text);
   std::string receive_line();
   ssize_t receive(std::span<char> bytes);

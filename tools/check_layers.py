@@ -24,6 +24,7 @@ import tempfile
 # Folders below daemon/ that are a layer each, with those that it may include.
 LAYERS = {
     "base": (),
+    "live_records": ("base",),
     "roce/wire": ("base",),
     "roce/neighbour": ("base", "roce/wire"),
     "tenant_memory": ("base", "abi"),
@@ -33,10 +34,11 @@ LAYERS = {
     "roce/transport": ("base", "roce/wire"),
     "qos/receive": ("base", "tenant_memory"),
     "qos/gsa": ("base",),
-    "roce/cm": ("base", "roce/wire"),
-    "roce/rdma_cm": ("base", "roce/wire", "roce/cm"),
+    "roce/cm": ("base", "live_records", "roce/wire"),
+    "roce/rdma_cm": ("base", "live_records", "roce/wire", "roce/cm"),
     "roce/performance": ("base", "roce/wire"),
     "port": ("base",),
+    "keeper": ("base",),
     "configuration": ("abi", "base", "roce/wire", "roce/transport", "qos/pools", "qos/schedule",
                       "qos/receive"),
 }
@@ -64,7 +66,7 @@ for folder in [*ENGINE_FOLDERS, COUNTERS, *CONTROL_FOLDERS]:
 METRICS = "daemon/operate/metrics"
 LOWER[METRICS] = {*ENGINE_FOLDERS, COUNTERS} | {in_daemon(name) for name in LAYERS} - {
     "daemon/tenant_memory", "daemon/qos/receive", "daemon/roce/neighbour"}
-LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
+LOWER["daemon"] = set(LOWER)  # adapter.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
 LOWER["cli"] = {"abi"}
 
@@ -75,7 +77,7 @@ NAMESPACES = {
     "collect": "daemon/qos/collect", "schedule": "daemon/qos/schedule",
     "transport": "daemon/roce/transport", "receive": "daemon/qos/receive", "port": "daemon/port",
     "configuration": "daemon/configuration", "engine": "daemon/engine", "counters": COUNTERS,
-    "metrics": METRICS,
+    "metrics": METRICS, "records": "daemon/live_records",
 }
 NAMES = re.compile(r"(?<![\w:])(?:softhca::)?(" + "|".join(NAMESPACES) + r")::(?=\w)")
 
@@ -95,7 +97,7 @@ OF_FRONTEND = re.compile(
     r"<sys/(?:socket|un)\.h>|\b(?:socketpair|sendmsg|recvmsg|SCM_RIGHTS|SO_PEER\w+|SOCK_\w+)\b"
     r"|\b\w*pidfd\w*|\bPeerSocket\b|/passed_descriptors\.hpp")
 NO_FRONTEND = re.compile(r"daemon/(device|services)(/|$)")
-MAY_READ_CLOCK = {*ENGINE_FOLDERS, *CONTROL_FOLDERS, METRICS, "daemon"}
+MAY_READ_CLOCK = {*ENGINE_FOLDERS, *CONTROL_FOLDERS, METRICS, "daemon", "daemon/keeper"}
 
 
 def layer_of(path):
@@ -191,7 +193,7 @@ def self_test():
         ("daemon/engine/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', None),
         ("daemon/engine/packets/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', None),
         ("daemon/engine/records/a.cpp", '#include "daemon/engine/turns/t.hpp"\n', "may include"),
-        ("daemon/main.cpp", '#include "daemon/device/session/c.hpp"\n', None),
+        ("daemon/adapter.cpp", '#include "daemon/device/session/c.hpp"\n', None),
         ("daemon/operate/admin/a.cpp", '# include "cli/x.hpp"\n', "may include"),
         ("daemon/operate/admin/a.cpp", '#include "daemon/device/session/c.hpp"\n', None),
         ("daemon/control_thread/a.cpp", '#include "daemon/device/session/c.hpp"\n',
@@ -232,7 +234,7 @@ def self_test():
         ("daemon/device/session/a.cpp", "void f(engine::Engine& engine);\n", "by a request"),
         ("daemon/operate/admin/a.cpp", '#include "daemon/engine/engine.hpp"\n', "by a request"),
         ("daemon/operate/metrics/a.cpp", "const engine::EngineView& view;\n", None),
-        ("daemon/main.cpp", "engine::Engine engine;\n", None),
+        ("daemon/adapter.cpp", "engine::Engine engine;\n", None),
         ("daemon/tenant_memory/a.cpp", "abi::VcbPage* page;\n", None),
         ("daemon/device/session/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
         ("daemon/roce/transport/reliable/a.cpp", "std::chrono::steady_clock::now();\n",

@@ -341,6 +341,11 @@ void add_changing(CLI::App& app, Options& options) {
   add(app, "reload", "put the configuration file into force", options,
       [&options](AdminClient& daemon, Output& out) { reload(daemon, options.dry_run, out); })
       ->add_flag("--dry-run", options.dry_run, "only print what would change");
+  add(app, "upgrade", "replace the daemon by the installed version; connections go on", options,
+      [&options](AdminClient& daemon, Output& out) { upgrade(daemon, options.library, out); })
+      ->add_option("--library", options.library, "the library of the version, instead")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
   watchable(add(app, "revisions", "the changes made so far: time, cause, process, keys", options,
                 show_revisions),
             options);

@@ -36,6 +36,7 @@ struct Options {
   std::uint32_t qpn = 0;
   std::uint64_t revision = 0;
   bool dry_run = false;
+  std::string library;
   bool save = false;
   bool all = false;
   bool end = false;

@@ -3,8 +3,12 @@
 // set, qp set and reload.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
+#include <thread>
 
 #include "abi/quantity.hpp"
 #include "cli/ctl/ctl_commands.hpp"
@@ -12,6 +16,10 @@
 
 namespace softhca::cli {
 namespace {
+
+// The keeper gives a new adapter this long to start.
+constexpr std::chrono::seconds kLongestUpgrade{70};
+constexpr std::chrono::milliseconds kUpgradePoll{20};
 
 [[noreturn]] void usage(const std::string& message) { throw CommandError(kUsage, message); }
 
@@ -217,6 +225,40 @@ void reload(AdminClient& daemon, bool dry_run, Output& out) {
   if (!out.is_document()) print_changes(result, out);
   if (!refused) out.document(result);
   if (refused) throw CommandError(kRefused, "this reload would be refused", result);
+}
+
+void upgrade(AdminClient& daemon, const std::string& library, Output& out) {
+  using std::chrono::steady_clock;
+  const auto before = daemon.call("status").at("restarts").value("total", std::uint64_t{0});
+  Json params = Json::object();
+  if (!library.empty()) params["library"] = std::filesystem::absolute(library);
+  daemon.call("upgrade", params);
+  for (const auto end = steady_clock::now() + kLongestUpgrade; steady_clock::now() < end;
+       std::this_thread::sleep_for(kUpgradePoll)) {
+    Json restarts;
+    try {
+      restarts = daemon.call("status").at("restarts");
+    } catch (const CommandError& error) {
+      if (error.code() != kUnreachable) throw;
+      daemon.reconnect();
+      continue;
+    }
+    if (restarts.contains("upgrade_refused"))
+      throw CommandError(kRefused, "no upgrade: " + restarts["upgrade_refused"].get<std::string>(),
+                         restarts);
+    if (restarts.value("total", std::uint64_t{0}) == before) continue;
+    const Json& last = restarts.at("last");
+    if (last.value("cause", "") != "upgrade")
+      throw CommandError(kRefused,
+                         "the new adapter did not start; the one before serves again. The log of "
+                         "the daemon says why",
+                         restarts);
+    if (out.document(last)) return;
+    out.print("upgraded; " + std::to_string(std::lround(last.value("blackout_s", 0.0) * 1000)) +
+              " ms without service\n");
+    return;
+  }
+  throw CommandError(kUnreachable, "the daemon has not been upgraded within a minute");
 }
 
 void print_changes(const Json& result, const Output& out) {

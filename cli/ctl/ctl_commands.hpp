@@ -67,6 +67,9 @@ void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<st
 /// Returns the parameters of `qp.set` for these words. Throws CommandError(kUsage).
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
 void reload(AdminClient& daemon, bool dry_run, Output& out);
+/// Has the daemon replaced by that of a library, without ending connections, and waits for the new
+/// one. `library`: empty: the installed one.
+void upgrade(AdminClient& daemon, const std::string& library, Output& out);
 /// Prints the lines of a change that was made or would be made.
 void print_changes(const Json& result, const Output& out);
 /// Prints to standard error the parts of a change that were not made.

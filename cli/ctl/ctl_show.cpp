@@ -3,6 +3,7 @@
 // Commands that show a state once: status, tenants, queue pairs, shared receive queues, events.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <thread>
@@ -214,6 +215,18 @@ void print_use(const Json& srq, const Output& out) {
   for (const Json& sentence : srq.at("advice")) out.print(sentence.get<std::string>() + "\n");
 }
 
+void print_restarts(const Json& restarts, const Output& out) {
+  if (!restarts.contains("last")) return;
+  std::string text;
+  for (const char* const cause : {"upgrade", "crash", "hang", "rollback"})
+    if (const auto count = restarts.value(cause, std::uint64_t{0}); count != 0)
+      text += (text.empty() ? "" : ", ") + std::string(cause) + " " + std::to_string(count);
+  const Json& last = restarts["last"];
+  out.print("restarts: " + text + "; the last by " + cell(last, "cause") + ", " +
+            std::to_string(std::lround(last.value("blackout_s", 0.0) * 1000)) +
+            " ms without service\n");
+}
+
 }  // namespace
 
 void show_status(AdminClient& daemon, Output& out) {
@@ -227,6 +240,7 @@ void show_status(AdminClient& daemon, Output& out) {
   out.print(counted(cell(status, "tenants"), "tenant") + ", " +
             counted(cell(status, "sessions"), "session") + ", device " + cell(status, "device") +
             ", runtime directory " + cell(status, "runtime_dir") + "\n");
+  print_restarts(status.value("restarts", Json::object()), out);
   print_ports(status.at("ports"), out);
   print_pools(status.at("pools"), out);
   const Json faults = status.value("faults", Json::array());

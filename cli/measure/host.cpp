@@ -81,7 +81,7 @@ std::optional<unsigned> isolated_core() {
   return std::nullopt;
 }
 
-/// Returns the processor time of all processes named softhcad, in seconds.
+/// Returns the processor time of the adapters of all daemons, in seconds.
 std::map<int, double> daemon_times() {
   std::map<int, double> times;
   std::error_code error;
@@ -92,7 +92,7 @@ std::map<int, double> daemon_times() {
     if (process <= 0 || !std::getline(std::ifstream(entry->path() / "stat"), line)) continue;
     unsigned long user = 0, system = 0;
     const std::size_t name_end = line.rfind(')');
-    if (name_end == std::string::npos || line.find("(softhcad)") == std::string::npos ||
+    if (name_end == std::string::npos || line.find("(softhca-adapter)") == std::string::npos ||
         std::sscanf(line.c_str() + name_end,
                     ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system) != 2)
       continue;

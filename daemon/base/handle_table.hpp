@@ -13,12 +13,15 @@ namespace softhca {
 template <class T>
 class HandleTable {
  public:
+  static constexpr std::uint32_t kMaxHandles = 1 << 24;
+
   std::uint32_t size() const { return used_; }
   /// Returns a number above all handles.
   std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
 
   std::uint32_t add(std::unique_ptr<T> object) {
     ++used_;
+    while (!free_.empty() && slots_[free_.back()] != nullptr) free_.pop_back();
     if (!free_.empty()) {
       const std::uint32_t handle = free_.back();
       free_.pop_back();
@@ -27,6 +30,20 @@ class HandleTable {
     }
     slots_.push_back(std::move(object));
     return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+
+  /// Adds an object under the handle that an earlier table gave it. Returns it. Null: the handle is
+  /// in use, or too large for a table of so many objects as there may be.
+  T* add(std::unique_ptr<T> object, std::uint32_t handle) {
+    if (handle >= kMaxHandles || find(handle) != nullptr) return nullptr;
+    // The handle stays in `free_` until its turn.
+    for (std::uint32_t next = slots(); next <= handle; ++next) {
+      slots_.emplace_back();
+      if (next != handle) free_.push_back(next);
+    }
+    ++used_;
+    slots_[handle] = std::move(object);
+    return slots_[handle].get();
   }
 
   /// Returns an object. Null: unknown handle.
@@ -62,7 +79,7 @@ class HandleTable {
  private:
   std::uint32_t used_ = 0;
   std::vector<std::unique_ptr<T>> slots_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_;  ///< may also have handles in use
 };
 
 }  // namespace softhca

@@ -18,10 +18,12 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/keeping.hpp"
 #include "daemon/base/unique_fd.hpp"
 
 namespace softhca {
@@ -29,6 +31,34 @@ namespace softhca {
 /// Asks whether so many bytes may be locked. Returns an account that ends when they are unmapped,
 /// or null if they may not be locked.
 using LockMemory = std::function<std::shared_ptr<void>(std::size_t bytes)>;
+
+/// The descriptor of memory that is to be sealed. Its end closes it, and the duplicate that is
+/// kept.
+class DescriptorToSeal {
+ public:
+  DescriptorToSeal() = default;
+  DescriptorToSeal(UniqueFd fd, Keeping* keeping, KeptId kept)
+      : fd_(std::move(fd)), keeping_(keeping), kept_(kept) {}
+  DescriptorToSeal(DescriptorToSeal&& other) noexcept
+      : fd_(std::move(other.fd_)), keeping_(other.keeping_), kept_(std::exchange(other.kept_, 0)) {}
+  DescriptorToSeal& operator=(DescriptorToSeal&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(keeping_, other.keeping_);
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~DescriptorToSeal() {
+    if (kept_ != 0) keeping_->close_descriptor(kept_);
+  }
+
+  int get() const { return fd_.get(); }
+  explicit operator bool() const { return static_cast<bool>(fd_); }
+
+ private:
+  UniqueFd fd_;
+  Keeping* keeping_ = nullptr;
+  KeptId kept_ = 0;
+};
 
 class SealedMemory {
  public:
@@ -44,6 +74,12 @@ class SealedMemory {
   /// ENOMEM, ...).
   static Expected<SealedMemory> create(const char* name, std::size_t bytes,
                                        const LockMemory& lock = {});
+  /// Takes up memory that an earlier adapter kept. It has a descriptor if it is not sealed yet.
+  /// Errors: EBADMSG, nothing with this number is kept.
+  static Expected<SealedMemory> adopt(Keeping& keeping, KeptId kept, const LockMemory& lock = {});
+  /// Does the same with the mapping that Keeping::memory() has returned.
+  static SealedMemory adopt(Keeping& keeping, KeptId kept, std::span<std::byte> mapping,
+                            const LockMemory& lock = {});
 
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept { swap(other); }
@@ -52,18 +88,30 @@ class SealedMemory {
     return *this;
   }
   ~SealedMemory() {
+    end_keeping();
     if (base_ != nullptr) ::munmap(base_, bytes_);
   }
+
+  /// Makes it outlive this adapter. Does nothing if `keeping` is null. REQUIRES: no process has got
+  /// the descriptor. Errors: as Keeping::keep_memory().
+  Outcome keep(Keeping* keeping, KeptRole role = KeptRole::kNone);
+  /// By which an adapter that follows adopts it. 0: it is not kept.
+  KeptId kept() const { return kept_; }
 
   std::byte* base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
   std::uint64_t inode() const { return inode_; }
 
-  /// The descriptor to send to the tenant, or -1 after take_fd(). Owned by this object.
+  /// The descriptor to send to the tenant, or -1 after one of the two below. Owned by this object.
   int fd() const { return fd_.get(); }
+  /// Takes the descriptor of memory that is not kept.
+  UniqueFd take_fd() { return std::move(fd_); }
   /// Takes the descriptor. REQUIRES: the tenant has mapped the memory, and the engine uses it only
   /// once it is sealed.
-  UniqueFd take_fd() { return std::move(fd_); }
+  DescriptorToSeal take_to_seal() {
+    if (!fd_) return {};
+    return {std::move(fd_), keeping_, kept_};
+  }
 
   /// Seals the memory, so that no process can punch a hole in it or map it anew for writing. A page
   /// fault of the daemon on pages that a tenant gives back waits until all of them are freed, 0.2 s
@@ -77,6 +125,7 @@ class SealedMemory {
 
   /// Unmaps its first `bytes`, or all of it. The rest may only be unmapped. False: none is left.
   bool unmap(std::size_t bytes) {
+    end_keeping();
     const std::size_t first = std::min(bytes, bytes_);
     if (first != 0) ::munmap(base_, first);
     bytes_ -= first;
@@ -103,6 +152,12 @@ class SealedMemory {
     std::swap(inode_, other.inode_);
     std::swap(fd_, other.fd_);
     std::swap(locked_, other.locked_);
+    std::swap(keeping_, other.keeping_);
+    std::swap(kept_, other.kept_);
+  }
+  void lock(const LockMemory& lock);
+  void end_keeping() {
+    if (kept_ != 0) keeping_->drop(std::exchange(kept_, 0));
   }
 
   std::byte* base_ = nullptr;
@@ -110,6 +165,8 @@ class SealedMemory {
   std::uint64_t inode_ = 0;
   UniqueFd fd_;
   std::shared_ptr<void> locked_;  ///< null: not locked, or locked without an account
+  Keeping* keeping_ = nullptr;
+  KeptId kept_ = 0;
 };
 
 /// Disposes of memory that is no longer used.
@@ -138,13 +195,50 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   if (::fstat(fd, &st) != 0) return failed("fstat");
   void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return failed("mmap");
-  if (lock) m.locked_ = lock(size);
-  // Locked, because the engine would otherwise wait for pages that a tenant short of memory has in
-  // swap.
-  if (!lock || m.locked_ != nullptr) ::mlock2(at, size, MLOCK_ONFAULT);
   m.base_ = static_cast<std::byte*>(at);
   m.bytes_ = size;
   m.inode_ = st.st_ino;
+  m.lock(lock);
+  return m;
+}
+
+/// Locks it, because the engine would otherwise wait for pages that a tenant short of memory has in
+/// swap.
+inline void SealedMemory::lock(const LockMemory& lock) {
+  if (lock) locked_ = lock(bytes_);
+  if (!lock || locked_ != nullptr) ::mlock2(base_, bytes_, MLOCK_ONFAULT);
+}
+
+inline Outcome SealedMemory::keep(Keeping* keeping, KeptRole role) {
+  if (keeping == nullptr) return {};
+  const auto kept = keeping->keep_memory(fd_.get(), bytes_, role);
+  if (!kept) return kept.error();
+  keeping_ = keeping;
+  kept_ = *kept;
+  return {};
+}
+
+inline Expected<SealedMemory> SealedMemory::adopt(Keeping& keeping, KeptId kept,
+                                                  const LockMemory& lock) {
+  const std::span<std::byte> mapping = keeping.memory(kept);
+  if (mapping.empty())
+    return Error{"memory " + std::to_string(kept) + ": not kept by the earlier adapter", EBADMSG};
+  return adopt(keeping, kept, mapping, lock);
+}
+
+inline SealedMemory SealedMemory::adopt(Keeping& keeping, KeptId kept, std::span<std::byte> mapping,
+                                        const LockMemory& lock) {
+  SealedMemory m;
+  m.base_ = mapping.data();
+  m.bytes_ = mapping.size();
+  m.keeping_ = &keeping;
+  m.kept_ = kept;
+  m.fd_ = keeping.descriptor(kept);
+  struct stat st;
+  if (m.fd_ && ::fstat(m.fd_.get(), &st) == 0) m.inode_ = st.st_ino;
+  // Sealed by the process, or by the earlier adapter.
+  if (m.fd_ && has_sealed_holes(m.fd_.get())) m.take_to_seal();
+  m.lock(lock);
   return m;
 }
 

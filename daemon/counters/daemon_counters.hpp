@@ -8,6 +8,7 @@
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/diagnostics/faults.hpp"
 #include "daemon/engine/worker.hpp"
+#include "daemon/keeper/handover.hpp"
 #include "daemon/qos/gsa/gsa_client.hpp"
 
 namespace softhca::counters {
@@ -29,6 +30,14 @@ inline constexpr Row<ReloadCounters> kReloads[] = {
     {"softhca_config_last_reload_success_timestamp_seconds",
      "Time of the last successful reload, or of the start, since 1970.",
      at<&ReloadCounters::last_success_ms>, unit(1e-3)},
+};
+
+inline constexpr Row<keeper::Restarts> kRestarts[] = {
+    {"softhca_restarts_total",
+     "Times that another adapter took over, by kind.",
+     {[](const keeper::Restarts& restarts, std::size_t cause) { return restarts.of[cause].load(); },
+      1, keeper::kCauses, name_at<keeper::Cause>},
+     label("kind")},
 };
 
 inline constexpr Row<Worker> kEngine[] = {

@@ -70,6 +70,7 @@ long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout)
 Worker::Worker(Engine& engine, WorkerOptions options)
     : engine_(engine),
       options_(std::move(options)),
+      pulse_(options_.pulse != nullptr ? *options_.pulse : unwatched_),
       notifier_(engine.completion_queues().sink(), engine.cpu().classes()) {}
 
 Outcome Worker::start() {
@@ -81,6 +82,7 @@ Outcome Worker::start() {
     const int fd = binding->port->wait_fd();
     if (fd < 0 || !listen_to(epoll_.get(), fd, nullptr)) naps_ = true;
   }
+  for (Session* session : engine_.intake().sessions()) watch(*session);
   notifier_.start(options_.cpu);
   thread_ = std::thread([this] { loop(); });
   ::pthread_setname_np(thread_.native_handle(), "softhca-engine");
@@ -168,12 +170,14 @@ void Worker::loop() {
   engine_.clock().read = monotonic_time;
   engine_.completion_queues().notify_by(&notifier_);
   bool worked = false;
+  pulse_.begin();
   Time before = monotonic_time();
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = monotonic_time();
     if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
     before = now;
     polls_.add();
+    pulse_.beat();
     const bool polled = engine_.poll(now);
     worked = run_call(now) || polled;
     if (worked) last_work_ = now;
@@ -183,6 +187,7 @@ void Worker::loop() {
     }
     if (!worked) idle(now);
   }
+  pulse_.end();
   engine_.completion_queues().notify_by(nullptr);
   engine_.clock().read = nullptr;
   engine_.cpu().measure_by(nullptr);
@@ -199,7 +204,9 @@ void Worker::idle(Time now) {
   if (!is_called()) {
     for (const auto& binding : engine_.ports()) binding->port->prepare_sleep();
     sleeps_.add();
+    pulse_.fall_asleep();
     look_for_wakeups(sleep);
+    pulse_.wake_up();
   }
   asleep_.store(false);
 }

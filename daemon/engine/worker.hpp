@@ -23,6 +23,7 @@
 
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
+#include "daemon/base/pulse.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/engine/events/event_notifier.hpp"
@@ -41,6 +42,7 @@ struct WorkerOptions {
   Duration park_after = std::chrono::microseconds(200);  ///< idle time before a process is parked
   std::optional<std::uint32_t> cpu;                      ///< core to pin to
   std::function<long(int, std::span<epoll_event>, Duration)> wait = wait_for_events;
+  Pulse* pulse = nullptr;  ///< signs of life of the thread; null: no process watches it
 };
 
 class Worker {
@@ -48,8 +50,8 @@ class Worker {
   Worker(Engine& engine, WorkerOptions options);
   ~Worker() { stop(); }
 
-  /// Starts the thread. REQUIRES: the engine's ports are added. Errors: out of descriptors or
-  /// threads, no such core.
+  /// Starts the thread, and watches the sessions that are polled already. REQUIRES: the engine's
+  /// ports are added. Errors: out of descriptors or threads, no such core.
   Outcome start();
   void stop();
 
@@ -84,7 +86,7 @@ class Worker {
   void await_step();
 
   /// Starts or stops listening to the session's wake eventfd. A session is watched after it is
-  /// polled, and no longer before it is removed.
+  /// polled, and no longer before it is removed. Before start() they do nothing.
   void watch(Session& session) const;
   void unwatch(const Session& session) const;
 
@@ -133,6 +135,8 @@ class Worker {
 
   Engine& engine_;
   WorkerOptions options_;
+  Pulse unwatched_{};
+  Pulse& pulse_;
   EventNotifier notifier_;
   UniqueFd epoll_;
   UniqueFd wake_;

@@ -125,14 +125,23 @@ bool drop_everything(int fd) {
   return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
-Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface) {
+Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface,
+                                   UniqueFd kept) {
+  const unsigned index = if_nametoindex(interface.c_str());
+  if (kept && is_bound(kept.get(), address, kRocePort, index)) return UdpGuard(kept.release());
   UdpGuard guard(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (guard.fd() < 0 || !drop_everything(guard.fd())) return system_error("UDP socket");
-  if (auto bound = bind_udp(guard.fd(), address, kRocePort, if_nametoindex(interface.c_str()));
-      !bound)
-    return bound.error();
+  if (auto bound = bind_udp(guard.fd(), address, kRocePort, index); !bound) return bound.error();
   take_trains(guard.fd());
   return guard;
+}
+
+bool is_bound(int fd, const Gid& address, std::uint16_t port, unsigned interface_index) {
+  const KernelAddress wanted = kernel_address(address, port, interface_index);
+  KernelAddress bound;
+  bound.length = static_cast<socklen_t>(bound.bytes.size());
+  return getsockname(fd, bound.get(), &bound.length) == 0 && bound.length == wanted.length &&
+         std::memcmp(bound.get(), wanted.get(), wanted.length) == 0;
 }
 
 Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interface_index) {

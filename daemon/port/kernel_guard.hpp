@@ -10,6 +10,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/net.hpp"
+#include "daemon/base/unique_fd.hpp"
 
 namespace softhca::port {
 
@@ -50,9 +51,11 @@ class UdpGuard {
   int fd_;
 };
 
-/// Makes a guard. Only link-local addresses need `interface`, because they belong to one. Error:
-/// the kernel does not own the address, or another RoCE implementation holds the port.
-Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface = {});
+/// Makes a guard. Only link-local addresses need `interface`, because they belong to one. `kept`:
+/// the socket of an earlier guard. It is used if it still guards the address. Error: the kernel
+/// does not own the address, or another RoCE implementation holds the port.
+Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface = {},
+                                   UniqueFd kept = {});
 
 /// Returns the interface on which the kernel has the address, or the loopback interface for
 /// addresses of its network. Error: none has it, or more than one.
@@ -61,6 +64,8 @@ Expected<std::string> interface_with(const Gid& address);
 /// Binds a UDP socket to an address and a port; port 0: the kernel chooses one. `interface_index`:
 /// as for kernel_address(). Error: as for guard_roce_port().
 Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interface_index);
+/// True if the socket is bound as by bind_udp().
+bool is_bound(int fd, const Gid& address, std::uint16_t port, unsigned interface_index);
 
 /// Makes the kernel drop all packets for the socket. REQUIRES: the socket is not bound yet.
 bool drop_everything(int fd);

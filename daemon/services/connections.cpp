@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 #include <utility>
 
+#include "daemon/base/crc32c.hpp"
 #include "daemon/configuration/resource_manager/connections_carried.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/engine/addresses/local_addresses.hpp"
 #include "daemon/engine/packets/packet_io.hpp"
 #include "daemon/engine/requests/showing.hpp"
+#include "daemon/live_records/record_body.hpp"
 #include "daemon/services/performance.hpp"
 #include "daemon/services/tenant_paths.hpp"
 
@@ -40,7 +43,8 @@ static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm:
 }  // namespace
 
 /// The environment of a tenant's service.
-class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
+class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
+                                        private cm::StateRecords {
  public:
   ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
       : adapter_(adapter),
@@ -116,6 +120,18 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
     return service_.identifiers() == 0 || now - retired_at_ >= kFarewell;
   }
 
+  bool restore(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state,
+               records::Record record) {
+    kept_[{kind, number}] = {std::move(record), crc32c(state)};
+    return service_.restore(kind, number, state, now());
+  }
+  void end_restoring() {
+    service_.end_restoring(now());
+    for (const rdma_cm::ChannelId channel : service_.channel_ids())
+      while (!signals_.contains(channel) && !service_.close_channel(channel, now())) {
+      }
+  }
+
   void add_signal(rdma_cm::ChannelId channel, std::function<void()> signal) {
     signals_.emplace(channel, std::move(signal));
   }
@@ -148,6 +164,8 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
   }
 
   // --- rdma_cm::RdmaCmEnvironment
+
+  cm::StateRecords* records() override { return adapter_.records != nullptr ? this : nullptr; }
 
   void send(const cm::Path& path, const wire::Mad& mad) override {
     engine::Datagram datagram;
@@ -281,6 +299,31 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
     return name_of(refusal);
   }
 
+  // --- cm::StateRecords
+
+  void record(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state) override {
+    KeptState& kept = kept_[{kind, number}];
+    const std::uint32_t checksum = crc32c(state);
+    if (kept.record && kept.checksum == checksum) return;
+    records::BodyWriter body;
+    body.add_text(tenant_.name).add(kind).add(number).add_bytes(state);
+    if (const auto reserved = adapter_.records->reserve(); !reserved) return complain(reserved);
+    if (kept.record)
+      kept.record.replace(body.bytes());
+    else
+      kept.record = adapter_.records->write(records::Kind::kConnectionManager, body.bytes());
+    kept.checksum = checksum;
+  }
+  void forget(cm::StateKind kind, std::uint64_t number) override { kept_.erase({kind, number}); }
+
+  void complain(const Outcome& reserved) {
+    if (!unrecorded_.allows(now())) return;
+    adapter_.journal.add({.kind = "not_recorded",
+                          .tenant = tenant_.name,
+                          .text = "a restart would end some of its rdma_cm connections: " +
+                                  reserved.error().message});
+  }
+
   static std::size_t reject_index(wire::CmRejectReason reason) {
     const auto code = static_cast<std::size_t>(reason);
     return code < ConnectionCounters::kRejectReasons ? code : 0;
@@ -320,6 +363,12 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
   std::array<std::uint32_t, 64> randoms_{};
   std::size_t randoms_left_ = 0;
   Time retired_at_{};
+  struct KeptState {
+    records::Record record;
+    std::uint32_t checksum = 0;  ///< of the recorded state
+  };
+  std::map<std::pair<cm::StateKind, std::uint64_t>, KeptState> kept_;
+  ComplaintLimit unrecorded_;
 };
 
 Connections::Connections(Adapter& adapter, GeneralServices& agent)
@@ -408,6 +457,52 @@ std::optional<management::rdma_cm::ChannelId> Connections::open_channel(
   const auto channel = it->service().open_channel(owner);
   it->add_signal(channel, std::move(signal));
   return channel;
+}
+
+bool Connections::restore_channel(const engine::Tenant& tenant,
+                                  management::rdma_cm::ChannelId channel,
+                                  std::function<void()> signal) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr || !it->service().has_channel(channel)) return false;
+  it->add_signal(channel, std::move(signal));
+  return true;
+}
+
+Outcome Connections::restore(std::span<records::Adopted> left) {
+  struct State {
+    ServedTenant* of = nullptr;
+    cm::StateKind kind{};
+    std::uint64_t number = 0;
+    std::span<const std::byte> bytes;
+    records::Record* record = nullptr;
+  };
+  std::vector<State> states;
+  for (records::Adopted& each : left) {
+    if (each.kind != records::Kind::kConnectionManager) continue;
+    records::BodyReader body(each.body);
+    State& state = states.emplace_back();
+    std::string tenant;
+    const bool whole = body.read_text(tenant) && body.read(state.kind) && body.read(state.number) &&
+                       body.read_bytes(state.bytes) && body.is_at_end();
+    for (const auto& it : served_)
+      if (it->tenant().name == tenant) state.of = it.get();
+    if (!whole || state.of == nullptr)
+      return Error{"a record of rdma_cm of tenant \"" + tenant + "\" does not fit", EBADMSG};
+    state.record = &each.record;
+  }
+  std::ranges::sort(states, {},
+                    [](const State& state) { return std::pair(state.kind, state.number); });
+  for (const State& state : states)
+    if (!state.of->restore(state.kind, state.number, state.bytes, std::move(*state.record)))
+      return Error{"a record of rdma_cm of tenant \"" + state.of->tenant().name +
+                       "\" does not fit: object " + std::to_string(state.number) + " of kind " +
+                       std::to_string(static_cast<unsigned>(state.kind)),
+                   EBADMSG};
+  return {};
+}
+
+void Connections::end_restoring() {
+  for (const auto& it : served_) it->end_restoring();
 }
 
 bool Connections::close_channel(const engine::Tenant& tenant,

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "daemon/control_thread/turn.hpp"
@@ -50,10 +51,20 @@ class Connections {
   std::optional<management::rdma_cm::ChannelId> open_channel(
       const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner,
       std::function<void()> signal);
+  /// Takes up a channel of an earlier adapter, with a new signal. Returns false if rdma_cm does not
+  /// have it.
+  bool restore_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel,
+                       std::function<void()> signal);
   /// Destroys the identifiers of the channel, then closes it. Returns false if the turn is over;
   /// call it again then.
   bool close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel,
                      const Turn& turn);
+  /// Takes up the state of rdma_cm of an earlier adapter by its records. Error: EBADMSG. REQUIRES:
+  /// the tenants are served, and nothing else was called.
+  Outcome restore(std::span<records::Adopted> left);
+  /// Ends the channels that were not restored.
+  void end_restoring();
+
   /// Returns the service of a tenant. Null: it is not served.
   management::rdma_cm::Service* find(const engine::Tenant& tenant);
   /// Returns where events for the operator go.

@@ -31,19 +31,42 @@ int DatagramClient::open(DatagramClients& clients, engine::Tenant& tenant,
 int DatagramClient::start(DatagramClients& clients, const ChannelRequest& request, const Peer& peer,
                           Reply& reply) {
   if (const int error = peer.make_signal(signal_, reply)) return error;
+  request_ = request.datagrams;
+  if (const int error = enter(clients, peer, false)) return error;
+  reply.write(abi::DatagramQuotaBody{quota_, request.protocol_version});
+  return 0;
+}
+
+int DatagramClient::enter(DatagramClients& clients, const Peer& peer, bool again) {
   const int error = clients.add(
-      tenant_, peer.identity().pid, request.datagrams,
+      tenant_, peer.identity().pid, request_,
       {.name = {},
        .buffers = {},
        .receive = {},
        .tell =
            [this](const management::gsa::ShareChange& change) { quota_changed(change.new_share); },
        .keep = [this](std::uint32_t buffer) { keep(buffer); }},
-      registration_);
-  if (error != 0) return error;
-  quota_ = registration_->asked();
-  reply.write(abi::DatagramQuotaBody{quota_, request.protocol_version});
-  return 0;
+      registration_, again);
+  if (error == 0) quota_ = registration_->asked();
+  return error;
+}
+
+void DatagramClient::record(records::BodyWriter& body) const {
+  TenantChannel::record(body);
+  body.add(request_);
+}
+
+std::unique_ptr<TenantChannel> DatagramClient::restore(DatagramClients& clients,
+                                                       engine::Tenant& tenant,
+                                                       records::BodyReader& body,
+                                                       const Peer& peer) {
+  std::unique_ptr<DatagramClient> client(new DatagramClient(tenant));
+  if (!client->restore_signal(body, peer) || !body.read(client->request_) || !body.is_at_end())
+    return nullptr;
+  client->announced_ = client->signal_->is_raised();
+  client->tell_quota_ = true;  // an adapted share starts anew
+  if (client->enter(clients, peer, true) != 0) return nullptr;
+  return client;
 }
 
 DatagramClient::~DatagramClient() {
@@ -99,6 +122,7 @@ int DatagramClient::set_buffers(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   if (const int error = registration_->set_buffers(request.handle)) return error;
+  request_.buffers = request.handle;
   quota_ = registration_->asked();
   tell_quota_ = false;
   drop_surplus();

@@ -22,6 +22,10 @@ class DatagramClient final : public TenantChannel {
   /// value.
   static int open(DatagramClients& clients, engine::Tenant& tenant, const ChannelRequest& request,
                   const Peer& peer, Reply& reply, std::unique_ptr<TenantChannel>& out);
+  /// Takes up the client that an earlier adapter has recorded. Its received datagrams are lost, as
+  /// on a wire. Returns null if the record does not fit.
+  static std::unique_ptr<TenantChannel> restore(DatagramClients& clients, engine::Tenant& tenant,
+                                                records::BodyReader& body, const Peer& peer);
   ~DatagramClient() override;
   Kind kind() const override { return Kind::kDatagrams; }
 
@@ -29,6 +33,8 @@ class DatagramClient final : public TenantChannel {
   explicit DatagramClient(engine::Tenant& tenant) : TenantChannel(tenant) {}
   int start(DatagramClients& clients, const ChannelRequest& request, const Peer& peer,
             Reply& reply);
+  int enter(DatagramClients& clients, const Peer& peer, bool again);
+  void record(records::BodyWriter& body) const override;
   void keep(std::uint32_t buffer);
   void quota_changed(std::uint32_t quota);
   void drop_surplus();
@@ -42,6 +48,7 @@ class DatagramClient final : public TenantChannel {
   std::uint32_t take_drained();
   void reply_datagram(std::uint32_t buffer, Reply& reply);
 
+  abi::OpenDatagramClientRequest request_{};
   std::unique_ptr<DatagramClients::Registration> registration_;
   std::deque<std::uint32_t> queue_;  ///< buffers, oldest first
   std::uint32_t quota_ = 0;

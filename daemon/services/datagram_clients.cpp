@@ -64,7 +64,8 @@ int DatagramClients::Registration::set_buffers(std::uint32_t buffers) {
 
 int DatagramClients::add(const engine::Tenant& tenant, pid_t process,
                          const abi::OpenDatagramClientRequest& request,
-                         GeneralServices::Client client, std::unique_ptr<Registration>& out) {
+                         GeneralServices::Client client, std::unique_ptr<Registration>& out,
+                         bool again) {
   const bool of_class = request.qpn == abi::kManagementQpn;
   const bool responses = (request.flags & abi::kDatagramResponses) != 0;
   if ((!of_class && request.qpn != abi::kProgramQpn) || (responses && !of_class) ||
@@ -76,7 +77,7 @@ int DatagramClients::add(const engine::Tenant& tenant, pid_t process,
                : request.selector;
   if (const int error = of_class ? check_class(request) : 0) return error;
   if (tenant.control.leaving) return ENODEV;
-  if (const int error = charge(queue, tenant)) return error;
+  if (const int error = again ? 0 : charge(queue, tenant)) return error;
   std::unique_ptr<Registration> made(
       new Registration(*this, queue, tenant, selector, request.buffers));
   client.name = printable(name_of_process(process)) + "[" + std::to_string(process) + "]";

@@ -70,10 +70,10 @@ class DatagramClients {
 
   /// Registers a client. Returns 0 or an errno value, as abi::OpenDatagramClientRequest says.
   /// Reports to the operator why a program is refused. `client` is called as long as the
-  /// registration lasts.
+  /// registration lasts. `again`: an earlier adapter has registered it; no request is charged.
   int add(const engine::Tenant& tenant, pid_t process,
           const abi::OpenDatagramClientRequest& request, GeneralServices::Client client,
-          std::unique_ptr<Registration>& out);
+          std::unique_ptr<Registration>& out, bool again = false);
 
  private:
   struct Usage {

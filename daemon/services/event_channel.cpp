@@ -42,6 +42,26 @@ int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, std::uin
   return 0;
 }
 
+void EventChannel::record(records::BodyWriter& body) const {
+  TenantChannel::record(body);
+  body.add(channel_->value).add(process_);
+}
+
+std::unique_ptr<TenantChannel> EventChannel::restore(Connections& connections,
+                                                     engine::Tenant& tenant,
+                                                     records::BodyReader& body, const Peer& peer) {
+  std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant));
+  std::uint32_t number = 0;
+  if (!channel->restore_signal(body, peer) || !body.read(number) || !body.read(channel->process_) ||
+      !body.is_at_end())
+    return nullptr;
+  const management::rdma_cm::ChannelId id(number);
+  if (!connections.restore_channel(tenant, id, [of = channel.get()] { of->signal_->raise(); }))
+    return nullptr;
+  channel->channel_ = id;
+  return channel;
+}
+
 std::optional<int> EventChannel::run(abi::Operation operation, std::span<const std::byte> body,
                                      Reply& reply) {
   if (operation != abi::Operation::kConnectionCommand) return std::nullopt;

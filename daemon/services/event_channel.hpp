@@ -20,6 +20,10 @@ class EventChannel final : public TenantChannel {
   /// value.
   static int open(Connections& connections, engine::Tenant& tenant, const ChannelRequest& request,
                   const Peer& peer, Reply& reply, std::unique_ptr<TenantChannel>& out);
+  /// Takes up the channel that an earlier adapter has recorded. REQUIRES: the tenant's rdma_cm is
+  /// restored. Returns null if the record does not fit.
+  static std::unique_ptr<TenantChannel> restore(Connections& connections, engine::Tenant& tenant,
+                                                records::BodyReader& body, const Peer& peer);
   ~EventChannel() override;
   Kind kind() const override { return Kind::kEvents; }
 
@@ -32,6 +36,7 @@ class EventChannel final : public TenantChannel {
                          Reply& reply) override;
   int command(std::span<const std::byte> body, Reply& reply);
   bool take_back(const Turn& turn) override;
+  void record(records::BodyWriter& body) const override;
 
   Connections& connections_;
   std::optional<management::rdma_cm::ChannelId> channel_;

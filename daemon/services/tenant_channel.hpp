@@ -16,6 +16,7 @@
 #include "daemon/device/peer/peer.hpp"
 #include "daemon/device/peer/request_body.hpp"
 #include "daemon/engine/records/tenant.hpp"
+#include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
 
@@ -36,12 +37,22 @@ class TenantChannel {
   virtual std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                                  Reply& reply) = 0;
 
+  /// Writes what restores the channel in the adapter that follows: first the number of its signal.
+  virtual void record(records::BodyWriter& body) const { body.add(signal_->kept()); }
+
   /// Takes back some of what its process has by the channel. Returns true if nothing is left.
   /// Otherwise call it again in the tenant's next turn. REQUIRES: the connection has ended.
   virtual bool take_back(const Turn&) { return true; }
 
  protected:
   explicit TenantChannel(engine::Tenant& tenant) : tenant_(tenant) {}
+
+  /// Takes up what record() of the earlier adapter wrote. Returns false if it does not fit.
+  bool restore_signal(records::BodyReader& body, const Peer& peer) {
+    KeptId kept = 0;
+    if (body.read(kept)) signal_ = peer.restore_signal(kept);
+    return signal_ != nullptr;
+  }
 
   engine::Tenant& tenant_;
   std::unique_ptr<Signal> signal_;  ///< made when the channel is opened

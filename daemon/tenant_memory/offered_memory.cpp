@@ -48,12 +48,14 @@ void skip_bytes(std::span<iovec>& vector, std::size_t bytes) {
   vector.front().iov_len -= bytes;
 }
 
-/// Receives the descriptor. The process sent it before it registered the memory that needs it.
+/// Takes a copy of the descriptor. The process sent it before it registered the memory that needs
+/// it. The descriptor stays in the socket, for the adapter that follows.
 bool OfferedMemory::receive() {
   if (!socket_) return false;
   std::byte record{};
   std::array<UniqueFd, 1> fds;
-  const ssize_t got = receive_with_descriptors(socket_.get(), {&record, 1}, fds, MSG_DONTWAIT);
+  const ssize_t got =
+      receive_with_descriptors(socket_.get(), {&record, 1}, fds, MSG_DONTWAIT | MSG_PEEK);
   if (got < 0 && errno == EAGAIN) return false;
   socket_.reset();
   if (fds[0] && is_memory(fds[0].get())) memory_ = std::move(fds[0]);

@@ -56,7 +56,9 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
   const auto index = add_segment(room, std::move(account));
   if (!index) return index.error();
   carve(segments_[*index], room, offset);
-  return finish(*index, offset, bytes);
+  Allocation allocation = finish(*index, offset, bytes);
+  allocation.kept = segments_[*index].memory.kept();
+  return allocation;
 }
 
 /// Returns the number of a segment that was given up, or the next number. Numbers thus stay small,
@@ -82,6 +84,7 @@ Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_
                  ENOMEM};
   auto memory = SharedSegment::create("softhca-rings", size, lock_);
   if (!memory) return memory.error();
+  if (auto kept = memory->keep(keeping_); !kept) return kept.error();
   const std::uint32_t index = unused_number();
   segments_[index] = {std::move(*memory), {{0, size}}, std::move(account), false};
   segment_bytes_ += size;
@@ -108,7 +111,53 @@ SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t off
   return {{index, static_cast<std::uint32_t>(bytes), offset},
           segment.memory.base() + offset,
           is_new,
-          is_new ? segment.memory.fd() : -1};
+          is_new ? segment.memory.fd() : -1,
+          0};
+}
+
+Outcome SegmentPool::adopt_segment(std::uint32_t number, KeptId kept, std::shared_ptr<void> account,
+                                   bool announced) {
+  const bool is_known = number < segments_.size() && segments_[number].memory.base() != nullptr;
+  if (is_known || number >= kMaxSegments)
+    return Error{"ring segment " + std::to_string(number) + ": the number is in use or too large",
+                 EBADMSG};
+  auto memory = SharedSegment::adopt(*keeping_, kept, lock_);
+  if (!memory) return memory.error();
+  if (number >= segments_.size()) segments_.resize(number + 1);
+  const std::size_t size = memory->bytes();
+  // A sealed segment was announced, even if the earlier pool has not recorded it.
+  if (announced && memory->fd() >= 0) unsealed_.push_back(number);
+  announced |= memory->fd() < 0;
+  segments_[number] = {std::move(*memory), {{0, size}}, std::move(account), announced};
+  segment_bytes_ += size;
+  next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
+  return {};
+}
+
+std::byte* SegmentPool::adopt_ring(const abi::RingLocation& location) {
+  if (location.segment >= segments_.size() || location.bytes == 0 ||
+      location.offset % kAlignment != 0)
+    return nullptr;
+  Segment& segment = segments_[location.segment];
+  const std::size_t room = round_up(location.bytes, kAlignment);
+  const auto gap = std::find_if(segment.gaps.begin(), segment.gaps.end(), [&](const Gap& g) {
+    return g.offset <= location.offset && location.offset - g.offset < g.bytes;
+  });
+  if (gap == segment.gaps.end() || room > gap->end() - location.offset) return nullptr;
+  const Gap before{gap->offset, location.offset - gap->offset};
+  const Gap behind{location.offset + room, gap->end() - location.offset - room};
+  auto at = segment.gaps.erase(gap);
+  if (behind.bytes != 0) at = segment.gaps.insert(at, behind);
+  if (before.bytes != 0) segment.gaps.insert(at, before);
+  return segment.memory.base() + location.offset;
+}
+
+void SegmentPool::end_adoption() {
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].memory.base() == nullptr || !segments_[i].idle()) continue;
+    give_up_idle();
+    idle_ = i;
+  }
 }
 
 void SegmentPool::release(const abi::RingLocation& location) {
@@ -152,14 +201,14 @@ void SegmentPool::announced(std::uint32_t segment) {
   if (!std::exchange(segments_[segment].announced, true)) unsealed_.push_back(segment);
 }
 
-std::vector<UniqueFd> SegmentPool::to_seal() {
+std::vector<DescriptorToSeal> SegmentPool::to_seal() {
   // The segment was made for a ring that the tenant did not request again. The tenant may not have
   // mapped the segment.
   if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
   sealed_now_ = std::exchange(unsealed_, {});
-  std::vector<UniqueFd> fds;
+  std::vector<DescriptorToSeal> fds;
   for (const std::uint32_t segment : sealed_now_)
-    fds.push_back(segments_[segment].memory.take_fd());
+    fds.push_back(segments_[segment].memory.take_to_seal());
   return fds;
 }
 

@@ -30,12 +30,15 @@ class SegmentPool {
     std::byte* base;             ///< the daemon's mapping; zeroed
     bool new_segment;            ///< the segment is not announced to the tenant yet: send `fd`
     int fd;                      ///< the segment's, owned by the pool; -1 unless new_segment
+    KeptId kept;                 ///< of the segment, if allocate() has made it; else 0
   };
 
   /// The session may have up to `budget` bytes of segments. `unmap` takes the segments that end; if
-  /// it is empty, they are unmapped at once. `lock`: as SealedMemory::create() takes it.
-  explicit SegmentPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {})
-      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)) {}
+  /// it is empty, they are unmapped at once. `lock`: as SealedMemory::create() takes it. `keeping`:
+  /// keeps the segments; null: none does.
+  explicit SegmentPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {},
+                       Keeping* keeping = nullptr)
+      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)), keeping_(keeping) {}
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
@@ -49,6 +52,20 @@ class SegmentPool {
   /// Allocates a ring. `account` ends with the segment if a new one is made. Errors: ENOMEM
   /// (budget), EINVAL (0 bytes, or 2^32 or more), and the errors of memfd_create and mmap.
   Expected<Allocation> allocate(std::size_t bytes, std::shared_ptr<void> account = nullptr);
+
+  // --- what an earlier pool of the same session had. Call these before any other function.
+
+  /// Takes up a segment, under its number and without rings. `announced`: the earlier pool has
+  /// recorded that. Errors: EBADMSG, the number is in use or too large; those of adopt().
+  Outcome adopt_segment(std::uint32_t number, KeptId kept, std::shared_ptr<void> account,
+                        bool announced);
+  /// Returns the memory of a ring that the earlier pool allocated, as the ring is. Null: no adopted
+  /// segment has this room, or another ring has it.
+  std::byte* adopt_ring(const abi::RingLocation& location);
+  /// Ends the adoption. Segments without rings are given up, except one.
+  void end_adoption();
+
+  // --- the end of rings
 
   /// Frees the memory at `location`, which allocate() returned, for later rings. The pool keeps one
   /// segment without rings. It does not keep a large segment that is announced, nor one that the
@@ -66,12 +83,13 @@ class SegmentPool {
   /// Returns the descriptors of the announced segments that are not sealed. The tenant has mapped
   /// these segments or does without them. Seal the descriptors (SealedMemory::seal_holes) before
   /// any other call to the pool.
-  std::vector<UniqueFd> to_seal();
+  std::vector<DescriptorToSeal> to_seal();
 
  private:
   struct Gap {
     std::size_t offset;
     std::size_t bytes;
+    std::size_t end() const { return offset + bytes; }
   };
   struct Segment {
     SharedSegment memory;   ///< no memory: the segment was given up
@@ -82,6 +100,8 @@ class SegmentPool {
     bool has_room(std::size_t room) const;
   };
   static constexpr std::uint32_t kNone = 0xffffffff;
+  /// A session has fewer segments, as the budget limits their memory.
+  static constexpr std::uint32_t kMaxSegments = 1 << 20;
 
   Expected<std::uint32_t> add_segment(std::size_t bytes, std::shared_ptr<void> account);
   std::uint32_t unused_number();
@@ -92,6 +112,7 @@ class SegmentPool {
   std::size_t budget_;
   Unmap unmap_;
   LockMemory lock_;
+  Keeping* keeping_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
   std::vector<Segment> segments_;  ///< by number

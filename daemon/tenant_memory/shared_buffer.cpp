@@ -32,16 +32,34 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
                  ENOMEM};
   auto memory = SealedMemory::create("softhca-shared", bytes, lock_);
   if (!memory) return memory.error();
+  if (auto kept = memory->keep(keeping_); !kept) return kept.error();
   const std::uint32_t handle = new_handle();
-  const Created created{handle, memory->fd(), memory->inode()};
-  auto buffer = std::make_shared<SharedBuffer>(std::move(*memory), std::move(account),
+  const Created created{handle, memory->fd(), memory->inode(), memory->kept()};
+  add(handle, std::move(*memory), std::move(account), std::move(descriptor));
+  return created;
+}
+
+void SharedBufferPool::add(std::uint32_t handle, SealedMemory memory, std::shared_ptr<void> account,
+                           std::shared_ptr<void> descriptor) {
+  auto buffer = std::make_shared<SharedBuffer>(std::move(memory), std::move(account),
                                                std::move(descriptor), unmap_);
   buffer->handle_ = handle;
   buffer->pool_ = this;
   buffer->idle_ = idle_.end();
   total_bytes_ += buffer->bytes();
   buffers_[handle] = std::move(buffer);
-  return created;
+}
+
+Outcome SharedBufferPool::adopt(std::uint32_t handle, KeptId kept, std::shared_ptr<void> account,
+                                std::shared_ptr<void> descriptor) {
+  if (handle == 0 || find(handle) != nullptr)
+    return Error{"shared buffer " + std::to_string(handle) + ": the handle is in use", EBADMSG};
+  auto memory = SealedMemory::adopt(*keeping_, kept, lock_);
+  if (!memory) return memory.error();
+  if (memory->fd() < 0) descriptor = nullptr;
+  add(handle, std::move(*memory), std::move(account), std::move(descriptor));
+  if (SharedBuffer& buffer = *buffers_[handle]; buffer.is_sealed()) link_idle(buffer);
+  return {};
 }
 
 std::uint32_t SharedBufferPool::new_handle() {
@@ -58,7 +76,10 @@ std::shared_ptr<SharedBuffer> SharedBufferPool::find(std::uint32_t handle) const
 
 std::shared_ptr<SharedBuffer> SharedBufferPool::acquire(std::uint32_t handle) {
   const auto buffer = find(handle);
-  if (buffer == nullptr) return nullptr;
+  return buffer != nullptr ? use(buffer) : nullptr;
+}
+
+std::shared_ptr<SharedBuffer> SharedBufferPool::use(const std::shared_ptr<SharedBuffer>& buffer) {
   SharedBufferPool* pool = buffer->pool_;
   if (pool != nullptr && buffer->idle_ != pool->idle_.end()) pool->unlink_idle(*buffer);
   ++buffer->uses_;

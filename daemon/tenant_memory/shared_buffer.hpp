@@ -40,6 +40,7 @@ class SharedBuffer {
 
   std::size_t bytes() const { return memory_.bytes(); }
   std::uint64_t inode() const { return memory_.inode(); }
+  KeptId kept() const { return memory_.kept(); }
 
   /// Returns the address of [offset, offset + length) here, or null if it is not wholly inside.
   std::byte* at(std::uint64_t offset, std::uint64_t length) const {
@@ -50,8 +51,8 @@ class SharedBuffer {
   /// Hands over the descriptor that is to be sealed (SealedMemory::seal_holes), and the object to
   /// be released with it. Called for the first region: from then on the tenant must not be able to
   /// remove pages. Afterwards is_sealed() is true. REQUIRES: not is_sealed().
-  std::pair<UniqueFd, std::shared_ptr<void>> to_seal() {
-    return {memory_.take_fd(), std::move(descriptor_)};
+  std::pair<DescriptorToSeal, std::shared_ptr<void>> to_seal() {
+    return {memory_.take_to_seal(), std::move(descriptor_)};
   }
 
   /// Prepares the pages of [offset, offset + length) that the process has filled, so that accesses
@@ -81,8 +82,10 @@ class SharedBufferPool {
  public:
   /// `budget`: bytes of all buffers of the session together. `unmap` gets the memory of buffers
   /// that end; if it is empty, they unmap it themselves. `lock`: as for SealedMemory::create().
-  explicit SharedBufferPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {})
-      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)) {}
+  /// `keeping`: keeps the memory; null: none does.
+  explicit SharedBufferPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {},
+                            Keeping* keeping = nullptr)
+      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)), keeping_(keeping) {}
   ~SharedBufferPool();
   SharedBufferPool(const SharedBufferPool&) = delete;
   SharedBufferPool& operator=(const SharedBufferPool&) = delete;
@@ -91,16 +94,30 @@ class SharedBufferPool {
     std::uint32_t handle;
     int fd;  ///< to be sent; the buffer owns it and keeps it open until to_seal()
     std::uint64_t inode;
+    KeptId kept;
   };
   /// `account` is released with the buffer, and `descriptor` with its descriptor. Errors: ENOMEM
   /// (budget), EINVAL (0 bytes), or those of memfd_create and mmap.
   Expected<Created> create(std::size_t bytes, std::shared_ptr<void> account = nullptr,
                            std::shared_ptr<void> descriptor = nullptr);
 
+  /// Takes up a buffer that an earlier pool created, under its handle. If it is sealed, it
+  /// is idle.
+  /// `account` and `descriptor`: as for create(). Errors: EBADMSG, the handle is in use; those of
+  /// SealedMemory::adopt().
+  Outcome adopt(std::uint32_t handle, KeptId kept, std::shared_ptr<void> account,
+                std::shared_ptr<void> descriptor);
+  /// Gives no handle below `first` any more, since an earlier pool may have given it.
+  void give_handles_from(std::uint32_t first) { next_handle_ = first; }
+  /// Returns the handle that the next new buffer gets, or a smaller one.
+  std::uint32_t next_handle() const { return next_handle_; }
+
   /// Returns null if the handle is unknown.
   std::shared_ptr<SharedBuffer> find(std::uint32_t handle) const;
   /// Returns a use of the buffer, which a region keeps; null if the handle is unknown.
   std::shared_ptr<SharedBuffer> acquire(std::uint32_t handle);
+  /// Returns a use of a buffer.
+  static std::shared_ptr<SharedBuffer> use(const std::shared_ptr<SharedBuffer>& buffer);
 
   /// Returns the handle in this pool of a buffer of another pool, always the same one. The handle
   /// does not keep the buffer alive, and becomes unknown when the buffer is gone. For a buffer of
@@ -125,6 +142,8 @@ class SharedBufferPool {
 
   using Joined = std::weak_ptr<SharedBuffer>;
 
+  void add(std::uint32_t handle, SealedMemory memory, std::shared_ptr<void> account,
+           std::shared_ptr<void> descriptor);
   std::uint32_t new_handle();
   void link_idle(SharedBuffer& buffer);
   void unlink_idle(SharedBuffer& buffer);
@@ -133,6 +152,7 @@ class SharedBufferPool {
   std::size_t budget_;
   Unmap unmap_;
   LockMemory lock_;
+  Keeping* keeping_;
   std::size_t total_bytes_ = 0;
   std::size_t idle_bytes_ = 0;
   std::uint32_t next_handle_ = 1;

@@ -120,8 +120,22 @@ class Daemon:
         except Refused:
             pass
 
+    def adapter(self):
+        """The process that serves: a child of the daemon's main process, which keeps it."""
+        for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                name, fields = file.read_text().rsplit(") ", 1)
+            except OSError:
+                continue  # it has ended
+            if name.endswith("(softhca-adapter") and int(fields.split()[1]) == self.process.pid:
+                return int(file.parent.name)
+        fail("the daemon has no adapter")
+
     def kill(self):
+        adapter = self.adapter()
+        os.kill(adapter, signal.SIGSTOP)  # it must not clean up
         self.process.kill()
+        os.kill(adapter, signal.SIGKILL)
         if self.process.wait() != -signal.SIGKILL:
             fail(f"the daemon has ended by itself: {self.process.returncode}")
 
@@ -165,17 +179,19 @@ class Daemon:
         self.reload("rough")
 
     def figures(self):
-        """What a leak would make grow."""
-        process = pathlib.Path(f"/proc/{self.process.pid}")
+        """What a leak would make grow. The memory of records grows with the most objects there were."""
+        process = pathlib.Path(f"/proc/{self.adapter()}")
+        maps = (process / "maps").read_text()
+        records = maps.count("memfd:softhca-records")
         return {
-            "descriptors": len(os.listdir(process / "fd")) - self.sealers(),
+            "descriptors": len(os.listdir(process / "fd")) - self.sealers() - records,
             "threads": len(os.listdir(process / "task")),
-            "mappings of shared memory": (process / "maps").read_text().count("softhca-"),
+            "mappings of shared memory": maps.count("softhca-") - records,
         }
 
     def sealers(self):
         """Processes that wait for the next seal. The daemon keeps four at most, with a socket to each."""
-        processes = {}
+        adapter, processes = self.adapter(), {}
         for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
                 pid, rest = file.read_text().split(" (", 1)
@@ -183,7 +199,7 @@ class Daemon:
                 continue  # it has ended
             name, fields = rest.rsplit(") ", 1)
             processes[int(pid)] = name, int(fields.split()[1])
-        helpers = {pid for pid, (_, parent) in processes.items() if parent == self.process.pid}
+        helpers = {pid for pid, (_, parent) in processes.items() if parent == adapter}
         return sum(name == "softhca-sealer" and parent in helpers for name, parent in processes.values())
 
     def in_use(self):

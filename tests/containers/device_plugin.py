@@ -3,6 +3,7 @@ made of what it answers. Run by tests/system/deployment/device-plugin.test, with
 
 usage: device_plugin.py BUILD FOLDER    FOLDER: for all that is made"""
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -90,7 +91,19 @@ class Daemon:
         eventually(lambda: "ready:" in self._log.read_text() or self.process.poll() is not None, "no daemon")
         expect(self.process.poll() is None, f"no daemon: {self._log.read_text()}")
 
+    def adapter(self):
+        return int(subprocess.check_output(["pgrep", "-P", str(self.process.pid), "-x", "softhca-adapter"]))
+
+    def freeze(self, how):
+        """SIGSTOP or SIGCONT to the process that serves, and to the one that would end it for standing still."""
+        for process in (self.process.pid, self.adapter()):
+            os.kill(process, how)
+
     def stop(self, number=signal.SIGTERM):
+        if number == signal.SIGKILL:
+            os.kill(self.adapter(), signal.SIGSTOP)  # it must not clean up
+            os.kill(self.process.pid, signal.SIGSTOP)
+            os.kill(self.adapter(), signal.SIGKILL)
         self.process.send_signal(number)
         code = self.process.wait(30)
         expect(code == 0 or number == signal.SIGKILL, f"the daemon ended with {code}: {self._log.read_text()}")
@@ -329,9 +342,9 @@ class Test:
         expect(self.daemon.created() == made, "made anew although the kubelet had only just begun")
 
     def step_kubelet_goes_in_a_call(self):
-        self.daemon.process.send_signal(signal.SIGSTOP)
+        self.daemon.freeze(signal.SIGSTOP)
         refused(grpc.StatusCode.DEADLINE_EXCEEDED, [], self.kubelet.allocate, SMALL, ["pod-small-3"], timeout=1)
-        self.daemon.process.send_signal(signal.SIGCONT)
+        self.daemon.freeze(signal.SIGCONT)
         eventually(lambda: self.plugin.says("pod-small-3: made"), "not made")
         eventually(lambda: self.plugin.says("pod-small-3: removed, no container uses it"), "a tenant of no pod stays")
         expect("pod-small-3" not in self.daemon.tenants(), "removed, and there")

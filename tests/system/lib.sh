@@ -119,6 +119,25 @@ wait_ready() {
   fail "no daemon"
 }
 
+# The process that serves, of a daemon: its main process only keeps it. PID
+adapter_of() {
+  pgrep -P "$1" -x softhca-adapter || fail "no adapter of $1"
+}
+# Stops a daemon, and lets it go on. Its main process would end an adapter that stands still. PID
+freeze() {
+  local adapter
+  adapter=$(adapter_of "$1")
+  kill -STOP "$1" && kill -STOP "$adapter"
+}
+thaw() {
+  kill -CONT "$(adapter_of "$1")" && kill -CONT "$1"
+}
+# Kills all of a daemon at once, so that nothing of it can clean up. PID
+kill_daemon() {
+  freeze "$1"
+  kill -KILL "$(adapter_of "$1")" "$1"
+}
+
 daemons_live() {
   kill -0 "$PID_A" 2>/dev/null && kill -0 "$PID_B" 2>/dev/null
 }

@@ -90,6 +90,12 @@ class Accounts {
   /// amounts count as free.
   Charge take(Kind kind, std::uint64_t amount = 1, std::uint64_t spare = 0);
 
+  /// Takes an amount that an earlier adapter had taken, whatever the limits are now.
+  Charge take_again(Kind kind, std::uint64_t amount) {
+    add(kind, amount);
+    return {this, kind, amount};
+  }
+
   std::uint64_t limit(Kind kind) const { return of(kind).limit.value(); }
   std::uint64_t in_use(Kind kind) const { return of(kind).in_use.value(); }
   std::uint64_t high_water(Kind kind) const { return of(kind).high_water.value(); }

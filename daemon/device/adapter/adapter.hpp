@@ -16,6 +16,7 @@
 #include "daemon/configuration/resource_manager/reload_counters.hpp"
 #include "daemon/control_thread/blocking_calls.hpp"
 #include "daemon/control_thread/helper_processes.hpp"
+#include "daemon/control_thread/kept_descriptors.hpp"
 #include "daemon/device/adapter/journal.hpp"
 #include "daemon/engine/requests/tenant_allocations.hpp"
 #include "daemon/engine/view.hpp"
@@ -46,6 +47,11 @@ struct Adapter {
   /// itself.
   std::shared_ptr<const HelperProcesses> helpers{};
   BlockingCalls blocking_calls{};  ///< system calls that a tenant can delay
+
+  // Null: nothing outlives the adapter.
+  Keeping* keeping = nullptr;
+  records::RecordStore* records = nullptr;
+  KeptDescriptors kept{};
 
   /// Bytes of tenants' memory that the daemon may keep locked, and the bytes that it keeps locked.
   /// The daemon uses further memory too, but the kernel may have to read that from swap.

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "abi/session.hpp"
+#include "daemon/base/address_text.hpp"
 #include "daemon/device/adapter/guid.hpp"
 #include "daemon/device/adapter/levels.hpp"
 #include "daemon/device/adapter/vcb_change.hpp"
@@ -41,11 +42,14 @@ std::vector<std::string> pci_devices(const configuration::Config& config) {
   return out;
 }
 
-Expected<std::unique_ptr<port::Port>> make_port(const configuration::PortConfig& config) {
+/// `kept`: the socket of an earlier port of this place. Empty: none.
+Expected<std::unique_ptr<port::Port>> make_port(const configuration::PortConfig& config,
+                                                UniqueFd kept) {
   const std::uint32_t mtu = config.mtu.value_or(0);
-  if (config.socket) return port::UdpPort::open({.address = *config.socket, .mtu = mtu});
+  if (config.socket)
+    return port::UdpPort::open({.address = *config.socket, .mtu = mtu}, std::move(kept));
   if (!config.device.empty()) return port::open_dpdk_port({.device = config.device, .mtu = mtu});
-  return port::PacketPort::open({.interface = config.interface, .mtu = mtu});
+  return port::PacketPort::open({.interface = config.interface, .mtu = mtu}, std::move(kept));
 }
 
 /// Returns the device of the port, as the operator has named it.
@@ -59,9 +63,16 @@ bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
                      [&](const auto& a) { return a.address == gid; });
 }
 
-Outcome open_port(const configuration::PortConfig& config, PortId id, engine::Worker& worker) {
-  auto port = make_port(config);
+Expected<KeptDescriptor> open_port(const configuration::PortConfig& config, PortId id,
+                                   engine::Worker& worker, KeptDescriptors& kept) {
+  constexpr auto kKind = records::Kind::kPort;
+  const std::string place = place_of(config);
+  auto port = make_port(config, kept.take_earlier(kKind, place));
   if (!port) return port.error();
+  // Ports of DPDK are opened anew by each adapter.
+  auto keeping = config.device.empty() ? kept.keep(kKind, place, (*port)->wait_fd())
+                                       : Expected<KeptDescriptor>(KeptDescriptor());
+  if (!keeping) return keeping.error();
   auto binding = std::make_unique<engine::PortBinding>();
   binding->id = id;
   binding->name = config.name;
@@ -78,9 +89,9 @@ Outcome open_port(const configuration::PortConfig& config, PortId id, engine::Wo
         frame.length = static_cast<std::uint32_t>(bytes.size());
         raw->transmit(frame);
       });
-  spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->mtu());
+  spdlog::info("port {}: {} MTU {}", config.name, place, raw->mtu());
   worker.run(engine::AddPort{std::move(binding)});
-  return {};
+  return keeping;
 }
 
 std::optional<PortId> port_of(const configuration::Config& config, const Gid& gid) {
@@ -125,28 +136,34 @@ engine::EngineLimits limits_of(const configuration::Config& config) {
 
 Outcome guard_addresses(const configuration::PortConfig& port,
                         const std::vector<configuration::InterfaceAddress>& addresses,
-                        KernelGuards& guards) {
+                        KeptDescriptors& kept, KernelGuards& guards) {
   if (port.interface.empty() || addresses.empty()) return {};
   const auto state = port::read_interface(port.interface);
   if (!state) return at("port " + port.name, state.error());
   for (const configuration::InterfaceAddress& address : addresses) {
     if (!kernel_owns(*state, address.gid)) continue;
-    auto guard = port::guard_roce_port(address.gid, port.interface);
+    constexpr auto kKind = records::Kind::kKernelGuard;
+    const std::string place = address_text(address.gid) + "%" + port.interface;
+    auto guard =
+        port::guard_roce_port(address.gid, port.interface, kept.take_earlier(kKind, place));
     if (!guard) return at("port " + port.name, guard.error());
-    guards.emplace(address.gid, std::move(*guard));
+    auto keeping = kept.keep(kKind, place, guard->fd());
+    if (!keeping) return at("port " + port.name, keeping.error());
+    guards.emplace(address.gid, KernelGuard{std::move(*guard), std::move(*keeping)});
   }
   return {};
 }
 
-Expected<KernelGuards> guard_addresses(const configuration::Config& config) {
+Expected<KernelGuards> guard_addresses(const configuration::Config& config, KeptDescriptors& kept) {
   KernelGuards guards;
   for (const configuration::PortConfig& port : config.ports)
-    if (auto guarded = guard_addresses(port, port.addresses, guards); !guarded)
+    if (auto guarded = guard_addresses(port, port.addresses, kept, guards); !guarded)
       return guarded.error();
   return guards;
 }
 
-Outcome open_ports(const configuration::Config& config, engine::Worker& worker) {
+Expected<std::vector<KeptDescriptor>> open_ports(const configuration::Config& config,
+                                                 engine::Worker& worker, KeptDescriptors& kept) {
   if (std::any_of(config.ports.begin(), config.ports.end(),
                   [](const configuration::PortConfig& port) { return !port.device.empty(); })) {
     const auto eal =
@@ -154,11 +171,13 @@ Outcome open_ports(const configuration::Config& config, engine::Worker& worker) 
                          .log = [](std::string_view line) { spdlog::info("{}", line); }});
     if (!eal) return eal.error();
   }
+  std::vector<KeptDescriptor> keeping;
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
-    const auto opened = open_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), worker);
+    auto opened = open_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), worker, kept);
     if (!opened) return at("port " + config.ports[i].name, opened.error());
+    keeping.push_back(std::move(*opened));
   }
-  return {};
+  return keeping;
 }
 
 engine::PortChange change_of(const configuration::PortConfig& before,

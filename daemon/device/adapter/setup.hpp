@@ -12,6 +12,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/config.hpp"
+#include "daemon/control_thread/kept_descriptors.hpp"
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/engine/limits.hpp"
 #include "daemon/engine/requests/configuration_requests.hpp"
@@ -23,20 +24,27 @@ engine::EngineLimits limits_of(const configuration::Config& config);
 /// Queue pairs of the daemon itself: general services and shared datagrams.
 inline constexpr std::uint16_t kOwnServices = 2;
 
+struct KernelGuard {
+  port::UdpGuard guard;
+  KeptDescriptor kept;
+};
 /// Guards that keep the kernel from answering RoCE packets to addresses that it owns. Keep them as
 /// long as the ports are open.
-using KernelGuards = std::map<Gid, port::UdpGuard>;
+using KernelGuards = std::map<Gid, KernelGuard>;
 
-/// Adds guards for those addresses of a port that the kernel owns. Errors name the port.
+/// Adds guards for those addresses of a port that the kernel owns, if there is one by a socket that
+/// an earlier adapter kept. Errors name the port.
 Outcome guard_addresses(const configuration::PortConfig& port,
                         const std::vector<configuration::InterfaceAddress>& addresses,
-                        KernelGuards& guards);
+                        KeptDescriptors& kept, KernelGuards& guards);
 /// Returns the guards for all addresses of the ports. Errors name the port.
-Expected<KernelGuards> guard_addresses(const configuration::Config& config);
+Expected<KernelGuards> guard_addresses(const configuration::Config& config, KeptDescriptors& kept);
 
-/// Opens every port of the configuration and adds it to the engine, without addresses. Errors name
-/// the port.
-Outcome open_ports(const configuration::Config& config, engine::Worker& worker);
+/// Opens every port of the configuration and adds it to the engine, without addresses. A port on a
+/// socket uses the one that an earlier adapter kept, if there is one. So the kernel queues packets
+/// while no adapter runs, and answers none. Returns what is kept. Errors name the port.
+Expected<std::vector<KeptDescriptor>> open_ports(const configuration::Config& config,
+                                                 engine::Worker& worker, KeptDescriptors& kept);
 
 /// Returns the change of a port's addresses and neighbours from `before` to `to`.
 /// `is_guarded(address)`: the kernel owns the address.

@@ -2,6 +2,7 @@
 
 #include "daemon/device/objects/ah_objects.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -39,6 +40,32 @@ int path_of(const SessionContext& context, const abi::AddressVector& av, engine:
   return 0;
 }
 
+record::Path recorded(const engine::AddressPath& path) {
+  record::Path kept{.source = {},
+                    .destination = {},
+                    .flow_label = path.flow_label,
+                    .traffic_class = path.traffic_class,
+                    .hop_limit = path.hop_limit,
+                    .service_level = path.service_level,
+                    .reserved = 0};
+  std::ranges::copy(path.source.bytes, kept.source);
+  std::ranges::copy(path.destination.bytes, kept.destination);
+  return kept;
+}
+
+engine::AddressPath path_of(const SessionContext& context, const record::Path& kept) {
+  engine::AddressPath path{.flow_label = kept.flow_label,
+                           .traffic_class = kept.traffic_class,
+                           .hop_limit = kept.hop_limit,
+                           .service_level = kept.service_level};
+  std::ranges::copy(kept.source, path.source.bytes.begin());
+  std::ranges::copy(kept.destination, path.destination.bytes.begin());
+  const auto& all = context.tenant().addresses;
+  const auto found = std::ranges::find(all, path.source, &engine::Tenant::Address::gid);
+  if (found != all.end()) path.port = found->port;
+  return path;
+}
+
 bool AhObjects::end(const Turn& turn) {
   return context_.remove_all(
       turn, [&] { return ahs_.remove_last(); },
@@ -62,9 +89,31 @@ int AhObjects::create(const RequestBody& body, Reply& reply) {
   // The process gets the engine's handle, which its commands carry. The table's handle stays in the
   // daemon.
   const std::uint32_t handle = ah->handle;
+  ah->record =
+      context_.write_object(records::Kind::kAddressHandle,
+                            record::AddressHandle{.key = context_.record_key(),
+                                                  .number = handle,
+                                                  .pd = request.pd,
+                                                  .path = recorded(ah->engine.route.path)});
   handles_[handle] = ahs_.add(std::move(ah));
   reply.write(abi::HandleBody{handle, 0});
   return 0;
+}
+
+bool AhObjects::restore(const record::AddressHandle& kept, records::Record record) {
+  PdObject* pd = pds_.find(kept.pd);
+  if (pd == nullptr || handles_.contains(kept.number)) return false;
+  auto ah = std::make_unique<Ah>();
+  ah->charge = context_.take(configuration::Kind::kAddressHandles);
+  ah->pd = PdUse(*pd, PdUser::kAddressHandle);
+  ah->engine.session = &context_.engine_session();
+  ah->engine.pd = pd->id;
+  ah->engine.route.path = path_of(context_, kept.path);
+  ah->handle = kept.number;
+  ah->record = std::move(record);
+  if (!context_.on_engine(engine::RestoreAh{ah->engine, kept.number})) return false;
+  handles_[kept.number] = ahs_.add(std::move(ah));
+  return true;
 }
 
 int AhObjects::destroy(const RequestBody& body, Reply&) {

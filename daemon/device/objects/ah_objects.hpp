@@ -7,6 +7,7 @@
 
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/engine/records/route.hpp"
 
@@ -14,6 +15,9 @@ namespace softhca::control {
 
 /// Reads an address vector. Returns 0, or EINVAL if this device cannot use it.
 int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out);
+/// Return a path for its record, and the path that an earlier adapter has recorded.
+record::Path recorded(const engine::AddressPath& path);
+engine::AddressPath path_of(const SessionContext& context, const record::Path& kept);
 
 class AhObjects {
  public:
@@ -28,11 +32,14 @@ class AhObjects {
 
   std::uint32_t size() const { return ahs_.size(); }
 
+  bool restore(const record::AddressHandle& kept, records::Record record);
+
   int create(const RequestBody& body, Reply& reply);
   int destroy(const RequestBody& body, Reply& reply);
 
  private:
   struct Ah {
+    records::Record record;
     configuration::Charge charge;
     engine::AddressHandle engine;
     PdUse pd;

@@ -35,8 +35,23 @@ int CqObjects::create_channel(const RequestBody& body, Reply& reply) {
     channel->descriptor = context_.take(configuration::Kind::kDescriptors);
   if (!channel->descriptor) return ENOMEM;
   if (const int error = context_.peer().make_events(channel->events, reply)) return error;
-  reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
+  Channel& made = *channel;
+  const std::uint32_t handle = channels_.add(std::move(channel));
+  made.record = context_.write_object(
+      records::Kind::kCompletionChannel,
+      record::CompletionChannel{
+          .key = context_.record_key(), .events = made.events->kept(), .handle = handle});
+  reply.write(abi::HandleBody{handle, 0});
   return 0;
+}
+
+bool CqObjects::restore_channel(const record::CompletionChannel& kept, records::Record record) {
+  auto channel = std::make_unique<Channel>();
+  channel->descriptor = context_.take(configuration::Kind::kDescriptors);
+  channel->events = context_.peer().restore_events(kept.events);
+  channel->record = std::move(record);
+  return channel->events != nullptr &&
+         channels_.add(std::move(channel), static_cast<std::uint32_t>(kept.handle)) != nullptr;
 }
 
 /// Drops the channels that the process has closed; no request destroys them. Returns true if there
@@ -90,9 +105,56 @@ int CqObjects::create(const RequestBody& body, Reply& reply) {
   }
   out.entries = entries;
   out.ring = cq->ring.location;
-  out.handle = cqs_.add(std::move(cq));
+  CqObject& made = *cq;
+  out.handle = made.handle = cqs_.add(std::move(cq));
+  write(made);
   reply.write(out);
   return 0;
+}
+
+/// Writes the record of a queue.
+void CqObjects::write(CqObject& cq) const {
+  const record::CompletionQueue kept{.key = context_.record_key(),
+                                     .user_handle = cq.engine.user_handle,
+                                     .handle = cq.handle,
+                                     .entries = cq.engine.ring.entries(),
+                                     .channel = cq.channel,
+                                     .moderation_count = cq.moderation.count,
+                                     .moderation_period = cq.moderation.period,
+                                     .ring = cq.ring.location,
+                                     .retired = cq.retired.location};
+  if (cq.record)
+    cq.record.replace(std::as_bytes(std::span(&kept, 1)));
+  else
+    cq.record = context_.write_object(records::Kind::kCompletionQueue, kept);
+}
+
+bool CqObjects::restore(const record::CompletionQueue& kept, records::Record record) {
+  Channel* const channel = channels_.find(kept.channel);
+  if ((channel == nullptr) != (kept.channel == abi::kNoHandle)) return false;
+  if (!std::has_single_bit(kept.entries) ||
+      kept.ring.bytes != shm::CompletionRing::bytes_for(kept.entries))
+    return false;
+  auto cq = std::make_unique<CqObject>();
+  cq->charge = context_.take(configuration::Kind::kCompletionQueues);
+  if (!rings_.restore(kept.ring, cq->ring)) return false;
+  if (kept.retired.bytes != 0 && !rings_.restore(kept.retired, cq->retired)) return false;
+  cq->engine.session = &context_.engine_session();
+  cq->engine.ring = shm::CompletionRing(cq->ring.base, kept.entries);
+  cq->engine.user_handle = kept.user_handle;
+  cq->channel = kept.channel;
+  if (channel != nullptr) {
+    cq->engine.completion_end = channel->events->number();
+    ++channel->users;
+  }
+  cq->handle = kept.handle;
+  cq->record = std::move(record);
+  cq->moderation = {kept.handle, kept.moderation_count, kept.moderation_period};
+  CqObject* const made = cqs_.add(std::move(cq), kept.handle);
+  if (made == nullptr) return false;
+  context_.on_engine(engine::RestoreCq{made->engine});
+  moderate(*made);
+  return true;
 }
 
 int CqObjects::resize(const RequestBody& body, Reply& reply) {
@@ -126,6 +188,7 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
   cq->retired = std::exchange(cq->ring, std::move(ring));
   out.handle = request.handle;
   out.entries = entries;
+  write(*cq);
   reply.write(out);
   return 0;
 }
@@ -135,10 +198,16 @@ int CqObjects::modify(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   CqObject* cq = cqs_.find(request.handle);
   if (cq == nullptr) return context_.refuse_unknown("completion queue");
-  context_.on_engine(engine::ModerateCq{.cq = cq->engine,
-                                        .count = request.count,
-                                        .period = std::chrono::microseconds(request.period)});
+  cq->moderation = request;
+  moderate(*cq);
+  write(*cq);
   return 0;
+}
+
+void CqObjects::moderate(CqObject& cq) const {
+  context_.on_engine(engine::ModerateCq{.cq = cq.engine,
+                                        .count = cq.moderation.count,
+                                        .period = std::chrono::microseconds(cq.moderation.period)});
 }
 
 /// Refuses to destroy an unknown queue. The provider itself sends kNoHandle (CreateCqReply).

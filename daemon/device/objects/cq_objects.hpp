@@ -8,17 +8,21 @@
 
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
 #include "daemon/engine/records/completion_queue.hpp"
 
 namespace softhca::control {
 
 struct CqObject {
+  records::Record record;
+  std::uint32_t handle = 0;
   configuration::Charge charge;
   engine::CompletionQueue engine;
   Ring ring;
   Ring retired;  ///< the ring before the last resize
   std::uint32_t channel = abi::kNoHandle;
+  abi::ModifyCqRequest moderation{};  ///< the last one
   // Its users:
   std::uint32_t queue_pairs = 0;
   std::uint32_t shared_receive_queues = 0;  ///< of XRC
@@ -39,6 +43,10 @@ class CqObjects {
   CqObject* find(std::uint32_t handle) const { return cqs_.find(handle); }
   std::uint32_t size() const { return cqs_.size(); }
 
+  /// Make the same as an earlier adapter. Return false if the record does not fit.
+  bool restore_channel(const record::CompletionChannel& kept, records::Record record);
+  bool restore(const record::CompletionQueue& kept, records::Record record);
+
   int create_channel(const RequestBody& body, Reply& reply);
   int create(const RequestBody& body, Reply& reply);
   int resize(const RequestBody& body, Reply& reply);
@@ -47,11 +55,14 @@ class CqObjects {
 
  private:
   struct Channel {
+    records::Record record;
     configuration::Charge descriptor;
     std::unique_ptr<EventEnd> events;
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();
+  void write(CqObject& cq) const;
+  void moderate(CqObject& cq) const;
   int check_entries(std::uint32_t entries) const;
   int refuse_destroy(std::uint32_t handle) const;
 

@@ -51,6 +51,7 @@ void SessionContext::explain_refusal(Reply& reply, const char* verb) {
 configuration::Charge SessionContext::take(configuration::Kind kind, std::uint64_t amount,
                                            std::uint64_t spare) const {
   configuration::Accounts& accounts = tenant_.control.accounts;
+  if (restoring_) return accounts.take_again(kind, amount);
   const std::uint64_t by_whole = accounts.refused_by_whole(kind);
   configuration::Charge charge = accounts.take(kind, amount, spare);
   if (charge) return charge;

@@ -88,6 +88,31 @@ class SessionContext {
   configuration::Charge take(configuration::Kind kind, std::uint64_t amount = 1,
                              std::uint64_t spare = 0) const;
 
+  // --- what outlives the adapter
+
+  /// Null: nothing does.
+  Keeping* keeping() const { return adapter_.keeping; }
+  /// The number by which records name the session.
+  KeptId record_key() const { return peer_.kept(); }
+  /// Makes room for the records of a request. Returns 0 or an errno value.
+  int reserve_records() const {
+    if (adapter_.records == nullptr) return 0;
+    const Outcome reserved = adapter_.records->reserve();
+    return reserved ? 0 : refuse(reserved.error());
+  }
+  /// Writes the record of an object. Empty: nothing outlives the adapter. REQUIRES:
+  /// reserve_records() was called for the request.
+  records::Record write(records::Kind kind, std::span<const std::byte> body) const {
+    return adapter_.records != nullptr ? adapter_.records->write(kind, body) : records::Record();
+  }
+  template <class T>
+  records::Record write_object(records::Kind kind, const T& body) const {
+    return write(kind, std::as_bytes(std::span(&body, 1)));
+  }
+  /// True while the session is made again from records. What an earlier adapter granted is granted
+  /// again then, whatever the limits are.
+  void set_restoring(bool restoring) { restoring_ = restoring; }
+
   // --- why a request is refused
 
   /// Records why the current request is refused, for its program and the operator. The text names
@@ -150,6 +175,7 @@ class SessionContext {
   Peer& peer_;
   engine::Session* session_ = nullptr;
   std::uint8_t device_index_ = 0;
+  bool restoring_ = false;
   mutable std::string refusal_;  ///< not a state of the session: the parts see it as constant
   RefusedRequests reported_refusals_{"device context"};
 };

@@ -4,6 +4,8 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "daemon/base/system_error.hpp"
 
 namespace softhca::control {
@@ -15,8 +17,19 @@ Expected<abi::ContextToken> DeviceFiles::share(const std::shared_ptr<DeviceFile>
   if (::getrandom(token.bytes, sizeof token.bytes, 0) != static_cast<ssize_t>(sizeof token.bytes))
     return system_error("random bits for the token of a device file");
   file->token = token;
-  files_[{user, std::to_array(token.bytes)}] = file;
+  add(file, user);
   return token;
+}
+
+std::shared_ptr<DeviceFile> DeviceFiles::make(std::uint32_t number) {
+  auto file = std::make_shared<DeviceFile>();
+  file->number = number != 0 ? number : next_;
+  next_ = std::max(next_, file->number + 1);
+  return file;
+}
+
+void DeviceFiles::add(const std::shared_ptr<DeviceFile>& file, const FileUser& user) {
+  files_[{user, std::to_array(file->token->bytes)}] = file;
 }
 
 std::shared_ptr<DeviceFile> DeviceFiles::find(const abi::ContextToken& token,

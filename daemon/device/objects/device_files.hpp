@@ -12,18 +12,27 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "abi/control.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/handle_table.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/configuration/resource_manager/accounts.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/pd_object.hpp"
+#include "daemon/live_records/record_store.hpp"
 #include "daemon/tenant_memory/region.hpp"
 
 namespace softhca::control {
 
 struct MrObject {
+  records::Record record;
+  std::uint32_t handle = 0;
+  std::uint32_t pd_handle = 0;
+  // For its record. Nothing if no adapter follows.
+  record::SessionKey offers = 0;  ///< the session that registered the extents
+  std::vector<record::RegionExtent> kept_extents;
   configuration::Charge charge;
   configuration::Charge bytes;
   configuration::Charge extents;  ///< for the extents beyond the first
@@ -46,6 +55,7 @@ struct FileUser {
 };
 
 struct DeviceFile {
+  std::uint32_t number = 0;
   HandleTable<PdObject> pds;
   HandleTable<MrObject> mrs;
   /// The token by which other sessions join; nothing: they may not yet.
@@ -56,6 +66,10 @@ struct DeviceFile {
 /// The files that may be shared.
 class DeviceFiles {
  public:
+  /// Makes a file. `number`: that an earlier adapter gave it; 0: none has.
+  std::shared_ptr<DeviceFile> make(std::uint32_t number = 0);
+  /// Lets sessions of the user find a file by its token.
+  void add(const std::shared_ptr<DeviceFile>& file, const FileUser& user);
   /// Returns the token by which other sessions of the user join. Error: the kernel gave no random
   /// bits.
   Expected<abi::ContextToken> share(const std::shared_ptr<DeviceFile>& file, const FileUser& user);
@@ -71,6 +85,7 @@ class DeviceFiles {
     auto operator<=>(const Name&) const = default;
   };
   std::map<Name, std::weak_ptr<DeviceFile>> files_;
+  std::uint32_t next_ = 1;
 };
 
 }  // namespace softhca::control

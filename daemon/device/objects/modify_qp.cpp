@@ -48,6 +48,7 @@ void store_attributes(const abi::QpAttributes& a, abi::QpAttributes& kept) {
   if (given(attr::kTimeout)) kept.timeout = a.timeout;
   if (given(attr::kRetryCount)) kept.retry_cnt = a.retry_cnt;
   if (given(attr::kRnrRetry)) kept.rnr_retry = a.rnr_retry;
+  kept.mask |= a.mask & ~(attr::kState | attr::kCurState);
 }
 
 }  // namespace
@@ -88,11 +89,14 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
   if (changed.result == Result::kWaits) return kUnfinished;
   if (changed.result == Result::kRefused) return refuse_transition(qp, a, changed.state);
   store_attributes(a, qp.attributes);
+  if (path) qp.path = path;
   if (changed.state == QpState::kReset) {
     qp.attributes = {};
+    qp.path.reset();
     qp.reads = {};
   }
   if (reads) qp.reads = std::move(reads);
+  write(qp);
   return 0;
 }
 

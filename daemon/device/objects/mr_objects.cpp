@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/live_records/record_body.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -33,6 +35,13 @@ std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
                         spec.length == kAllAddresses && spec.buffers.empty();
   return implicit ? 0 : spec.length;
 }
+
+/// Stands for the memory of a process that has gone.
+class GoneMemory final : public memory::ProcessMemory {
+ public:
+  Verdict read(std::span<iovec>, std::span<iovec>) override { return Verdict::kLocalProtection; }
+  Verdict write(std::span<iovec>, std::span<iovec>) override { return Verdict::kLocalProtection; }
+};
 
 // Bytes mapped at a time: 2 ms if the process has filled all of them.
 constexpr std::uint64_t kMapped = 8 << 20;
@@ -91,9 +100,8 @@ int MrObjects::add(const Extents& extents, memory::RegionSpec& spec) const {
 }
 
 /// Charges the extents as memory of queues. Returns false if too little is free.
-bool MrObjects::charge_extents(const Extents& extents, configuration::Charge& charge) const {
-  constexpr std::size_t kEach = sizeof(memory::Extent) + sizeof extents.buffers.front();
-  const std::size_t count = extents.all.size();
+bool MrObjects::charge_extents(std::size_t count, configuration::Charge& charge) const {
+  constexpr std::size_t kEach = sizeof(memory::Extent) + sizeof(std::shared_ptr<void>);
   if (count <= 1) return true;
   charge = context_.take(configuration::Kind::kQueueBytes, (count - 1) * kEach);
   return static_cast<bool>(charge);
@@ -116,8 +124,8 @@ bool MrObjects::map_some(Registration& at) const {
   return true;
 }
 
-std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MrObjects::to_seal() {
-  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> out;
+std::pair<std::vector<DescriptorToSeal>, std::vector<std::shared_ptr<void>>> MrObjects::to_seal() {
+  std::pair<std::vector<DescriptorToSeal>, std::vector<std::shared_ptr<void>>> out;
   if (!registration_) return out;
   for (const auto& buffer : registration_->extents.buffers) {
     if (buffer == nullptr || buffer->is_sealed()) continue;
@@ -159,7 +167,7 @@ Expected<MrObjects::Registration> MrObjects::begin(const abi::RegisterMrRequest&
   mr->charge = context_.take(configuration::Kind::kMemoryRegions);
   if (!mr->charge) return refused(ENOMEM);
   mr->bytes = context_.take(configuration::Kind::kRegisteredBytes, counted);
-  if (!mr->bytes || !charge_extents(extents, mr->extents)) return refused(ENOMEM);
+  if (!mr->bytes || !charge_extents(extents.all.size(), mr->extents)) return refused(ENOMEM);
   return Registration{
       .extents = std::move(extents), .region = std::move(*region), .mr = std::move(mr)};
 }
@@ -187,7 +195,7 @@ int MrObjects::register_mr(const RequestBody& body, Reply& reply) {
   if (!body.read(request, true)) return EINVAL;
   Registration done;
   if (const int error = advance(body, request, request.extents, done)) return error;
-  return install(std::move(done.region), std::move(done.mr), reply);
+  return install(std::move(done.region), std::move(done.mr), request.pd, done.extents, reply);
 }
 
 int MrObjects::alloc_null_mr(const RequestBody& body, Reply& reply) {
@@ -199,22 +207,117 @@ int MrObjects::alloc_null_mr(const RequestBody& body, Reply& reply) {
   mr->pd = PdUse(*pd, PdUser::kMemoryRegion);
   mr->charge = context_.take(configuration::Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
-  return install(memory::Region::make_null(context_.tenant().id, pd->id), std::move(mr), reply);
+  return install(memory::Region::make_null(context_.tenant().id, pd->id), std::move(mr),
+                 request.handle, {}, reply);
 }
 
 /// Installs a region. Returns 0 with a reply, or an errno value. REQUIRES: `mr` has the domain and
 /// the charges.
 int MrObjects::install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr,
-                       Reply& reply) {
+                       std::uint32_t pd, const Extents& extents, Reply& reply) {
   const auto registered = context_.on_engine(engine::RegisterMr{
       .tenant = context_.tenant(), .region = std::move(region), .bytes = mr->bytes.amount()});
   if (!registered) return context_.refuse(registered.error());
   mr->region = *registered;
   mr->key = mr->region->key();
-  const std::uint32_t lkey = mr->key;
-  const std::uint32_t rkey = mr->rkey();
-  reply.write(abi::RegisterMrReply{pds_.regions().add(std::move(mr)), lkey, rkey, 0});
+  MrObject& made = *mr;
+  made.pd_handle = pd;
+  made.handle = pds_.regions().add(std::move(mr));
+  keep_extents(made, extents);
+  write(made);
+  reply.write(abi::RegisterMrReply{made.handle, made.key, made.rkey(), 0});
   return 0;
+}
+
+/// Notes the memory that a request named, for the record of the region.
+void MrObjects::keep_extents(MrObject& mr, const Extents& extents) const {
+  if (context_.keeping() == nullptr) return;
+  mr.offers = context_.record_key();
+  mr.kept_extents.clear();
+  for (std::size_t i = 0; i < extents.all.size(); ++i) {
+    const abi::MrExtent& extent = extents.all[i];
+    const auto& buffer = extents.buffers[i];
+    mr.kept_extents.push_back({.addr = extent.addr,
+                               .length = extent.length,
+                               .offset = extent.offset,
+                               .buffer = buffer != nullptr ? buffer->kept() : 0});
+  }
+}
+
+/// Writes the record of a region.
+void MrObjects::write(MrObject& mr) const {
+  if (context_.keeping() == nullptr) return;
+  const memory::RegionSpec& spec = mr.region->spec();
+  records::BodyWriter body;
+  body.add(record::MemoryRegion{.key = context_.record_key(),
+                                .offers = mr.offers,
+                                .file = pds_.file()->number,
+                                .handle = mr.handle,
+                                .pd = mr.pd_handle,
+                                .region_key = mr.key,
+                                .access = spec.access,
+                                .is_null = mr.region->is_null(),
+                                .addr = spec.addr,
+                                .length = spec.length,
+                                .iova = spec.iova,
+                                .counted = mr.bytes.amount(),
+                                .extents = mr.kept_extents.size()});
+  for (const record::RegionExtent& extent : mr.kept_extents) body.add(extent);
+  if (mr.record)
+    mr.record.replace(body.bytes());
+  else
+    mr.record = context_.write(records::Kind::kMemoryRegion, body.bytes());
+}
+
+bool MrObjects::restore(const record::MemoryRegion& kept,
+                        std::span<const record::RegionExtent> extents, const Earlier& earlier,
+                        records::Record record) {
+  PdObject* pd = pds_.find(kept.pd);
+  if (pd == nullptr) return false;
+  memory::RegionSpec spec{.tenant = context_.tenant().id,
+                          .pd = pd->id,
+                          .access = kept.access,
+                          .addr = kept.addr,
+                          .length = kept.length,
+                          .iova = kept.iova,
+                          .extents = {},
+                          .process = nullptr,
+                          .buffers = {}};
+  for (const record::RegionExtent& extent : extents) {
+    memory::Extent out{.addr = extent.addr, .length = extent.length, .mapped = nullptr};
+    if (extent.buffer == 0) {
+      if (spec.process == nullptr) spec.process = earlier.memory(kept.offers);
+      if (spec.process == nullptr) spec.process = std::make_shared<GoneMemory>();
+    } else {
+      auto buffer = earlier.buffer(extent.buffer);
+      if (buffer != nullptr) out.mapped = buffer->at(extent.offset, extent.length);
+      if (out.mapped == nullptr) return false;
+      spec.buffers.push_back(std::move(buffer));
+    }
+    spec.extents.push_back(out);
+  }
+  auto region = kept.is_null != 0 ? Expected(memory::Region::make_null(spec.tenant, spec.pd))
+                                  : memory::Region::make(std::move(spec));
+  if (!region) return false;
+  auto mr = std::make_unique<MrObject>();
+  mr->pd = PdUse(*pd, PdUser::kMemoryRegion);
+  mr->charge = context_.take(configuration::Kind::kMemoryRegions);
+  if (kept.is_null == 0)
+    mr->bytes = context_.take(configuration::Kind::kRegisteredBytes, kept.counted);
+  charge_extents(extents.size(), mr->extents);
+  auto registered = context_.on_engine(engine::RegisterMr{.tenant = context_.tenant(),
+                                                          .region = std::move(*region),
+                                                          .bytes = mr->bytes.amount(),
+                                                          .key = kept.region_key});
+  if (!registered) return false;
+  mr->region = *registered;
+  mr->key = kept.region_key;
+  mr->handle = kept.handle;
+  mr->pd_handle = kept.pd;
+  mr->offers = kept.offers;
+  mr->kept_extents.assign(extents.begin(), extents.end());
+  mr->record = std::move(record);
+  return pds_.regions().add(std::move(mr), kept.handle) != nullptr;
 }
 
 /// Applies the changes of `request` to a region. Returns 0 or an errno value.
@@ -263,7 +366,7 @@ Expected<MrObjects::Registration> MrObjects::begin(const abi::ReregisterMrReques
     changed->bytes = context_.take(configuration::Kind::kRegisteredBytes, counted);
     if (!changed->bytes) return refused(ENOMEM);
   }
-  if (moves && !charge_extents(extents, changed->extents)) return refused(ENOMEM);
+  if (moves && !charge_extents(extents.all.size(), changed->extents)) return refused(ENOMEM);
   if ((request.flags & kChangePd) != 0)
     changed->pd = PdUse(*pds_.find(request.region.pd), PdUser::kMemoryRegion);
   return Registration{.extents = std::move(extents),
@@ -293,6 +396,9 @@ int MrObjects::reregister_mr(const RequestBody& body, Reply& reply) {
   if ((request.flags & kChangeTranslation) != 0) mr->extents = std::move(done.mr->extents);
   if ((request.flags & kChangePd) != 0) mr->pd = std::move(done.mr->pd);
   before.reset();
+  if ((request.flags & kChangePd) != 0) mr->pd_handle = request.region.pd;
+  if ((request.flags & kChangeTranslation) != 0) keep_extents(*mr, done.extents);
+  write(*mr);
   reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
   return 0;
 }

@@ -5,14 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/shared_buffers.hpp"
 #include "daemon/engine/requests/memory_requests.hpp"
@@ -49,7 +52,17 @@ class MrObjects {
   /// Returns the descriptors of the shared memory that an unfinished request names, and the
   /// accounts that end with them. Seal them (SealedMemory::seal_holes) before the request
   /// continues.
-  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> to_seal();
+  std::pair<std::vector<DescriptorToSeal>, std::vector<std::shared_ptr<void>>> to_seal();
+
+  /// Finds what regions of an earlier adapter use, by its records. Null: it is gone.
+  struct Earlier {
+    std::function<std::shared_ptr<memory::SharedBuffer>(KeptId buffer)> buffer;
+    std::function<std::shared_ptr<memory::ProcessMemory>(record::SessionKey session)> memory;
+  };
+  /// Makes a region of the device file again. Returns false if the record does not fit.
+  bool restore(const record::MemoryRegion& kept, std::span<const record::RegionExtent> extents,
+               const Earlier& earlier, records::Record record);
+  const std::shared_ptr<memory::ProcessMemory>& process() const { return process_; }
 
   int alloc_null_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);
@@ -83,8 +96,11 @@ class MrObjects {
   int add(const Extents& extents, memory::RegionSpec& spec) const;
   int change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
                   memory::RegionSpec& spec) const;
-  bool charge_extents(const Extents& extents, configuration::Charge& charge) const;
-  int install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr, Reply& reply);
+  bool charge_extents(std::size_t count, configuration::Charge& charge) const;
+  void keep_extents(MrObject& mr, const Extents& extents) const;
+  void write(MrObject& mr) const;
+  int install(std::unique_ptr<memory::Region> region, std::unique_ptr<MrObject> mr,
+              std::uint32_t pd, const Extents& extents, Reply& reply);
   engine::DeregisterMr removal(const MrObject& mr, std::unique_ptr<memory::Region>& region) const;
 
   const SessionContext& context_;

@@ -29,9 +29,28 @@ int MwObjects::alloc(const RequestBody& body, Reply& reply) {
   window->key = context_.on_engine(engine::AllocMw{.pd = pd->id, .type2 = request.type == kType2});
   if (window->key == 0)
     return context_.refuse(ENOMEM, "all memory windows of the adapter are in use");
-  const std::uint32_t key = window->key;
-  reply.write(abi::AllocWindowReply{windows_.add(std::move(window)), key});
+  Window& made = *window;
+  const std::uint32_t handle = windows_.add(std::move(window));
+  made.record = context_.write_object(records::Kind::kMemoryWindow,
+                                      record::MemoryWindow{.key = context_.record_key(),
+                                                           .handle = handle,
+                                                           .first_key = made.key,
+                                                           .pd = request.pd,
+                                                           .type2 = request.type == kType2});
+  reply.write(abi::AllocWindowReply{handle, made.key});
   return 0;
+}
+
+bool MwObjects::restore(const record::MemoryWindow& kept, records::Record record) {
+  PdObject* pd = pds_.find(kept.pd);
+  if (pd == nullptr) return false;
+  auto window = std::make_unique<Window>();
+  window->charge = context_.take(configuration::Kind::kMemoryWindows);
+  window->pd = PdUse(*pd, PdUser::kMemoryWindow);
+  window->key = context_.on_engine(
+      engine::AllocMw{.pd = pd->id, .type2 = kept.type2 != 0, .key = kept.first_key});
+  window->record = std::move(record);
+  return window->key != 0 && windows_.add(std::move(window), kept.handle) != nullptr;
 }
 
 int MwObjects::dealloc(const RequestBody& body, Reply&) {

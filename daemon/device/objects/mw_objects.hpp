@@ -20,11 +20,14 @@ class MwObjects {
   /// Continues the end of the session. Returns true if none is left, false if the turn is over.
   bool end(const Turn& turn);
 
+  bool restore(const record::MemoryWindow& kept, records::Record record);
+
   int alloc(const RequestBody& body, Reply& reply);
   int dealloc(const RequestBody& body, Reply& reply);
 
  private:
   struct Window {
+    records::Record record;
     configuration::Charge charge;
     std::uint32_t key = 0;  ///< the first key; its low 8 bits change
     PdUse pd;

@@ -19,17 +19,37 @@ int OpenXrcDomains::open(const RequestBody& body, Reply& reply) {
   if ((request.flags & abi::kXrcOfFile) == 0) {
     open->domain = all_.make();
   } else {
-    auto domain = all_.open({.tenant = context_.tenant().id,
-                             .user = context_.identity().uid,
-                             .device = request.device,
-                             .inode = request.inode},
-                            (request.flags & abi::kXrcCreate) != 0,
+    auto domain = all_.open(file_of(request), (request.flags & abi::kXrcCreate) != 0,
                             (request.flags & abi::kXrcExclusive) != 0);
     if (!domain) return context_.refuse(domain.error());
     open->domain = std::move(*domain);
   }
-  reply.write(abi::HandleBody{open_.add(std::move(open)), 0});
+  OpenXrcDomain& made = *open;
+  const std::uint32_t handle = open_.add(std::move(open));
+  made.record = context_.write_object(records::Kind::kXrcDomain,
+                                      record::XrcDomain{.key = context_.record_key(),
+                                                        .handle = handle,
+                                                        .id = made.domain->id.value,
+                                                        .request = request});
+  reply.write(abi::HandleBody{handle, 0});
   return 0;
+}
+
+XrcFile OpenXrcDomains::file_of(const abi::OpenXrcDomainRequest& request) const {
+  return {.tenant = context_.tenant().id,
+          .user = context_.identity().uid,
+          .device = request.device,
+          .inode = request.inode};
+}
+
+bool OpenXrcDomains::restore(const record::XrcDomain& kept, records::Record record) {
+  auto open = std::make_unique<OpenXrcDomain>();
+  open->charge = context_.take(configuration::Kind::kProtectionDomains);
+  const XrcFile file = file_of(kept.request);
+  open->domain = all_.restore(engine::XrcDomainId(kept.id),
+                              (kept.request.flags & abi::kXrcOfFile) != 0 ? &file : nullptr);
+  open->record = std::move(record);
+  return kept.id != 0 && open_.add(std::move(open), kept.handle) != nullptr;
 }
 
 int OpenXrcDomains::close(const RequestBody& body, Reply&) {

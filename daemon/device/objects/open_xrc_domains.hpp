@@ -7,11 +7,13 @@
 
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/xrc_domains.hpp"
 
 namespace softhca::control {
 
 struct OpenXrcDomain {
+  records::Record record;
   configuration::Charge charge;
   std::shared_ptr<XrcDomain> domain;
   std::uint32_t users = 0;
@@ -25,6 +27,8 @@ class OpenXrcDomains {
   /// Returns an open domain. Null: unknown handle.
   OpenXrcDomain* find(std::uint32_t handle) const { return open_.find(handle); }
 
+  bool restore(const record::XrcDomain& kept, records::Record record);
+
   int open(const RequestBody& body, Reply& reply);
   int close(const RequestBody& body, Reply& reply);
 
@@ -33,6 +37,8 @@ class OpenXrcDomains {
 
  private:
   const SessionContext& context_;
+  XrcFile file_of(const abi::OpenXrcDomainRequest& request) const;
+
   XrcDomains& all_;
   HandleTable<OpenXrcDomain> open_;
 };

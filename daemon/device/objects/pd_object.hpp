@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/configuration/resource_manager/accounts.hpp"
+#include "daemon/live_records/record_store.hpp"
 #include "daemon/tenant_memory/region.hpp"
 
 namespace softhca::control {
@@ -24,6 +25,8 @@ class PdNumbers {
       if (const std::uint32_t number = random_(); number != 0 && in_use_.insert(number).second)
         return memory::PdId(number);
   }
+  /// Takes a number that an earlier adapter took. False: it is in use, or 0.
+  bool take(memory::PdId id) { return id.value != 0 && in_use_.insert(id.value).second; }
   void give_back(memory::PdId id) { in_use_.erase(id.value); }
 
  private:
@@ -42,12 +45,16 @@ enum class PdUser : std::uint8_t {
 };
 
 struct PdObject {
-  explicit PdObject(PdNumbers& all) : numbers(all), id(all.take()) {}
+  explicit PdObject(PdNumbers& all) : PdObject(all, all.take()) {}
+  /// `number`: taken out of `all`.
+  PdObject(PdNumbers& all, memory::PdId number) : numbers(all), id(number) {}
   PdObject(const PdObject&) = delete;
   PdObject& operator=(const PdObject&) = delete;
   ~PdObject() { numbers.give_back(id); }
 
+  records::Record record;
   configuration::Charge charge;
+  std::uint32_t handle = 0;
   PdNumbers& numbers;
   memory::PdId id;
   std::array<std::uint32_t, static_cast<std::size_t>(PdUser::kCount)> users{};  ///< by kind

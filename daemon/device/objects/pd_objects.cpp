@@ -28,8 +28,47 @@ int PdObjects::alloc(const RequestBody& body, Reply& reply) {
   auto pd = std::make_unique<PdObject>(shared_.pd_numbers);
   pd->charge = context_.take(configuration::Kind::kProtectionDomains);
   if (!pd->charge) return ENOMEM;
-  reply.write(abi::HandleBody{file_->pds.add(std::move(pd)), 0});
+  PdObject& made = *pd;
+  made.handle = file_->pds.add(std::move(pd));
+  made.record = context_.write_object(records::Kind::kProtectionDomain,
+                                      record::ProtectionDomain{.key = context_.record_key(),
+                                                               .file = file_->number,
+                                                               .handle = made.handle,
+                                                               .id = made.id.value,
+                                                               .reserved = 0});
+  reply.write(abi::HandleBody{made.handle, 0});
   return 0;
+}
+
+bool PdObjects::restore(const record::ProtectionDomain& kept, records::Record record) {
+  const memory::PdId id(kept.id);
+  if (!shared_.pd_numbers.take(id)) return false;
+  auto pd = std::make_unique<PdObject>(shared_.pd_numbers, id);
+  pd->charge = context_.take(configuration::Kind::kProtectionDomains);
+  pd->handle = kept.handle;
+  pd->record = std::move(record);
+  return file_->pds.add(std::move(pd), kept.handle) != nullptr;
+}
+
+/// Writes that the session has a file that others may have.
+void PdObjects::write_file() {
+  file_record_ = context_.write_object(records::Kind::kDeviceFile,
+                                       record::DeviceFile{.key = context_.record_key(),
+                                                          .file = file_->number,
+                                                          .device = file_->device,
+                                                          .token = *file_->token});
+}
+
+bool PdObjects::restore_file(const record::DeviceFile& kept,
+                             const std::shared_ptr<DeviceFile>& file, records::Record record) {
+  if (kept.device != context_.device_index() || file_->pds.size() != 0 || file_->mrs.size() != 0)
+    return false;
+  file_ = file;
+  file_->token = kept.token;
+  file_->device = context_.device_index();
+  file_record_ = std::move(record);
+  shared_.device_files.add(file_, context_.user());
+  return true;
 }
 
 int PdObjects::dealloc(const RequestBody& body, Reply&) {
@@ -54,6 +93,7 @@ int PdObjects::share_context(const RequestBody& body, Reply& reply) {
   const auto token = shared_.device_files.share(file_, context_.user());
   if (!token) return context_.refuse(token.error());
   file_->device = context_.device_index();
+  if (!file_record_) write_file();
   reply.write(*token);
   return 0;
 }
@@ -70,6 +110,7 @@ int PdObjects::join_context(const RequestBody& body, Reply&) {
     return context_.refuse(EACCES, "no context of this user and device has this descriptor");
   leave_file();
   file_ = std::move(file);
+  write_file();
   return 0;
 }
 
@@ -79,7 +120,8 @@ bool PdObjects::leave_file() {
   if (was_last)
     shared_.device_files.forget(*file_, context_.user());
   else
-    file_ = std::make_shared<DeviceFile>();
+    file_ = shared_.device_files.make();
+  file_record_.erase();
   return was_last;
 }
 

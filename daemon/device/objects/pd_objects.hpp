@@ -8,6 +8,7 @@
 
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/device_files.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/shared_objects.hpp"
 
 namespace softhca::control {
@@ -15,7 +16,7 @@ namespace softhca::control {
 class PdObjects {
  public:
   PdObjects(const SessionContext& context, SharedObjects& shared)
-      : context_(context), shared_(shared) {}
+      : context_(context), shared_(shared), file_(shared.device_files.make()) {}
   ~PdObjects() { end(Turn::endless()); }
   PdObjects(const PdObjects&) = delete;
   PdObjects& operator=(const PdObjects&) = delete;
@@ -34,6 +35,14 @@ class PdObjects {
   /// As QpObjects::end(). REQUIRES: no object uses a domain that this session alone has.
   bool end(const Turn& turn);
 
+  /// Gives its own file the number that an earlier adapter gave it.
+  void restore_own_file(std::uint32_t number) { file_ = shared_.device_files.make(number); }
+  /// Return false if the record does not fit.
+  bool restore_file(const record::DeviceFile& kept, const std::shared_ptr<DeviceFile>& file,
+                    records::Record record);
+  bool restore(const record::ProtectionDomain& kept, records::Record record);
+  const std::shared_ptr<DeviceFile>& file() const { return file_; }
+
   int alloc(const RequestBody& body, Reply& reply);
   int dealloc(const RequestBody& body, Reply& reply);
   int import(const RequestBody& body, Reply& reply);
@@ -41,9 +50,12 @@ class PdObjects {
   int join_context(const RequestBody& body, Reply& reply);
 
  private:
+  void write_file();
+
   const SessionContext& context_;
   SharedObjects& shared_;
-  std::shared_ptr<DeviceFile> file_ = std::make_shared<DeviceFile>();
+  std::shared_ptr<DeviceFile> file_;
+  records::Record file_record_;  ///< while the file is shared
 };
 
 }  // namespace softhca::control

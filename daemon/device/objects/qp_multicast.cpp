@@ -3,6 +3,7 @@
 // Members of multicast groups.
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 
 #include "daemon/device/objects/qp_objects.hpp"
 #include "daemon/engine/requests/queue_pair_requests.hpp"
@@ -31,6 +32,11 @@ int QpObjects::change_membership(const RequestBody& body) {
     case EOPNOTSUPP:
       return context_.refuse(error,
                              "UDP sockets, the tenant's only ports, receive no group packets");
+    case 0:
+      std::erase(qp->groups, group);
+      if (std::is_same_v<Change, engine::AttachMulticast>) qp->groups.push_back(group);
+      write(*qp);
+      return 0;
     default:
       return error;
   }

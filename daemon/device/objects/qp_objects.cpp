@@ -100,18 +100,6 @@ int QpObjects::check_create(const abi::CreateQpRequest& request) const {
   return 0;
 }
 
-/// The sizes of the queues for a request.
-struct QpObjects::Sizes {
-  explicit Sizes(const abi::CreateQpRequest& request);
-
-  std::uint32_t send_entries;
-  std::uint32_t send_stride;
-  std::size_t send_bytes;
-  bool own_receives;  ///< it has a receive queue, and not an SRQ
-  std::uint32_t receive_entries;
-  std::size_t receive_bytes;
-};
-
 QpObjects::Sizes::Sizes(const abi::CreateQpRequest& request)
     : send_entries(std::bit_ceil(request.max_send_wr)),
       send_stride(abi::send_stride(request.max_send_sge, request.max_inline)),
@@ -152,6 +140,7 @@ int QpObjects::create(const RequestBody& body, Reply& reply) {
   abi::CreateQpReply out = reply_of(*qp, sizes);
   out.new_segment = new_segment;
   reply.write(out);
+  write(*qp);
   qps_.emplace(out.qpn, std::move(qp));
   return 0;
 }
@@ -223,6 +212,7 @@ int QpObjects::query(const RequestBody& body, Reply& reply) {
   if (found == nullptr) return context_.refuse_unknown("queue pair");
   const QpObject& qp = *found;
   abi::QueryQpReply out{qp.attributes};
+  out.attributes.mask = 0;
   const auto [state, draining] = context_.on_engine(engine::QueryQp{qp.engine});
   out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(state);
   out.attributes.sq_draining = draining;

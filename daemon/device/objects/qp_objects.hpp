@@ -3,7 +3,7 @@
 // Queue pairs of a session: those that it has made, and XRC targets that it has opened.
 //
 // The files: qp_objects.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,
-// qp_multicast.cpp.
+// qp_multicast.cpp, restore_qp.cpp.
 #pragma once
 
 #include <memory>
@@ -55,6 +55,15 @@ class QpObjects {
   int query(const RequestBody& body, Reply& reply);
   int destroy(const RequestBody& body, Reply& reply);
 
+  // restore_qp.cpp: make the same as an earlier adapter. Return false if the record does not fit.
+  bool restore(const record::QueuePair& kept, records::Record record);
+  /// Makes a target that its process made and no longer has. The first opener takes it.
+  bool restore_target(const record::QueuePair& kept, const record::OpenedQueuePair& opener,
+                      records::Record record);
+  bool restore_opened(const record::OpenedQueuePair& kept, records::Record record);
+  /// True if the domain that the opener names has the target.
+  bool has_target(const record::OpenedQueuePair& opener) const;
+
   // modify_qp.cpp
   int modify(const RequestBody& body, Reply& reply);
 
@@ -68,6 +77,7 @@ class QpObjects {
 
  private:
   struct OpenedQp {
+    records::Record record;
     configuration::Charge charge;
     std::shared_ptr<QpObject> qp;
     std::uint64_t user_handle = 0;
@@ -83,7 +93,17 @@ class QpObjects {
     std::uint64_t user_handle = 0;
     bool is_last = false;
   };
-  struct Sizes;
+  /// The sizes of the queues for a request.
+  struct Sizes {
+    explicit Sizes(const abi::CreateQpRequest& request);
+
+    std::uint32_t send_entries;
+    std::uint32_t send_stride;
+    std::size_t send_bytes;
+    bool own_receives;  ///< it has a receive queue, and not an SRQ
+    std::uint32_t receive_entries;
+    std::size_t receive_bytes;
+  };
 
   /// Returns a queue pair that this process made or opened. Null: neither.
   QpObject* find(std::uint32_t qpn) const;
@@ -92,6 +112,12 @@ class QpObjects {
   void fill(QpObject& qp, const Sizes& sizes) const;
   void use(const abi::CreateQpRequest& request, std::uint32_t one);
   abi::CreateQpReply reply_of(const QpObject& qp, const Sizes& sizes) const;
+
+  void write(QpObject& qp) const;
+  bool install(QpObject& qp, const record::QueuePair& kept);
+  std::shared_ptr<QpObject> make_target(const abi::CreateQpRequest& request,
+                                        const OpenXrcDomain& open) const;
+  void count_opened(const OpenedQp& opened, OpenXrcDomain& open);
 
   int check_values(const QpObject& qp, const abi::QpAttributes& a) const;
   int refuse_transition(const QpObject& qp, const abi::QpAttributes& a, engine::QpState from) const;
@@ -115,6 +141,7 @@ class QpObjects {
   OpenXrcDomains& domains_;
   std::unordered_map<std::uint32_t, std::shared_ptr<QpObject>> qps_;  ///< by number
   HandleTable<OpenedQp> opened_;
+  std::shared_ptr<QpObject> restored_target_;  ///< between restore_target() and restore_opened()
   /// Targets that the session has opened.
   std::unordered_map<std::uint32_t, Opened> opened_by_number_;
 };

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/shared_names.hpp"
 #include "daemon/tenant_memory/shared_buffer.hpp"
 
@@ -28,7 +30,13 @@ class SharedBuffers {
   int name(const RequestBody& body, Reply& reply);
   int join(const RequestBody& body, Reply& reply);
   /// As MrObjects::to_seal(), for the buffer to be named. Empty descriptor: none.
-  std::pair<UniqueFd, std::shared_ptr<void>> to_seal();
+  std::pair<DescriptorToSeal, std::shared_ptr<void>> to_seal();
+
+  bool restore_handles(const record::SharedHandles& kept, records::Record record);
+  /// Makes a buffer of an earlier adapter. `is_own`: the session has a handle for it. Null: the
+  /// record does not fit.
+  std::shared_ptr<memory::SharedBuffer> restore(const record::SharedBuffer& kept, bool is_own,
+                                                records::Record record);
 
   /// Returns a buffer. Null: unknown handle.
   std::shared_ptr<memory::SharedBuffer> acquire(std::uint32_t handle) {
@@ -41,8 +49,26 @@ class SharedBuffers {
   void give_up_oldest() { buffers_.give_up_oldest(); }
 
  private:
+  /// What ends with a buffer.
+  struct Account {
+    configuration::Charge bytes;
+    configuration::Charge mapping;
+    record::SharedBuffer kept{};
+    records::Record record;
+    void write() { record.replace(std::as_bytes(std::span(&kept, 1))); }
+  };
+
+  /// Handles that are announced at a time.
+  static constexpr std::uint32_t kHandles = 1024;
+
+  void announce_handles();
+  std::shared_ptr<Account> account_of(std::uint32_t handle) const;
+
   const SessionContext& context_;
   SharedNames& names_;
+  std::unordered_map<std::uint32_t, std::weak_ptr<Account>> accounts_;  ///< by handle
+  std::uint64_t handles_end_ = 0;
+  records::Record handles_record_;
   std::shared_ptr<memory::SharedBuffer> to_name_;  ///< to be named when it is sealed
   memory::SharedBufferPool buffers_;
 };

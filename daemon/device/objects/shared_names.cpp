@@ -14,10 +14,15 @@ Expected<abi::SharedToken> SharedNames::name(const std::shared_ptr<memory::Share
   abi::SharedToken token{};
   if (::getrandom(token.bytes, sizeof token.bytes, 0) != static_cast<ssize_t>(sizeof token.bytes))
     return system_error("random bits for the token of shared memory");
+  restore(buffer, user, token);
+  return token;
+}
+
+void SharedNames::restore(const std::shared_ptr<memory::SharedBuffer>& buffer, const FileUser& user,
+                          const abi::SharedToken& token) {
   if (tokens_.size() >= forget_at_) forget_gone();
   tokens_[buffer] = token;
   buffers_[{user, std::to_array(token.bytes)}] = buffer;
-  return token;
 }
 
 std::shared_ptr<memory::SharedBuffer> SharedNames::find(const abi::SharedToken& token,

@@ -23,6 +23,9 @@ class SharedNames {
   /// Returns the token of the memory, which stays the same. Error: the kernel gave no random bits.
   Expected<abi::SharedToken> name(const std::shared_ptr<memory::SharedBuffer>& buffer,
                                   const FileUser& user);
+  /// Gives memory the token that it had with an earlier adapter.
+  void restore(const std::shared_ptr<memory::SharedBuffer>& buffer, const FileUser& user,
+               const abi::SharedToken& token);
   /// Returns the user's memory with this token. Null: no memory has it.
   std::shared_ptr<memory::SharedBuffer> find(const abi::SharedToken& token,
                                              const FileUser& user) const;

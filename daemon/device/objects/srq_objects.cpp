@@ -69,7 +69,6 @@ int SrqObjects::create(const RequestBody& body, Reply& reply) {
   }
   if (const int error = check_create(whole)) return error;
   const abi::CreateSrqRequest& request = whole.srq;
-  PdObject* pd = pds_.find(request.pd);
 
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
   const std::uint32_t max_sge = request.max_sge == 0 ? 1 : request.max_sge;
@@ -87,34 +86,79 @@ int SrqObjects::create(const RequestBody& body, Reply& reply) {
   if (!srq->accounts) return ENOMEM;
   abi::CreateSrqReply out{};
   if (const int error = rings_.allocate(bytes, reply, srq->ring, out.new_segment)) return error;
-  srq->pd = PdUse(*pd, PdUser::kSharedReceiveQueue);
-  srq->max_wr = request.max_wr;
-  srq->engine.session = &context_.engine_session();
-  srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
-  srq->engine.user_handle = request.user_handle;
-  srq->engine.pd = pd->id;
-  srq->engine.level.arm(request.limit);
-  srq->xrc_domain = whole.xrc_domain;
-  srq->cq = whole.cq;
-  if (OpenXrcDomain* open = domains_.find(whole.xrc_domain)) {
-    srq->engine.xrc_domain = open->domain->id;
-    srq->engine.cq = &cqs_.find(whole.cq)->engine;
-    ++open->users;
-    ++cqs_.find(whole.cq)->shared_receive_queues;
-    ++of_xrc_;
-  }
-  const engine::Tenant& tenant = context_.tenant();
-  if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
-    srq->engine.provisioner = make_provisioner(entries);
+  fill(*srq, whole, entries);
   context_.on_engine(engine::AddSrq{srq->engine});
   out.entries = entries;
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
   out.ring = srq->ring.location;
   out.number = srq->engine.number;
+  SrqObject& made = *srq;
   out.handle = srqs_.add(std::move(srq));
+  made.kept = {.key = context_.record_key(),
+               .handle = out.handle,
+               .number = out.number,
+               .request = whole,
+               .ring = {}};
+  write(made);
   reply.write(out);
   return 0;
+}
+
+/// Sets everything but the charges and the memory. REQUIRES: the request was checked.
+void SrqObjects::fill(SrqObject& srq, const abi::CreateXrcSrqRequest& whole,
+                      std::uint32_t entries) {
+  const abi::CreateSrqRequest& request = whole.srq;
+  PdObject& pd = *pds_.find(request.pd);
+  srq.pd = PdUse(pd, PdUser::kSharedReceiveQueue);
+  srq.max_wr = request.max_wr;
+  srq.engine.session = &context_.engine_session();
+  srq.engine.ring = shm::ReceiveRing(srq.ring.base, entries, srq.max_sge);
+  srq.engine.user_handle = request.user_handle;
+  srq.engine.pd = pd.id;
+  srq.engine.level.arm(request.limit);
+  srq.xrc_domain = whole.xrc_domain;
+  srq.cq = whole.cq;
+  if (OpenXrcDomain* open = domains_.find(whole.xrc_domain)) {
+    srq.engine.xrc_domain = open->domain->id;
+    srq.engine.cq = &cqs_.find(whole.cq)->engine;
+    ++open->users;
+    ++cqs_.find(whole.cq)->shared_receive_queues;
+    ++of_xrc_;
+  }
+  const engine::Tenant& tenant = context_.tenant();
+  if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
+    srq.engine.provisioner = make_provisioner(entries);
+}
+
+/// Writes the record of a queue as it is now. The limit that is armed lies behind the ring.
+void SrqObjects::write(SrqObject& srq) const {
+  srq.kept.request.srq.limit = 0;
+  srq.kept.request.srq.max_wr = srq.max_wr;
+  srq.kept.request.srq.max_sge = srq.max_sge;
+  srq.kept.ring = srq.ring.location;
+  if (srq.record)
+    srq.record.replace(std::as_bytes(std::span(&srq.kept, 1)));
+  else
+    srq.record = context_.write_object(records::Kind::kSharedReceiveQueue, srq.kept);
+}
+
+bool SrqObjects::restore(const record::SharedReceiveQueue& kept, records::Record record) {
+  const abi::CreateSrqRequest& request = kept.request.srq;
+  if (check_create(kept.request) != 0 || request.max_sge == 0) return false;
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  if (kept.ring.bytes != shm::ReceiveRing::bytes_for(entries, request.max_sge)) return false;
+  auto srq = std::make_unique<SrqObject>();
+  srq->charge = context_.take(configuration::Kind::kSharedReceiveQueues);
+  srq->max_sge = request.max_sge;
+  srq->accounts =
+      context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
+  if (!rings_.restore(kept.ring, srq->ring)) return false;
+  fill(*srq, kept.request, entries);
+  srq->kept = kept;
+  srq->record = std::move(record);
+  SrqObject* const made = srqs_.add(std::move(srq), kept.handle);
+  return made != nullptr && context_.on_engine(engine::AddSrq{made->engine, kept.number});
 }
 
 int SrqObjects::modify(const RequestBody& body, Reply&) {
@@ -182,6 +226,7 @@ int SrqObjects::resize(const RequestBody& body, Reply& reply) {
   }
   srq->max_wr = request.max_wr;
   if (limit) context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = *limit});
+  write(*srq);
   out.handle = request.handle;
   out.entries = entries;
   out.max_wr = srq->max_wr;

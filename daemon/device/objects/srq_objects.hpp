@@ -9,6 +9,7 @@
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/cq_objects.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/objects/open_xrc_domains.hpp"
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
@@ -17,6 +18,8 @@
 namespace softhca::control {
 
 struct SrqObject {
+  records::Record record;
+  record::SharedReceiveQueue kept{};
   configuration::Charge charge;
   configuration::Charge accounts;  ///< memory of its provisioner, which a reload may add
   engine::SharedReceiveQueue engine;
@@ -52,6 +55,9 @@ class SrqObjects {
     srqs_.for_each(f);
   }
 
+  /// Makes the same as an earlier adapter. Returns false if the record does not fit.
+  bool restore(const record::SharedReceiveQueue& kept, records::Record record);
+
   int create(const RequestBody& body, Reply& reply);
   int modify(const RequestBody& body, Reply& reply);
   int resize(const RequestBody& body, Reply& reply);
@@ -60,6 +66,8 @@ class SrqObjects {
 
  private:
   bool drop_retired();
+  void fill(SrqObject& srq, const abi::CreateXrcSrqRequest& whole, std::uint32_t entries);
+  void write(SrqObject& srq) const;
   int check_create(const abi::CreateXrcSrqRequest& request) const;
   std::unique_ptr<receive::Provisioner> make_provisioner(std::uint32_t entries) const;
   int move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from, Reply& reply,

@@ -2,6 +2,7 @@
 
 #include "daemon/device/objects/xrc_domains.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace softhca::control {
@@ -9,6 +10,18 @@ namespace softhca::control {
 std::shared_ptr<XrcDomain> XrcDomains::make() {
   auto domain = std::make_shared<XrcDomain>();
   domain->id = engine::XrcDomainId(next_++);
+  return domain;
+}
+
+std::shared_ptr<XrcDomain> XrcDomains::restore(engine::XrcDomainId id, const XrcFile* file) {
+  auto domain = restored_[id.value].lock();
+  if (domain == nullptr) {
+    domain = std::make_shared<XrcDomain>();
+    domain->id = id;
+    restored_[id.value] = domain;
+    next_ = std::max(next_, id.value + 1);
+  }
+  if (file != nullptr) files_[*file] = domain;
   return domain;
 }
 

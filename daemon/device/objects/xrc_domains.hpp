@@ -38,6 +38,9 @@ class XrcDomains {
  public:
   /// Makes a new domain without name.
   std::shared_ptr<XrcDomain> make();
+  /// Returns the domain that had this id with an earlier adapter. Makes it, if it is not there.
+  /// `file`: null if it has no name.
+  std::shared_ptr<XrcDomain> restore(engine::XrcDomainId id, const XrcFile* file);
   /// Returns the domain of a file. EAGAIN: the file has none, and `create` is false. EINVAL: it has
   /// one, and `exclusive` is true (as in ib_uverbs of Linux).
   Expected<std::shared_ptr<XrcDomain>> open(const XrcFile& file, bool create, bool exclusive);
@@ -46,6 +49,7 @@ class XrcDomains {
   void forget_gone();
 
   std::map<XrcFile, std::weak_ptr<XrcDomain>> files_;
+  std::unordered_map<std::uint32_t, std::weak_ptr<XrcDomain>> restored_;  ///< by id
   std::size_t forget_at_ = 64;  ///< number of files at which expired domains are dropped
   std::uint32_t next_ = 1;
 };

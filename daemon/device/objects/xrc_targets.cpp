@@ -19,27 +19,37 @@ constexpr std::uint32_t kMostHolders = 1024;
 int QpObjects::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
   if (open == nullptr) return context_.refuse_unknown("XRC domain");
+  auto qp = make_target(request, *open);
+  if (!qp->charge) return ENOMEM;
+  const engine::QueuePair& e = qp->engine;
+  if (!context_.on_engine(engine::InstallQp{qp->engine}))
+    return context_.refuse(ENOMEM, "all queue pairs of the adapter are in use");
+  ++open->users;
+  abi::CreateQpReply out{};
+  out.qpn = e.qpn.value;
+  open->domain->targets[out.qpn] = qp;
+  write(*qp);
+  qps_.emplace(out.qpn, std::move(qp));
+  reply.write(out);
+  return 0;
+}
+
+/// Makes a target that the engine does not have yet. Its charge is empty if the tenant has too many
+/// queue pairs.
+std::shared_ptr<QpObject> QpObjects::make_target(const abi::CreateQpRequest& request,
+                                                 const OpenXrcDomain& open) const {
   auto qp = std::make_shared<QpObject>();
   qp->charge = context_.take(configuration::Kind::kQueuePairs);
-  if (!qp->charge) return ENOMEM;
   qp->request = request;
   engine::QueuePair& e = qp->engine;
   e.type = engine::QpType::kXrcReceive;
   e.session = &context_.engine_session();
   e.tenant = &context_.tenant();
   e.user_handle = request.user_handle;
-  e.xrc_domain = open->domain->id;
+  e.xrc_domain = open.domain->id;
   e.rq.device = context_.device_index();
   e.rc.mtu = context_.path_mtu();
-  if (!context_.on_engine(engine::InstallQp{e}))
-    return context_.refuse(ENOMEM, "all queue pairs of the adapter are in use");
-  ++open->users;
-  abi::CreateQpReply out{};
-  out.qpn = e.qpn.value;
-  open->domain->targets[out.qpn] = qp;
-  qps_.emplace(out.qpn, std::move(qp));
-  reply.write(out);
-  return 0;
+  return qp;
 }
 
 int QpObjects::open(const RequestBody& body, Reply& reply) {
@@ -63,11 +73,24 @@ int QpObjects::open(const RequestBody& body, Reply& reply) {
   context_.on_engine(engine::ShareQp{.qp = opened->qp->engine,
                                      .session = context_.engine_session(),
                                      .user_handle = request.user_handle});
-  ++open->users;
-  Opened& target = opened_by_number_[request.qpn];
-  target = {opened->qp.get(), target.times + 1};
-  reply.write(abi::HandleBody{opened_.add(std::move(opened)), 0});
+  count_opened(*opened, *open);
+  OpenedQp& made = *opened;
+  const std::uint32_t handle = opened_.add(std::move(opened));
+  made.record = context_.write_object(records::Kind::kOpenedQueuePair,
+                                      record::OpenedQueuePair{.key = context_.record_key(),
+                                                              .user_handle = request.user_handle,
+                                                              .handle = handle,
+                                                              .number = request.qpn,
+                                                              .xrc_domain = request.xrc_domain,
+                                                              .reserved = 0});
+  reply.write(abi::HandleBody{handle, 0});
   return 0;
+}
+
+void QpObjects::count_opened(const OpenedQp& opened, OpenXrcDomain& open) {
+  ++open.users;
+  Opened& target = opened_by_number_[opened.qp->engine.qpn.value];
+  target = {opened.qp.get(), target.times + 1};
 }
 
 int QpObjects::close(const RequestBody& body, Reply&) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/keeping.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control_thread/peer_identity.hpp"
 #include "daemon/device/peer/reply.hpp"
@@ -36,6 +37,9 @@ class EventEnd {
 
   /// Returns the number by which the engine names it to engine::EventSink. It stays the same.
   virtual int number() const = 0;
+  /// Returns what Peer::restore_events() of the next adapter needs. 0: it does not outlive this
+  /// one.
+  virtual KeptId kept() const = 0;
 
  protected:
   EventEnd() = default;
@@ -50,6 +54,10 @@ class Signal {
 
   /// Notifies the process once. Does not block.
   virtual void raise() = 0;
+  /// True if the process has not taken a notification.
+  virtual bool is_raised() const = 0;
+  /// As EventEnd::kept(), for Peer::restore_signal().
+  virtual KeptId kept() const = 0;
 
  protected:
   Signal() = default;
@@ -89,11 +97,20 @@ class Peer {
   struct Offered {
     std::shared_ptr<memory::ProcessMemory> memory;
     PassedHandle end;  ///< by which the process gives access to the memory
+    KeptId kept;       ///< as EventEnd::kept(), for restore_memory()
   };
   /// Prepares access to memory that the process does not share. `by_proxy`: a process of the daemon
   /// accesses the memory; else the engine does. Errors: EBUSY (an access of the tenant has not come
   /// back yet), and system errors for lack of resources.
   virtual Expected<Offered> offer_memory(const engine::MemoryReach& reach, bool by_proxy) const = 0;
+
+  // --- the same, as an earlier adapter made it for the process. `kept` is what that adapter has
+  // recorded. Null or error: nothing is kept under this number.
+
+  virtual std::unique_ptr<EventEnd> restore_events(KeptId kept) const = 0;
+  virtual std::unique_ptr<Signal> restore_signal(KeptId kept) const = 0;
+  virtual Expected<std::shared_ptr<memory::ProcessMemory>> restore_memory(
+      KeptId kept, const engine::MemoryReach& reach, bool by_proxy) const = 0;
 
   // --- its connection
 
@@ -102,6 +119,8 @@ class Peer {
   virtual bool answer(std::uint32_t tag, int error, const Reply& reply) = 0;
   /// Ends the connection. The process is notified at once.
   virtual void end() = 0;
+  /// Returns the number by which records name the connection. 0: it does not outlive the adapter.
+  virtual KeptId kept() const = 0;
 
  protected:
   explicit Peer(const PeerIdentity& identity) : identity_(identity) {}

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "daemon/engine/requests/session_requests.hpp"
+#include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
 
@@ -17,6 +19,7 @@ void Attachment::close() {
   if (has_begun()) adapter_.worker.unwatch(*session_);
   context_.on_engine(engine::RemoveSession{*session_});
   session_ = nullptr;
+  record_.erase();
   vcbs_.close();  // its level may go next
 }
 
@@ -29,7 +32,8 @@ int Attachment::charge() {
   return mapping_ ? 0 : ENOMEM;
 }
 
-int Attachment::open(engine::Level* level, std::uint32_t version, Reply& reply) {
+int Attachment::open(engine::Level* level, std::uint32_t version, const record::Session& kept,
+                     Reply& reply) {
   vcbs_.close();  // releases those of an earlier attempt that failed later
   vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
   auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
@@ -37,7 +41,14 @@ int Attachment::open(engine::Level* level, std::uint32_t version, Reply& reply) 
   if (!memory) return context_.refuse(memory.error());
   memory_ = std::move(*memory);
   if (const int error = make_ways(reply)) return error;
-  install(level, version);
+  shm::SessionView::format(memory_.base(), vcbs_.places(), version);
+  install(level, SessionId(adapter_.next_session++),
+          shm::SessionView(memory_.base(), vcbs_.places()));
+  if (const auto done = keep(level, kept); !done) {
+    adapter_.worker.run(engine::RemoveSession{*session_});
+    session_ = nullptr;
+    return context_.refuse(done.error());
+  }
   reply.write(abi::HelloReply{.vcbs = vcbs_.places(),
                               .session = session_->id.value,
                               .daemon_pid = static_cast<std::uint32_t>(::getpid()),
@@ -52,11 +63,51 @@ int Attachment::make_ways(Reply& reply) {
   return context_.peer().make_events(async_, reply);
 }
 
-void Attachment::install(engine::Level* level, std::uint32_t version) {
-  shm::SessionView::format(memory_.base(), vcbs_.places(), version);
-  session_ = std::make_unique<engine::Session>(
-      SessionId(adapter_.next_session++), context_.tenant(),
-      shm::SessionView(memory_.base(), vcbs_.places()), vcbs_.first());
+/// Makes the session outlive the adapter, if anything does.
+Outcome Attachment::keep(const engine::Level* level, record::Session kept) {
+  if (auto done = memory_.keep(adapter_.keeping); !done) return done;
+  auto wake = Kept::descriptor(adapter_.keeping, wake_.get());
+  if (!wake) return wake.error();
+  kept_wake_ = std::move(*wake);
+  kept.key = context_.record_key();
+  kept.memory = memory_.kept();
+  kept.wake = kept_wake_.id();
+  kept.events = async_->kept();
+  kept.number = session_->id.value;
+  kept.vcbs = vcbs_.places();
+  records::BodyWriter body;
+  body.add(kept).add_text(level != nullptr ? level->name : "");
+  record_ = context_.write(records::Kind::kSession, body.bytes());
+  return {};
+}
+
+Outcome Attachment::restore(const record::Session& kept, engine::Level* level,
+                            records::Record record) {
+  const auto damaged = [&](const char* why) {
+    return Error{"session " + std::to_string(kept.number) + ": " + why, EBADMSG};
+  };
+  if (is_open() || kept.vcbs > abi::kMaxVcbsPerSession || kept.number == 0)
+    return damaged("its record is damaged");
+  auto memory = SealedMemory::adopt(*adapter_.keeping, kept.memory, context_.lock_memory());
+  if (!memory) return memory.error();
+  memory_ = std::move(*memory);
+  if (memory_.bytes() < abi::session_bytes(kept.vcbs)) return damaged("its memory is too small");
+  wake_ = adapter_.keeping->descriptor(kept.wake);
+  kept_wake_ = Kept(adapter_.keeping, kept.wake);
+  async_ = context_.peer().restore_events(kept.events);
+  if (!wake_ || async_ == nullptr) return damaged("its descriptors are not kept");
+  record_ = std::move(record);
+  (void)charge();
+  const auto view = shm::SessionView::resume(memory_.base(), kept.vcbs);
+  vcbs_.open(level, view.granted());
+  adapter_.next_session = std::max(adapter_.next_session, kept.number + 1);
+  install(level, SessionId(kept.number), view);
+  if (memory_.fd() < 0) begin();
+  return {};
+}
+
+void Attachment::install(engine::Level* level, SessionId id, shm::SessionView view) {
+  session_ = std::make_unique<engine::Session>(id, context_.tenant(), view, vcbs_.first());
   session_->view.revoke(vcbs_.count());
   session_->process = static_cast<std::uint32_t>(context_.identity().pid);
   session_->user = context_.identity().uid;

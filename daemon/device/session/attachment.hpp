@@ -6,9 +6,11 @@
 
 #include <memory>
 
+#include "daemon/base/kept.hpp"
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/object_records.hpp"
 #include "daemon/device/session/vcb_grant.hpp"
 
 namespace softhca::control {
@@ -25,11 +27,15 @@ class Attachment {
   int charge();
   /// Installs the session in the engine, which does not read its memory yet. Returns 0 with a
   /// complete `reply`, or an errno value. After an error it may be tried again. REQUIRES: it is
-  /// charged, and not open. `version`: of the protocol.
-  int open(engine::Level* level, std::uint32_t version, Reply& reply);
+  /// charged, and not open. `version`: of the protocol. `kept`: for the record, what the session
+  /// knows of it.
+  int open(engine::Level* level, std::uint32_t version, const record::Session& kept, Reply& reply);
+  /// Does the same as an earlier adapter did. The engine reads the memory at once if the process
+  /// can no longer free any of it. Errors: EBADMSG, the record does not fit.
+  Outcome restore(const record::Session& kept, engine::Level* level, records::Record record);
   /// Returns the descriptor of the memory that open() announced to the process, which has mapped
   /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.
-  UniqueFd to_seal() { return is_open() ? memory_.take_fd() : UniqueFd(); }
+  DescriptorToSeal to_seal() { return is_open() ? memory_.take_to_seal() : DescriptorToSeal(); }
   /// Lets the engine read the memory from now on, as the process can no longer free any of it. Does
   /// nothing if it was called before.
   void begin();
@@ -50,7 +56,8 @@ class Attachment {
 
  private:
   int make_ways(Reply& reply);
-  void install(engine::Level* level, std::uint32_t version);
+  Outcome keep(const engine::Level* level, record::Session kept);
+  void install(engine::Level* level, SessionId id, shm::SessionView view);
 
   Adapter& adapter_;
   SessionContext& context_;
@@ -59,7 +66,9 @@ class Attachment {
   VcbGrant vcbs_;
   SealedMemory memory_;
   UniqueFd wake_;
+  Kept kept_wake_;
   std::unique_ptr<EventEnd> async_;
+  records::Record record_;
   std::unique_ptr<engine::Session> session_;
   bool begun_ = false;
 };

@@ -89,10 +89,11 @@ bool DeviceSession::go_on() {
 
 /// Seals memory on a thread of the tenant, behind the tenant's other calls. The session continues
 /// when all is sealed. `accounts` end with the descriptors.
-void DeviceSession::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts) {
+void DeviceSession::seal(std::vector<DescriptorToSeal> fds,
+                         std::vector<std::shared_ptr<void>> accounts) {
   sealing_ = std::make_shared<Sealing>(Sealing{.fds = std::move(fds), .outcome = {}});
   const auto call = [sealing = sealing_, helpers = context_.helpers()] {
-    for (const UniqueFd& fd : sealing->fds)
+    for (const DescriptorToSeal& fd : sealing->fds)
       if (sealing->outcome && !SealedMemory::has_sealed_holes(fd.get()))
         sealing->outcome = control::seal(helpers, fd.get());
     sealing->fds.clear();
@@ -108,14 +109,14 @@ void DeviceSession::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<
 
 /// Keeps the descriptors that the process has not sealed itself. Another thread closes the others:
 /// locks that a process has set on a file make that slow.
-void DeviceSession::close_sealed(std::vector<UniqueFd>& fds,
+void DeviceSession::close_sealed(std::vector<DescriptorToSeal>& fds,
                                  const std::vector<std::shared_ptr<void>>& accounts) {
-  const auto first_sealed = std::partition(fds.begin(), fds.end(), [](const UniqueFd& fd) {
+  const auto first_sealed = std::partition(fds.begin(), fds.end(), [](const DescriptorToSeal& fd) {
     return !SealedMemory::has_sealed_holes(fd.get());
   });
   if (first_sealed == fds.end()) return;
-  const auto sealed = std::make_shared<std::vector<UniqueFd>>(std::make_move_iterator(first_sealed),
-                                                              std::make_move_iterator(fds.end()));
+  const auto sealed = std::make_shared<std::vector<DescriptorToSeal>>(
+      std::make_move_iterator(first_sealed), std::make_move_iterator(fds.end()));
   fds.erase(first_sealed, fds.end());
   closing_ = sealed;
   context_.make_blocking_call([sealed] { sealed->clear(); }, [accounts] {});
@@ -124,8 +125,8 @@ void DeviceSession::close_sealed(std::vector<UniqueFd>& fds,
 /// Seals the memory that the process has mapped. A process maps what a reply announces before it
 /// sends another request (abi/control.hpp). Returns false if there is nothing to seal.
 bool DeviceSession::seal_mapped() {
-  std::vector<UniqueFd> fds = rings_.to_seal();
-  if (UniqueFd own = attachment_.to_seal()) fds.push_back(std::move(own));
+  std::vector<DescriptorToSeal> fds = rings_.to_seal();
+  if (DescriptorToSeal own = attachment_.to_seal()) fds.push_back(std::move(own));
   if (fds.empty()) return false;
   // The session waits for the last ones to be closed: more are not charged for.
   if (closing_.expired()) close_sealed(fds, {descriptors_});
@@ -158,7 +159,8 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
   }
   Reply reply;
   context_.forget_refusal();
-  const int error = request.handler(*this, body, reply);
+  int error = context_.reserve_records();
+  if (error == 0) error = request.handler(*this, body, reply);
   if (error == kUnfinished || error == kNoRoomYet) {
     rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();

@@ -9,6 +9,7 @@
 //
 // The files: device_session.cpp (life, records), device_session_requests.cpp (the handler of each
 // request), device_session_files.cpp (hello, attributes of the device and its port).
+// SessionRestorer makes what an earlier adapter had.
 #pragma once
 
 #include <cstdint>
@@ -125,6 +126,7 @@ class DeviceSession final : private configuration::IdleHolder {
   }
 
  private:
+  friend class SessionRestorer;
   struct Requests;
   using Handler = int (*)(DeviceSession&, const RequestBody&, Reply&);
   struct RequestKind {
@@ -134,14 +136,23 @@ class DeviceSession final : private configuration::IdleHolder {
 
   /// Memory that the process has mapped, while a thread of its tenant seals it.
   struct Sealing {
-    std::vector<UniqueFd> fds;
+    std::vector<DescriptorToSeal> fds;
     Outcome outcome;
     bool over = false;
   };
 
+  /// What ends with the memory that the process offers. Regions may outlive the session, if other
+  /// sessions share them.
+  struct OfferedAccount {
+    configuration::Charge descriptor;
+    std::shared_ptr<memory::ProcessMemory> memory;
+    records::Record record;
+  };
+
   // device_session.cpp
-  void seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts);
-  void close_sealed(std::vector<UniqueFd>& fds, const std::vector<std::shared_ptr<void>>& accounts);
+  void seal(std::vector<DescriptorToSeal> fds, std::vector<std::shared_ptr<void>> accounts);
+  void close_sealed(std::vector<DescriptorToSeal>& fds,
+                    const std::vector<std::shared_ptr<void>>& accounts);
   bool seal_mapped();
   bool ask_for_event_channel(std::uint32_t tag, const RequestBody& body);
   bool ask_for_datagrams(std::uint32_t tag, const RequestBody& body);

@@ -84,8 +84,12 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
 
   if (const int error = attachment_.charge()) return error;
   may_offer_memory_ = adapter_.settings(tenant()).programs.process_memory;
-  if (const int error = attachment_.open(*level, version_, reply)) return error;
-  return 0;
+  record::Session kept{};
+  kept.version = version_;
+  kept.file = pds_.file()->number;
+  kept.device = context_.device_index();
+  kept.may_offer_memory = may_offer_memory_;
+  return attachment_.open(*level, version_, kept, reply);
 }
 
 /// True if the engine accesses the process's memory itself.
@@ -121,14 +125,13 @@ int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
                                          ? context_.take(configuration::Kind::kDescriptors)
                                          : descriptors_->split(1);
   if (!descriptor) return EMFILE;  // take() has recorded why
-  // Regions may outlive the session, if other sessions share them.
-  struct Account {
-    configuration::Charge descriptor;
-    std::shared_ptr<memory::ProcessMemory> memory;
-  };
-  const auto account = std::make_shared<Account>();
+  const auto account = std::make_shared<OfferedAccount>();
   account->descriptor = std::move(descriptor);
   account->memory = std::move(offered->memory);
+  account->record = context_.write_object(
+      records::Kind::kOfferedMemory,
+      record::OfferedMemory{
+          .key = context_.record_key(), .socket = offered->kept, .by_proxy = by_proxy});
   regions_.set_process({account, account->memory.get()});
   reply.give(std::move(offered->end));
   return 0;

@@ -28,12 +28,14 @@ AdminSocket::~AdminSocket() {
   if (listener_) ::unlink(path_.c_str());
 }
 
-Outcome AdminSocket::open(const std::string& path, const SocketPermissions& permissions) {
+Outcome AdminSocket::open(KeptDescriptors& kept, const std::string& path,
+                          const SocketPermissions& permissions) {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  auto socket = listen_at(path, permissions, SOCK_STREAM);
-  if (!socket) return socket.error();
+  auto listener = take_up_or_listen(kept, path, permissions, SOCK_STREAM);
+  if (!listener) return listener.error();
   path_ = path;
-  listener_ = PeerSocket(std::move(*socket), calls_, owner_);
+  kept_ = std::move(listener->kept);
+  listener_ = PeerSocket(std::move(listener->socket), calls_, owner_);
   if (!epoll_ || !watch(listener_.get(), nullptr, EPOLLIN, EPOLL_CTL_ADD))
     return system_error("admin socket");
   return {};

@@ -16,6 +16,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
+#include "daemon/frontend/unix/sockets/kept_listener.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
@@ -39,8 +40,9 @@ class AdminSocket {
       : methods_(methods), calls_(calls), owner_(std::move(owner)), limits_(limits) {}
   ~AdminSocket();
 
-  /// Opens the socket. Errors as listen_at().
-  Outcome open(const std::string& path, const SocketPermissions& permissions);
+  /// Opens the socket. Errors as take_up_or_listen().
+  Outcome open(KeptDescriptors& kept, const std::string& path,
+               const SocketPermissions& permissions);
   /// Returns a descriptor that is readable when serve() has something to do.
   int fd() const { return epoll_.get(); }
   /// Accepts a client, reads from one, answers one line of one, or writes to one.
@@ -83,6 +85,7 @@ class AdminSocket {
   std::string path_;
   UniqueFd epoll_;
   PeerSocket listener_;
+  KeptDescriptor kept_;
   bool armed_ = true;         ///< epoll reports connections
   std::size_t answered_ = 0;  ///< lines since the last tick()
   SpareDescriptor spare_;

@@ -190,7 +190,7 @@ RpcResult AdminView::status(const Json&) {
   const double up = uptime();
   Json engine = counters_in(counters::kEngine, adapter_.worker);
   engine["busy_share"] = up > 0 ? engine["busy_s"].get<double>() / up : 0;
-  return Json{{"version", adapter_.version},
+  Json out = {{"version", adapter_.version},
               {"pid", ::getpid()},
               {"uptime_s", up},
               {"runtime_dir", adapter_.config.daemon.runtime_dir},
@@ -199,8 +199,9 @@ RpcResult AdminView::status(const Json&) {
               {"tenants", adapter_.tenants.size()},
               {"sessions", sessions_().size()},
               {"ports", ports()},
-              {"pools", pools()},
-              {"faults", faults_ ? faults_() : Json::array()}};
+              {"pools", pools()}};
+  for (const auto& [name, part] : parts_) out[name] = part();
+  return out;
 }
 
 Json AdminView::ports() const {

@@ -41,8 +41,10 @@ class AdminView {
 
   /// Adds the methods. This object must outlive them.
   void add_to(AdminMethods& methods);
-  /// Sets the function that returns the faults for `status`. Without it, `status` shows none.
-  void show_faults(std::function<Json()> faults) { faults_ = std::move(faults); }
+  /// Adds a part to `status`, which `part` returns.
+  void show(const char* name, std::function<Json()> part) {
+    parts_.emplace_back(name, std::move(part));
+  }
   /// Adds `tenant.show` and `explain` for this tenant only.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
   /// Copies the engine's latest events into the journal. Call it about once a second, as the engine
@@ -95,7 +97,7 @@ class AdminView {
   Adapter& adapter_;
   Sessions sessions_;
   ConnectionsOf connections_;
-  std::function<Json()> faults_;
+  std::vector<std::pair<const char*, std::function<Json()>>> parts_;  ///< of `status`
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::uint64_t engine_events_ = 0;  ///< events of the engine's log that were copied to the journal
 };

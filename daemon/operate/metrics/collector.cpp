@@ -2,6 +2,8 @@
 
 #include "daemon/operate/metrics/collector.hpp"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <string>
@@ -256,6 +258,18 @@ void add_peers(Families& out, const engine::PeerAuthentication& authentication) 
   }
 }
 
+void add_restarts(Families& out, const keeper::Restarts& restarts) {
+  out.table(counters::kRestarts, restarts, {});
+  std::array<double, std::size(keeper::kBlackoutBounds)> bounds;
+  std::ranges::transform(keeper::kBlackoutBounds, bounds.begin(),
+                         [](std::uint32_t ms) { return ms * 1e-3; });
+  std::array<std::uint64_t, keeper::kBlackoutCounters> counts;
+  std::ranges::transform(restarts.blackouts, counts.begin(),
+                         [](const auto& count) { return count.load(); });
+  out.histogram("softhca_blackout_seconds", "Time without service when another adapter took over.",
+                bounds, counts, static_cast<double>(restarts.blackout_ns_sum.load()) * 1e-9);
+}
+
 void add_daemon(Families& out, const ExportedData& source) {
   const BuildInfo& build = source.build;
   out.gauge("softhca_build_info", "Always 1; the labels have the version and how it was built.",
@@ -266,6 +280,7 @@ void add_daemon(Families& out, const ExportedData& source) {
     out.counter("softhca_log_lines_dropped_total",
                 "Log lines dropped because the log was read too slowly.", {},
                 static_cast<double>(source.dropped_log_lines->value()));
+  if (source.restarts != nullptr) add_restarts(out, *source.restarts);
   out.table(counters::kReloads, source.reloads, {});
   out.table(counters::kEngine, source.worker, {});
   out.table(counters::kFaults, source.engine.faults, {});

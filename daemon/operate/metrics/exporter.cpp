@@ -270,6 +270,7 @@ MHD_Result Exporter::Endpoint::answer(void* endpoint, MHD_Connection* connection
 Exporter::Exporter(std::unique_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
 Exporter::~Exporter() = default;
 const std::string& Exporter::address() const { return endpoint_->address; }
+int Exporter::listener() const { return endpoint_->listeners[0].get(); }
 
 void Exporter::set_credentials_file(std::string file) {
   const std::lock_guard lock(endpoint_->changing);
@@ -285,7 +286,7 @@ Outcome check_credentials(const std::string& file) {
 Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
                                                     const std::string& credentials_file,
                                                     const ExportedData& source,
-                                                    UniqueFd unix_listener) {
+                                                    UniqueFd unix_listener, UniqueFd kept) {
   if (address.empty() && !unix_listener) return std::unique_ptr<Exporter>();
   const auto failed = [&](const std::string& why, int code) {
     return Error{"metrics endpoint " + address + ": " + why +
@@ -297,7 +298,7 @@ Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
   if (!address.empty()) {
     const auto where = configuration::parse_listen_address(address);
     if (!where) return failed(std::strerror(EINVAL), EINVAL);
-    auto listener = listen_at(*where);
+    auto listener = kept ? std::move(kept) : listen_at(*where);
     if (!listener) return failed(listener.error().message, listener.error().code);
     endpoint->listeners[0] = std::move(*listener);
   }

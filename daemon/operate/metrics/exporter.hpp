@@ -16,6 +16,7 @@
 #include "daemon/engine/datagrams/shared_qp.hpp"
 #include "daemon/engine/view.hpp"
 #include "daemon/engine/worker.hpp"
+#include "daemon/keeper/handover.hpp"
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
 
 namespace softhca::metrics {
@@ -50,6 +51,7 @@ struct ExportedData {
   BuildInfo build;
   std::chrono::system_clock::time_point started;  ///< start of the daemon
   const Counter* dropped_log_lines = nullptr;     ///< null: not exported
+  const keeper::Restarts* restarts = nullptr;     ///< likewise
 };
 
 class Exporter {
@@ -60,14 +62,18 @@ class Exporter {
   /// 6750, section 2.1). The exporter reads the file at each request. Empty: no token is needed.
   /// `unix_listener`: a listening Unix stream socket that the exporter serves as well, with
   /// connection slots of its own. Another exporter may share it. Empty: none.
+  /// `kept`: a socket that listens at the address already. Empty: none.
   /// Errors: the address is in use or not a local one, or the file has no such line.
   static Expected<std::unique_ptr<Exporter>> start(const std::string& address,
                                                    const std::string& credentials_file,
                                                    const ExportedData& source,
-                                                   UniqueFd unix_listener = UniqueFd());
+                                                   UniqueFd unix_listener = UniqueFd(),
+                                                   UniqueFd kept = UniqueFd());
   ~Exporter();
 
   const std::string& address() const;
+  /// Returns the socket that listens at the address. Negative: none does.
+  int listener() const;
   /// Takes effect at the next request.
   void set_credentials_file(std::string file);
 

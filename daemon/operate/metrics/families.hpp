@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -60,6 +61,19 @@ class Families {
     out.sample_count = histogram.count();
     out.bucket.push_back({out.sample_count, std::numeric_limits<double>::infinity()});
     out.sample_sum = static_cast<double>(histogram.sum()) * unit;
+  }
+  /// Adds a histogram of counters: `counts[i]` has the values up to `bounds[i]`, and above the
+  /// bound before; the last one has those above all bounds.
+  void histogram(const char* name, const char* help, std::span<const double> bounds,
+                 std::span<const std::uint64_t> counts, double sum) {
+    auto& out = add(name, help, prometheus::MetricType::Histogram, {}).histogram;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      out.sample_count += counts[i];
+      out.bucket.push_back({out.sample_count, i < bounds.size()
+                                                  ? bounds[i]
+                                                  : std::numeric_limits<double>::infinity()});
+    }
+    out.sample_sum = sum;
   }
   /// Adds a summary with median, 99 % and 99.9 % since the start. Values are multiplied by `unit`.
   void summary(const char* name, const char* help, const Labels& labels, const Histogram& histogram,

@@ -74,7 +74,7 @@ void ReloadChange::add_port_steps(std::vector<Step>& steps) {
         continue;
       steps.push_back({"address of port " + wanted_.ports[i].name,
                        [this, &port = wanted_.ports[i], address] {
-                         return guard_addresses(port, {address}, guards_);
+                         return guard_addresses(port, {address}, site_.adapter.kept, guards_);
                        },
                        [this, gid = address.gid] { guards_.erase(gid); }});
     }
@@ -256,7 +256,7 @@ void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
       {"VCBs", [this, vcbs] { return vcbs->apply(allocations_); }, [vcbs] { vcbs->undo(); }});
   steps.push_back({"former addresses",
                    [this]() -> Outcome {
-                     site_.former.change(site_.adapter.tenants, wanted_,
+                     site_.former.change(site_.adapter.tenants, site_.adapter.config, wanted_,
                                          site_.adapter.next_session);
                      return {};
                    },

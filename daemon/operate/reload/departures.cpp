@@ -18,6 +18,15 @@ namespace softhca::control {
 using configuration::Config;
 using configuration::TenantConfig;
 
+namespace {
+
+configuration::LevelConfig last_settings(const engine::Tenant& tenant, const engine::Level& level) {
+  const configuration::LevelConfig* last = settings_of(Adapter::settings(tenant), level);
+  return last != nullptr ? *last : configuration::LevelConfig{.name = level.name};
+}
+
+}  // namespace
+
 void Departures::begin(const Config& wanted, const ReloadChange& change) {
   begin_tenants(wanted, change);
   const auto now = std::chrono::steady_clock::now();
@@ -31,7 +40,8 @@ void Departures::begin(const Config& wanted, const ReloadChange& change) {
       const configuration::LevelConfig* entry = settings_of(*row.to, *level);
       const bool stays = entry != nullptr;
       if (!stays || !entry->socket) server_.listeners().close(*level);
-      if (!stays && !level->control.leaving) levels_.push_back({row.tenant, level.get(), now});
+      if (!stays && !level->control.leaving)
+        levels_.push_back({row.tenant, level.get(), last_settings(*row.tenant, *level), now});
       level->control.leaving = !stays;
     }
   }

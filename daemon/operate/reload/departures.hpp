@@ -29,6 +29,14 @@ class Departures {
     bool is_ended = false;  ///< its programs' connections were closed; some may still be ending
   };
 
+  struct OfLevel {
+    engine::Tenant* tenant = nullptr;
+    engine::Level* level = nullptr;
+    configuration::LevelConfig settings;  ///< the last ones
+    std::chrono::steady_clock::time_point since;
+    bool is_ended = false;
+  };
+
   Departures(Adapter& adapter, Server& server, FormerAddresses& former)
       : adapter_(adapter), server_(server), former_(former) {}
 
@@ -42,6 +50,7 @@ class Departures {
   void finish_levels();
 
   const std::list<OfTenant>& tenants() const { return tenants_; }
+  const std::list<OfLevel>& levels() const { return levels_; }
   /// Stops waiting for the programs of a tenant.
   void end(const std::string& tenant);
   /// Returns the connections of a leaving tenant. Nothing: the tenant is not leaving.
@@ -52,12 +61,6 @@ class Departures {
   configuration::Held held_besides(const configuration::Config& wanted) const;
 
  private:
-  struct OfLevel {
-    engine::Tenant* tenant = nullptr;
-    engine::Level* level = nullptr;
-    std::chrono::steady_clock::time_point since;
-    bool is_ended = false;
-  };
   void begin_tenants(const configuration::Config& wanted, const ReloadChange& change);
   void remove(engine::Tenant& tenant);
   void add_held(const engine::Tenant& tenant, const configuration::TenantConfig* wanted,

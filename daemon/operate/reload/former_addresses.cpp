@@ -5,10 +5,22 @@
 #include <algorithm>
 
 namespace softhca::control {
+namespace {
+
+std::uint8_t prefix_of(const configuration::Config& config,
+                       const engine::Tenant::Address& address) {
+  if (address.port)
+    for (const configuration::InterfaceAddress& each : config.ports[address.port->value].addresses)
+      if (each.gid == address.gid) return each.prefix;
+  return 0;
+}
+
+}  // namespace
 
 /// Keeps lost addresses for existing sessions: their queue pairs and address handles keep their
 /// source addresses.
 void FormerAddresses::change(const std::vector<std::unique_ptr<engine::Tenant>>& tenants,
+                             const configuration::Config& before,
                              const configuration::Config& wanted, std::uint32_t next_session) {
   for (const auto& tenant : tenants) {
     const configuration::TenantConfig* entry = find_tenant(wanted, tenant->name);
@@ -18,7 +30,8 @@ void FormerAddresses::change(const std::vector<std::unique_ptr<engine::Tenant>>&
              entry->addresses.end();
     };
     for (const engine::Tenant::Address& address : tenant->addresses)
-      if (!has(address.gid)) entries_.push_back({tenant.get(), address, next_session});
+      if (!has(address.gid))
+        entries_.push_back({tenant.get(), address, next_session, prefix_of(before, address)});
     std::erase_if(entries_, [&](const Entry& former) {
       return former.tenant == tenant.get() && has(former.address.gid);
     });

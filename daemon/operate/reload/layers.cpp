@@ -101,6 +101,14 @@ Layers::Layers(configuration::Config file, std::string folder)
   if (const auto done = read(); !done) problem_ = path() + ": " + done.error().message;
 }
 
+Layers::Layers(const ReloadState& earlier, std::string folder)
+    : Layers(earlier.file, std::move(folder)) {
+  tenants_ = earlier.on_demand;
+  own_ = earlier.own;
+  left_out_ = earlier.left_out;
+  absent_ = earlier.absent;
+}
+
 Outcome Layers::read() {
   std::ifstream in(path(), std::ios::binary);
   if (!in && errno == ENOENT) return {};

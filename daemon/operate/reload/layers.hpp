@@ -13,6 +13,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/resource_manager/overlay.hpp"
+#include "daemon/operate/reload/reload_state.hpp"
 
 namespace softhca::control {
 
@@ -20,6 +21,9 @@ class Layers {
  public:
   /// Reads what was saved in `folder`. If it is empty, nothing can be saved.
   explicit Layers(configuration::Config file, std::string folder = {});
+
+  /// Restores the layers of an earlier adapter. Those that are saved are read from the folder.
+  Layers(const ReloadState& earlier, std::string folder);
 
   /// Returns the configuration that results from `file` and the layers over it.
   configuration::Overlaid over(const configuration::Config& file,

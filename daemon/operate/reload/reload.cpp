@@ -64,7 +64,7 @@ ReloadRefusal refusal(Cause cause, std::vector<std::string> lines) {
 
 Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards,
                    configuration::ConfigLoader loader, MoveMetrics move_metrics,
-                   std::optional<Layers> layers)
+                   std::optional<Layers> layers, std::optional<ReloadState> earlier)
     : adapter_(adapter),
       server_(server),
       guards_(std::move(guards)),
@@ -72,13 +72,15 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards,
       move_metrics_(std::move(move_metrics)),
       departures_(adapter, server, former_),
       given_(adapter.config),
-      layers_(layers ? std::move(*layers) : Layers(adapter.config)) {
+      layers_(layers ? std::move(*layers) : Layers(adapter.config)),
+      earlier_(std::move(earlier)) {
+  adapter.reloads.in_force(since_1970());
+  if (earlier_) return;
   const configuration::Overlaid laid = layers_.over(layers_.file());
   for (const std::string& text : layers_.skipped())
     adapter_.journal.add({.kind = "left_out", .text = text});
   report(laid);
   layers_.adopt(layers_.file(), laid);
-  adapter.reloads.in_force(since_1970());
   revisions_.add("start", {}, plan_reload(layers_.file(), adapter.config), adapter.config, given_,
                  layers_);
 }

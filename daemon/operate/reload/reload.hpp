@@ -10,9 +10,10 @@
 // Files: reload.cpp has reloads and checks. reload_requests.cpp has requests to the resource
 // manager. reload_sub_allocation.cpp has tenants' sub-allocations. reload_tenants.cpp has tenants
 // on demand. reload_commit.cpp has the part that cannot fail, after the steps of a ReloadChange,
-// which can. reload_leave.cpp has the slow part, run each second; departures.hpp has the part of it
-// for tenants and levels. reload_methods.cpp and tenant_methods.cpp have methods of the admin
-// socket, sub_allocation_methods.cpp those of the tenants' control sockets.
+// which can. reload_keep.cpp has the state for the next adapter. reload_leave.cpp has the slow
+// part, run each second; departures.hpp has the part of it for tenants and levels.
+// reload_methods.cpp and tenant_methods.cpp have methods of the admin socket,
+// sub_allocation_methods.cpp those of the tenants' control sockets.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@
 #include "daemon/operate/reload/departures.hpp"
 #include "daemon/operate/reload/former_addresses.hpp"
 #include "daemon/operate/reload/layers.hpp"
+#include "daemon/operate/reload/reload_state.hpp"
 #include "daemon/operate/reload/revisions.hpp"
 
 namespace softhca::control {
@@ -74,11 +76,16 @@ struct PlannedRequest {
 class Reloader {
  public:
   /// `loader`: loads the file. `layers`: the layers over it. Without them, nothing lies over the
-  /// file, and nothing can be saved. REQUIRES: the adapter has its tenants and allocations, and the
-  /// worker has not started.
+  /// file, and nothing can be saved. `earlier`: the state of an earlier adapter. With it, the
+  /// configuration in force is with_leavers(), and the layers are those of the state; call resume()
+  /// then. REQUIRES: the adapter has its tenants and allocations, and the worker has not started.
   Reloader(Adapter& adapter, Server& server, KernelGuards guards,
            configuration::ConfigLoader loader, MoveMetrics move_metrics,
-           std::optional<Layers> layers = std::nullopt);
+           std::optional<Layers> layers = std::nullopt,
+           std::optional<ReloadState> earlier = std::nullopt);
+  /// Has those leave again that were leaving, and keeps the state from now on. Call it when the
+  /// connections of the earlier adapter are restored.
+  void resume();
 
   /// Returns what reload() would do now.
   ReloadResult plan() const;
@@ -180,6 +187,8 @@ class Reloader {
   configuration::Config given_;  ///< in force, except for tenants' own changes
   Layers layers_;
   Revisions revisions_;
+  std::optional<ReloadState> earlier_;  ///< until resume()
+  KeptDescriptor kept_;                 ///< the state
 };
 
 /// Returns the reason for which a reload cannot put `laid` into force: it leaves out a tenant on

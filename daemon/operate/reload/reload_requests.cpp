@@ -175,12 +175,6 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
   return result;
 }
 
-/// Adds a revision, unless nothing has changed.
-void Reloader::record(const char* cause, const Actor& by, const ReloadResult& result) {
-  if (!result.plan.empty())
-    revisions_.add(cause, by, result.plan, adapter_.config, given_, layers_);
-}
-
 PlannedRequest Reloader::plan_change(Changes changes) const {
   if (auto why = find_own_level(changes)) {
     PlannedRequest planned;

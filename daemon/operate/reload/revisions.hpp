@@ -39,7 +39,7 @@ using KeptTenants = std::vector<std::shared_ptr<const configuration::TenantConfi
 struct Revision {
   std::uint64_t number = 0;  ///< counts from 1
   std::chrono::system_clock::time_point time{};
-  std::string cause;  ///< "start", "reload", "set", "tenant create", "tenant remove", "rollback"
+  std::string cause;  ///< "start", "restart", "reload", "set", "tenant create", "rollback", ...
   Actor actor;
   std::vector<configuration::Difference> differences;  ///< the first kMostDifferences
   std::size_t more = 0;                                ///< number of those beyond

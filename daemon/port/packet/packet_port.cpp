@@ -12,12 +12,13 @@
 
 namespace softhca::port {
 
-Expected<std::unique_ptr<Port>> PacketPort::open(const PacketPortOptions& options) {
+Expected<std::unique_ptr<Port>> PacketPort::open(const PacketPortOptions& options, UniqueFd kept) {
   auto interface = read_interface(options.interface);
   if (!interface) return interface.error();
   if (interface->mac.is_zero())
     return Error{"interface " + options.interface + " is not an Ethernet interface", EINVAL};
-  auto fd = open_packet_socket(interface->index);
+  const bool fits = kept && is_bound_to_interface(kept.get(), interface->index);
+  auto fd = fits ? std::move(kept) : open_packet_socket(interface->index);
   if (!fd)
     return Error{"interface " + options.interface + ": " + fd.error().message, fd.error().code};
   return std::unique_ptr<Port>(

@@ -23,8 +23,9 @@ struct PacketPortOptions {
 
 class PacketPort final : public SocketPort<ReceiveBuffers, TransmitQueue> {
  public:
-  /// Opens the port. Error: no such interface, not an Ethernet interface, or no CAP_NET_RAW.
-  static Expected<std::unique_ptr<Port>> open(const PacketPortOptions& options);
+  /// Opens the port. `kept`: the socket of an earlier port (wait_fd()). It is used if its interface
+  /// still exists. Error: no such interface, not an Ethernet interface, or no CAP_NET_RAW.
+  static Expected<std::unique_ptr<Port>> open(const PacketPortOptions& options, UniqueFd kept = {});
 
   PortCounters counters() const override;
 

@@ -35,6 +35,13 @@ bool bind_to_interface(int fd, int interface_index) {
   return setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) == 0;
 }
 
+bool is_bound_to_interface(int fd, int interface_index) {
+  sockaddr_ll where{};
+  socklen_t length = sizeof where;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&where), &length) == 0 &&
+         where.sll_family == AF_PACKET && where.sll_ifindex == interface_index;
+}
+
 Expected<UniqueFd> open_packet_socket(int interface_index) {
   UniqueFd fd(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error("packet socket (needs CAP_NET_RAW)");

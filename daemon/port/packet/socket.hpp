@@ -36,5 +36,7 @@ Expected<UniqueFd> open_packet_socket(int interface_index);
 /// Makes the socket receive frames of the interface, and the interface receive all multicast
 /// frames. Neighbour solicitations for addresses that the kernel does not own arrive by multicast.
 bool bind_to_interface(int fd, int interface_index);
+/// True if the socket receives frames of the interface.
+bool is_bound_to_interface(int fd, int interface_index);
 
 }  // namespace softhca::port

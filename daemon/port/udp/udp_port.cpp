@@ -17,7 +17,8 @@ namespace {
 /// Send buffer of a socket that sends nothing.
 constexpr int kLeastBytes = 1;
 
-Expected<UniqueFd> open_receiver(const Gid& address, unsigned interface_index) {
+Expected<UniqueFd> open_receiver(const Gid& address, unsigned interface_index, UniqueFd kept) {
+  if (kept && is_bound(kept.get(), address, kRocePort, interface_index)) return kept;
   UniqueFd fd(socket(family_of(address), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd || !DatagramBuffers::set_up(fd.get(), address.is_ipv4()))
     return system_error("UDP socket");
@@ -29,13 +30,13 @@ Expected<UniqueFd> open_receiver(const Gid& address, unsigned interface_index) {
 
 }  // namespace
 
-Expected<std::unique_ptr<Port>> UdpPort::open(const UdpPortOptions& options) {
+Expected<std::unique_ptr<Port>> UdpPort::open(const UdpPortOptions& options, UniqueFd kept) {
   auto name = interface_with(options.address);
   if (!name) return name.error();
   const auto interface = read_interface(*name);
   if (!interface) return interface.error();
   const auto index = static_cast<unsigned>(interface->index);
-  auto receiver = open_receiver(options.address, index);
+  auto receiver = open_receiver(options.address, index, std::move(kept));
   if (!receiver) return receiver.error();
   auto senders = DatagramQueue::open(options.address, index);
   if (!senders) return senders.error();

@@ -22,9 +22,10 @@ struct UdpPortOptions {
 /// Sends RoCE packets of its address, and no other frames; see KernelHeaders.
 class UdpPort final : public SocketPort<DatagramBuffers, DatagramQueue> {
  public:
-  /// Opens the port. Error: no interface of the kernel has the address, or another process has its
-  /// UDP port 4791.
-  static Expected<std::unique_ptr<Port>> open(const UdpPortOptions& options);
+  /// Opens the port. `kept`: the socket by which an earlier port received (wait_fd()). It is used
+  /// if it is still bound to the address. Error: no interface of the kernel has the address, or
+  /// another process has its UDP port 4791.
+  static Expected<std::unique_ptr<Port>> open(const UdpPortOptions& options, UniqueFd kept = {});
 
   const KernelHeaders* kernel_headers() const override { return &out().headers(); }
   PortCounters counters() const override;

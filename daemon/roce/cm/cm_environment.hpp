@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "daemon/roce/cm/cm_parameters.hpp"
+#include "daemon/roce/cm/state_records.hpp"
 #include "daemon/roce/wire/cm_messages.hpp"
 #include "daemon/roce/wire/mad.hpp"
 
@@ -25,6 +26,8 @@ class CmEnvironment {
   /// Reports that a connection with the peer is established, so its address is valid. Called again
   /// from time to time for a peer that connects again.
   virtual void note_established_peer(const Gid&) {}
+  /// Returns the records of the state, the same in all calls. Null: nothing outlives the adapter.
+  virtual StateRecords* records() { return nullptr; }
 };
 
 /// A peer's request for a service id.

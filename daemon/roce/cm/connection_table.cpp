@@ -6,6 +6,8 @@
 #include <cassert>
 #include <utility>
 
+#include "daemon/roce/cm/connection_state.hpp"
+
 namespace softhca::management::cm {
 namespace {
 
@@ -27,10 +29,41 @@ std::pair<bool, Gid> half_open_key(const Path& path) {
 
 }  // namespace
 
+void ConnectionTable::record_changes() {
+  for (const std::uint64_t number : touched_.take()) {
+    const auto at = connections_.find(CommId(static_cast<std::uint32_t>(number)));
+    if (at == connections_.end()) {
+      records_->forget(StateKind::kConnection, number);
+      continue;
+    }
+    StateWriter state;
+    state_of(state, std::as_const(at->second));
+    records_->record(StateKind::kConnection, number, state.bytes());
+  }
+}
+
+Connection* ConnectionTable::restore(std::span<const std::byte> state) {
+  StateReader reader(state);
+  Connection c;
+  state_of(reader, c);
+  if (!reader.is_complete() || c.state >= State::kCount || c.id.value == 0 ||
+      connections_.contains(c.id))
+    return nullptr;
+  const Connection::Places places = std::exchange(c.places, {});
+  const bool has_user = std::exchange(c.has_user, true);
+  Connection& added = add(std::move(c));
+  if (!has_user) release(added);
+  if (places.peer_listed) list_peer(added);
+  if (places.queue_pair_listed) list_queue_pair(added);
+  arm(added, places.deadline);
+  return &added;
+}
+
 Connection& ConnectionTable::add(Connection&& connection) {
   const CommId id = connection.id;
   const auto [at, added] = connections_.emplace(id, std::move(connection));
   assert(added);
+  touched_.add(id.value);
   add_half_open(at->second);
   return at->second;
 }
@@ -76,8 +109,10 @@ void ConnectionTable::remove(Connection& c) {
   connections_.erase(c.id);
 }
 
+/// Its caller may change the connection.
 Connection* ConnectionTable::find(CommId id) {
   const auto at = connections_.find(id);
+  if (at != connections_.end()) touched_.add(id.value);
   return at == connections_.end() ? nullptr : &at->second;
 }
 

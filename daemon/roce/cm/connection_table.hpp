@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "daemon/roce/cm/connection.hpp"
+#include "daemon/roce/cm/state_records.hpp"
 
 namespace softhca::management::cm {
 
@@ -34,6 +36,16 @@ struct QueuePairKey {
 
 class ConnectionTable {
  public:
+  /// `records`: of the state, or null.
+  explicit ConnectionTable(StateRecords* records = nullptr)
+      : records_(records), touched_(records) {}
+
+  /// Records the connections that may have changed.
+  void record_changes();
+  /// Adds a connection of an earlier adapter by its record. Returns null if the record does not
+  /// fit. REQUIRES: the table has only restored connections.
+  Connection* restore(std::span<const std::byte> state);
+
   std::uint32_t size() const { return static_cast<std::uint32_t>(connections_.size()); }
   std::uint32_t half_open() const { return half_open_; }
   /// True if the peer of `path` may have another half-open connection, of `most` in total. It may
@@ -82,6 +94,8 @@ class ConnectionTable {
   void add_half_open(Connection& connection);
   void subtract_half_open(const Connection& connection);
 
+  StateRecords* records_;
+  Touched touched_;                                     ///< ids
   std::unordered_map<CommId, Connection> connections_;  // keyed by random numbers of this side
   std::map<PeerKey, CommId> peers_;
   std::map<QueuePairKey, CommId> queue_pairs_;

@@ -10,6 +10,7 @@ namespace softhca::management::cm {
 Manager::Manager(CmEnvironment& environment, User& user, std::uint64_t ca_guid,
                  const CmLimits& limits)
     : local_{.ca_guid = ca_guid, .limits = limits},
+      connections_(environment.records()),
       sender_(environment, local_, counters_),
       validation_(environment, user, sender_, counters_),
       core_{.user = user,
@@ -174,6 +175,14 @@ Result Manager::disconnect(CommId id, Time now, PrivateData private_data) {
 }
 
 Result Manager::destroy(CommId id, Time now) { return machine_.call(id, Input::kDestroy, now); }
+
+bool Manager::restore(std::span<const std::byte> state, Time now) {
+  const Connection* restored = connections_.restore(state);
+  if (restored == nullptr) return false;
+  if (restored->state == State::kEstablished)
+    validation_.note_established(restored->path.remote, now);
+  return true;
+}
 
 // --- queries
 

@@ -108,6 +108,13 @@ class Manager {
   /// See Limits.
   std::uint32_t half_open() const { return connections_.half_open(); }
   const Counters& counters() const { return counters_; }
+  // --- the adapter that follows
+  /// Records the connections that may have changed since the last call.
+  void record_changes() { connections_.record_changes(); }
+  /// Takes up a connection of an earlier adapter by its record, with its timers. Returns false if
+  /// the record does not fit. REQUIRES: nothing else was called.
+  bool restore(std::span<const std::byte> state, Time now);
+
   /// Takes effect for new connections.
   void set_limits(const CmLimits& limits) { local_.limits = limits; }
 

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
+#include <vector>
 
 #include "daemon/base/time.hpp"
 #include "daemon/roce/wire/cm_messages.hpp"
@@ -27,19 +27,15 @@ class Retransmission {
   void keep(const wire::Mad& mad) {
     const auto last =
         std::find_if(mad.rbegin(), mad.rend(), [](std::byte b) { return b != std::byte{}; });
-    length_ = static_cast<std::uint16_t>(mad.rend() - last);
-    bytes_ = std::make_unique<std::byte[]>(length_);
-    std::memcpy(bytes_.get(), mad.data(), length_);
+    bytes_.assign(mad.begin(), last.base());
+    bytes_.shrink_to_fit();
     left_ = most_;
   }
-  void forget() {
-    bytes_.reset();
-    length_ = 0;
-  }
-  bool has_message() const { return length_ != 0; }
+  void forget() { bytes_ = {}; }
+  bool has_message() const { return !bytes_.empty(); }
   wire::Mad message() const {
     wire::Mad mad{};
-    std::memcpy(mad.data(), bytes_.get(), length_);
+    std::copy_n(bytes_.begin(), std::min(bytes_.size(), mad.size()), mad.begin());
     return mad;
   }
   bool is(wire::CmAttribute attribute) const {
@@ -55,9 +51,18 @@ class Retransmission {
     return true;
   }
 
+  /// Lists the members for a StateWriter or a StateReader.
+  template <class Archive>
+  void list_state(Archive& archive) const {
+    archive(bytes_, left_, most_, timeout_);
+  }
+  template <class Archive>
+  void list_state(Archive& archive) {
+    archive(bytes_, left_, most_, timeout_);
+  }
+
  private:
-  std::unique_ptr<std::byte[]> bytes_;
-  std::uint16_t length_ = 0;
+  std::vector<std::byte> bytes_;
   std::uint8_t left_ = 0;
   std::uint8_t most_ = 0;
   Duration timeout_{};

@@ -2,6 +2,10 @@
 
 #include "daemon/roce/rdma_cm/channel_table.hpp"
 
+#include <utility>
+
+#include "daemon/roce/rdma_cm/identifier_state.hpp"
+
 namespace softhca::management::rdma_cm {
 
 ChannelId ChannelTable::open(const ChannelOwner& owner) {
@@ -9,7 +13,30 @@ ChannelId ChannelTable::open(const ChannelOwner& owner) {
   do id = ChannelId(environment_.random());
   while (id == ChannelId() || channels_.contains(id));
   channels_[id] = Channel{.id = id, .owner = owner};
+  touched_.add(id.value);
   return id;
+}
+
+void ChannelTable::record_changes() {
+  for (const std::uint64_t number : touched_.take()) {
+    const auto found = channels_.find(ChannelId(static_cast<std::uint32_t>(number)));
+    if (found == channels_.end()) {
+      environment_.records()->forget(cm::StateKind::kChannel, number);
+      continue;
+    }
+    cm::StateWriter state;
+    state_of_channel(state, std::as_const(found->second));
+    environment_.records()->record(cm::StateKind::kChannel, number, state.bytes());
+  }
+}
+
+Channel* ChannelTable::restore(std::span<const std::byte> state) {
+  cm::StateReader reader(state);
+  Channel channel;
+  state_of_channel(reader, channel);
+  if (!reader.is_complete() || channel.id == ChannelId()) return nullptr;
+  const auto [at, added] = channels_.emplace(channel.id, channel);
+  return added ? &at->second : nullptr;
 }
 
 Channel* ChannelTable::find(ChannelId id) {

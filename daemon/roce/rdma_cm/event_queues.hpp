@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/roce/rdma_cm/channel_table.hpp"
@@ -18,9 +20,19 @@ class EventQueues {
  public:
   /// All outlive it.
   EventQueues(RdmaCmEnvironment& environment, ChannelTable& channels, IdentifierTable& identifiers)
-      : environment_(environment), channels_(channels), identifiers_(identifiers) {}
+      : environment_(environment),
+        channels_(channels),
+        identifiers_(identifiers),
+        touched_(environment.records()) {}
   EventQueues(const EventQueues&) = delete;
   EventQueues& operator=(const EventQueues&) = delete;
+
+  /// Records the events that were queued or removed.
+  void record_changes();
+  /// Queues an event of an earlier adapter by its record, without a signal. Returns null if the
+  /// record does not fit. REQUIRES: the channels and identifiers are restored, and the earlier
+  /// events.
+  const QueuedEvent* restore(std::uint64_t sequence, std::span<const std::byte> state);
 
   /// Returns ENOMEM if too many events of the identifier wait, otherwise 0. Only commands that its
   /// program may repeat are refused for this reason.
@@ -52,6 +64,8 @@ class EventQueues {
   ChannelTable& channels_;
   IdentifierTable& identifiers_;
   std::uint64_t pushed_ = 0;
+  cm::Touched touched_;                                      ///< sequence numbers
+  std::unordered_map<std::uint64_t, ChannelId> waiting_in_;  ///< of events, if there are records
 };
 
 }  // namespace softhca::management::rdma_cm

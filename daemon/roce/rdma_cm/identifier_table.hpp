@@ -7,8 +7,11 @@
 #include <functional>
 #include <memory>
 #include <queue>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "daemon/roce/cm/state_records.hpp"
 #include "daemon/roce/rdma_cm/channel_command.hpp"
 #include "daemon/roce/rdma_cm/identifier.hpp"
 
@@ -16,6 +19,18 @@ namespace softhca::management::rdma_cm {
 
 class IdentifierTable {
  public:
+  /// `records`: of the state, or null.
+  explicit IdentifierTable(cm::StateRecords* records = nullptr)
+      : records_(records), touched_(records) {}
+
+  /// Records the identifiers that may have changed.
+  void record_changes();
+  /// Adds an identifier of an earlier adapter by its record. Returns null if the record does not
+  /// fit.
+  Identifier* restore(std::span<const std::byte> state);
+  /// Call it when all are restored, before make().
+  void end_restoring();
+
   /// Makes an identifier with the lowest free number. References to it are valid until it is
   /// erased.
   Identifier& make();
@@ -42,10 +57,21 @@ class IdentifierTable {
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const auto& slot : slots_)
-      if (slot) visit(*slot);
+      if (slot) visit(std::as_const(*slot));
+  }
+  /// As for_each(), for a visit that changes identifiers.
+  template <class Visit>
+  void change_each(Visit&& visit) {
+    for (const auto& slot : slots_) {
+      if (!slot) continue;
+      touched_.add(slot->number.value);
+      visit(*slot);
+    }
   }
 
  private:
+  cm::StateRecords* records_;
+  cm::Touched touched_;
   std::vector<std::unique_ptr<Identifier>> slots_;
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
   std::uint32_t generations_ = 0;

@@ -2,11 +2,14 @@
 
 #include "daemon/roce/rdma_cm/multicast_joins.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "daemon/base/address_text.hpp"
 #include "daemon/roce/rdma_cm/addresses/resolved_route.hpp"
 #include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
+#include "daemon/roce/rdma_cm/identifier_state.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -64,6 +67,7 @@ MembershipNumber MulticastJoins::add(Identifier& id, std::uint64_t uid) {
   do number = MembershipNumber(next_number_++);
   while (memberships_.contains(number));
   memberships_[number] = {.owner = id.number, .uid = uid};
+  touched_.add(number.value);
   id.memberships.push_back(number);
   return number;
 }
@@ -84,11 +88,40 @@ int MulticastJoins::leave(const ChannelCommand& command) {
                   [&](const QueuedEvent& event) { return event.membership == number; });
   std::erase(id->memberships, number);
   memberships_.erase(membership);
+  touched_.add(number.value);
   return 0;
 }
 
 void MulticastJoins::leave_all(const Identifier& id) {
-  for (const MembershipNumber number : id.memberships) memberships_.erase(number);
+  for (const MembershipNumber number : id.memberships) {
+    memberships_.erase(number);
+    touched_.add(number.value);
+  }
+}
+
+void MulticastJoins::record_changes() {
+  for (const std::uint64_t number : touched_.take()) {
+    const auto found = memberships_.find(MembershipNumber(static_cast<std::uint32_t>(number)));
+    if (found == memberships_.end()) {
+      environment_.records()->forget(cm::StateKind::kMembership, number);
+      continue;
+    }
+    cm::StateWriter state;
+    state_of_membership(state, std::as_const(found->second));
+    environment_.records()->record(cm::StateKind::kMembership, number, state.bytes());
+  }
+}
+
+bool MulticastJoins::restore(MembershipNumber number, std::span<const std::byte> state) {
+  cm::StateReader reader(state);
+  Membership membership;
+  state_of_membership(reader, membership);
+  Identifier* const owner = identifiers_.find(membership.owner.value);
+  if (!reader.is_complete() || owner == nullptr) return false;
+  if (!memberships_.emplace(number, membership).second) return false;
+  owner->memberships.push_back(number);
+  next_number_ = std::max(next_number_, number.value + 1);
+  return true;
 }
 
 }  // namespace softhca::management::rdma_cm

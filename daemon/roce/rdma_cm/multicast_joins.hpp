@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 
 #include "daemon/roce/rdma_cm/addresses/tenant_gids.hpp"
@@ -24,7 +25,8 @@ class MulticastJoins {
         limits_(core.limits),
         addresses_(core.addresses),
         identifiers_(core.identifiers),
-        events_(core.events) {}
+        events_(core.events),
+        touched_(core.environment.records()) {}
   MulticastJoins(const MulticastJoins&) = delete;
   MulticastJoins& operator=(const MulticastJoins&) = delete;
 
@@ -32,10 +34,20 @@ class MulticastJoins {
   int leave(const ChannelCommand& command);
 
   /// Counts a reported event of a membership. REQUIRES: the membership exists.
-  void event_reported(MembershipNumber number) { ++memberships_.at(number).events_reported; }
+  void event_reported(MembershipNumber number) {
+    touched_.add(number.value);
+    ++memberships_.at(number).events_reported;
+  }
   /// Ends all memberships of an identifier.
   void leave_all(const Identifier& id);
   std::size_t memberships() const { return memberships_.size(); }
+  bool has(MembershipNumber number) const { return memberships_.contains(number); }
+
+  /// Records the memberships that may have changed.
+  void record_changes();
+  /// Adds a membership of an earlier adapter by its record. Returns false if the record does not
+  /// fit. REQUIRES: the identifiers are restored.
+  bool restore(MembershipNumber number, std::span<const std::byte> state);
 
  private:
   MembershipNumber add(Identifier& id, std::uint64_t uid);
@@ -47,6 +59,7 @@ class MulticastJoins {
   EventQueues& events_;
   std::unordered_map<MembershipNumber, Membership> memberships_;
   std::uint32_t next_number_ = 0;
+  cm::Touched touched_;
 };
 
 }  // namespace softhca::management::rdma_cm

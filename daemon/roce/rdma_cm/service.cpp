@@ -27,6 +27,7 @@ Service::Service(RdmaCmEnvironment& environment, const RdmaCmLimits& limits,
     : limits_(checked(limits)),
       manager_(environment, *this, environment.adapter({}).node_guid, manager_limits),
       channels_(environment),
+      identifiers_(environment.records()),
       addresses_(environment),
       ports_(environment, channels_, identifiers_, limits.ephemeral),
       events_(environment, channels_, identifiers_),
@@ -61,14 +62,19 @@ void Service::set_limits(const RdmaCmLimits& limits, const cm::CmLimits& manager
 
 // --- processes
 
-ChannelId Service::open_channel(const ChannelOwner& owner) { return channels_.open(owner); }
+ChannelId Service::open_channel(const ChannelOwner& owner) {
+  const ChannelId id = channels_.open(owner);
+  record_changes();
+  return id;
+}
 
 bool Service::close_channel(ChannelId id, Time now) {
   Channel* const channel = channels_.find(id);
   if (channel == nullptr) return true;
-  if (!lifecycle_.destroy_some(*channel, now)) return false;
-  channels_.close(id);
-  return true;
+  const bool done = lifecycle_.destroy_some(*channel, now);
+  if (done) channels_.close(id);
+  record_changes();
+  return done;
 }
 
 int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Body body,
@@ -82,6 +88,7 @@ int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Bo
   const int error = dispatch(
       command, {.channel = *channel, .other = other, .body = body, .reply = reply, .now = now});
   reply.drained = had_events && emptied->events.empty();
+  record_changes();
   return error;
 }
 
@@ -130,16 +137,19 @@ int Service::dispatch(std::uint32_t command, const ChannelCommand& with) {
 
 void Service::receive(std::span<const std::byte> mad, const cm::Path& path, Qpn source, Time now) {
   manager_.receive(mad, path, source, now);
+  record_changes();
 }
 
 void Service::resolved(ResolveCookie cookie, bool reachable) {
   resolution_.resolved(cookie, reachable);
+  record_changes();
 }
 
 void Service::expire(Time now) {
   if (lifecycle_.is_removing()) lifecycle_.remove_some(now);
   resolution_.expire(now);
   manager_.expire(now);
+  record_changes();
 }
 
 Time Service::next_deadline() const {
@@ -159,9 +169,73 @@ void Service::on_over_limit(cm::OverLimit limit) { requests_.on_over_limit(limit
 
 void Service::on_event(const cm::Event& event) { connection_events_.on_event(event); }
 
+// --- the adapter that follows
+
+/// Records what may have changed. Called at the end of each call, before the process has its reply.
+void Service::record_changes() {
+  if (core_.environment.records() == nullptr) return;
+  channels_.record_changes();
+  identifiers_.record_changes();
+  multicast_.record_changes();
+  events_.record_changes();
+  manager_.record_changes();
+}
+
+bool Service::restore(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state,
+                      Time now) {
+  switch (kind) {
+    case cm::StateKind::kChannel:
+      return channels_.restore(state) != nullptr;
+    case cm::StateKind::kIdentifier:
+      return identifiers_.restore(state) != nullptr;
+    case cm::StateKind::kMembership:
+      return multicast_.restore(MembershipNumber(static_cast<std::uint32_t>(number)), state);
+    case cm::StateKind::kEvent: {
+      const QueuedEvent* const event = events_.restore(number, state);
+      return event != nullptr && (!event->membership || multicast_.has(*event->membership));
+    }
+    case cm::StateKind::kConnection:
+      return manager_.restore(state, now);
+  }
+  return false;
+}
+
+void Service::end_restoring(Time now) {
+  identifiers_.end_restoring();
+  identifiers_.change_each([&](Identifier& id) { resume(id, now); });
+  // A connection of which the identifier is gone.
+  std::vector<cm::CommId> without;
+  manager_.for_each([&](const cm::ConnectionView& connection) {
+    const Identifier* const id = identifiers_.find_cookie(connection.cookie);
+    if (connection.has_user && (id == nullptr || id->connection.id != connection.id))
+      without.push_back(connection.id);
+  });
+  for (const cm::CommId id : without) (void)manager_.destroy(id, now);
+  record_changes();
+}
+
+/// Takes up what follows from an identifier.
+void Service::resume(Identifier& id, Time now) {
+  if (Channel* const channel = channels_.of(id)) channel->identifiers.insert(id.number);
+  if (!ports_.restore(id)) id.holds_port = false;
+  if (id.state == IdentifierState::kListen) listeners_.restore(id);
+  if (id.connection.admitted) admission().restore(*id.connection.admitted, id.connection.half_open);
+  resolution_.restore(id);
+  if (!id.connection.id || manager_.view(*id.connection.id)) return;
+  // The earlier adapter ended between the two records.
+  connection_events_.on_event({.kind = cm::Event::Kind::kUnreachable,
+                               .id = *id.connection.id,
+                               .cookie = id.cookie(),
+                               .state = cm::State::kReqSent,
+                               .now = now});
+}
+
 // --- the operator
 
-void Service::addresses_changed() { resolution_.addresses_changed(); }
+void Service::addresses_changed() {
+  resolution_.addresses_changed();
+  record_changes();
+}
 
 void Service::device_removed() { lifecycle_.device_removed(); }
 
@@ -170,9 +244,10 @@ void Service::rename_level(const std::string& from, const std::string& to) {
   channels_.for_each([&](Channel& channel) {
     if (channel.owner.level == from) channel.owner.level = to;
   });
-  identifiers_.for_each([&](Identifier& id) {
+  identifiers_.change_each([&](Identifier& id) {
     if (id.connection.admitted == from) id.connection.admitted = to;
   });
+  record_changes();
 }
 
 void Service::for_each_connection(const std::function<void(const ConnectionInfo&)>& visit) const {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/roce/cm/manager.hpp"
 #include "daemon/roce/rdma_cm/addresses/address_binding.hpp"
@@ -75,6 +76,15 @@ class Service : private cm::User {
   void expire(Time now);
   Time next_deadline() const;
 
+  // --- the adapter that follows: RdmaCmEnvironment::records() has what it needs
+
+  /// Takes up an object of an earlier adapter by its record. Returns false if the record does not
+  /// fit. REQUIRES: those of lower kinds and numbers are restored, and nothing else was called.
+  bool restore(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state,
+               Time now);
+  /// Call it when all are restored. What does not fit together is ended.
+  void end_restoring(Time now);
+
   // --- the operator
   /// Handles changed addresses of the tenant: queues ADDR_CHANGE for identifiers that lost theirs.
   void addresses_changed();
@@ -98,6 +108,8 @@ class Service : private cm::User {
   std::size_t identifiers() const { return identifiers_.size(); }
   std::size_t memberships() const { return multicast_.memberships(); }
   std::size_t channels() const { return channels_.size(); }
+  std::vector<ChannelId> channel_ids() const { return channels_.ids(); }
+  bool has_channel(ChannelId channel) const { return channels_.find(channel) != nullptr; }
   std::size_t listeners() const { return listeners_.size(); }
   const cm::Manager& manager() const { return manager_; }
 
@@ -106,6 +118,8 @@ class Service : private cm::User {
   cm::Answer on_sidr_request(const cm::SidrRequest& request) override;
   void on_over_limit(cm::OverLimit limit) override;
   void on_event(const cm::Event& event) override;
+  void record_changes();
+  void resume(Identifier& id, Time now);
   int dispatch(std::uint32_t command, const ChannelCommand& with);
 
   RdmaCmLimits limits_;

@@ -77,6 +77,26 @@ TEST_F(KernelGuard, KeepsTheKernelFromAnsweringForUs) {
   });
 }
 
+TEST_F(KernelGuard, KeptSocket_OfTheAddress_GuardsOn) {
+  in_namespace([] {
+    UniqueFd kept;
+    {
+      auto guard = guard_roce_port(kLoopback);
+      ASSERT_TRUE(guard) << guard.error().message;
+      kept = UniqueFd(dup(guard->fd()));
+    }
+    EXPECT_EQ(error_after_sending(), 0);
+    const int number = kept.get();
+    auto next = guard_roce_port(kLoopback, "lo", std::move(kept));
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(next->fd(), number);
+    EXPECT_EQ(error_after_sending(), 0);
+    auto other = guard_roce_port(Gid::from_ipv4(0x7f000009), "lo", UniqueFd(dup(next->fd())));
+    ASSERT_TRUE(other) << other.error().message;
+    EXPECT_TRUE(is_bound(other->fd(), Gid::from_ipv4(0x7f000009), 4791, 0));
+  });
+}
+
 TEST_F(KernelGuard, GuardsIpv6Too) {
   in_namespace([] {
     auto guard = guard_roce_port(loopback6());

@@ -163,6 +163,36 @@ TEST_F(PacketPorts, CarryManyFramesBothWays) {
   });
 }
 
+TEST_F(PacketPorts, KeptSocket_FramesWhileNoPortIsOpen_ReceivedByTheNextPort) {
+  on_veth([] {
+    auto a = open("va"), b = open("vb");
+    ASSERT_TRUE(a && b && wait_for_link(*a, true) && wait_for_link(*b, true));
+    UniqueFd kept(::dup(b->wait_fd()));
+    b.reset();
+    const auto sent = udp_frame(1, 256);
+    ASSERT_TRUE(send_bytes(*a, sent));
+    a->flush();
+    auto next = PacketPort::open({.interface = "vb"}, std::move(kept));
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(receive_until(**next, 1), std::vector({sent}));
+    ASSERT_TRUE(send_bytes(**next, sent));
+    (*next)->flush();
+    EXPECT_EQ(receive_until(*a, 1), std::vector({sent}));
+  });
+}
+
+TEST_F(PacketPorts, KeptSocket_OfAnotherInterface_IsReplaced) {
+  between([](Port& a, Port& b) {
+    auto next = PacketPort::open({.interface = "vb"}, UniqueFd(::dup(a.wait_fd())));
+    ASSERT_TRUE(next) << next.error().message;
+    const auto sent = udp_frame(1, 256);
+    ASSERT_TRUE(send_bytes(a, sent));
+    a.flush();
+    EXPECT_EQ(receive_until(**next, 1), std::vector({sent}));
+    EXPECT_EQ(receive_until(b, 1), std::vector({sent}));
+  });
+}
+
 TEST_F(PacketPorts, ReadTheInterfaceAndLeaveItAsItWas) {
   between([](Port& a, Port& b) {
     auto va = read_interface("va");

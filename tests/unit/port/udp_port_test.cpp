@@ -245,6 +245,41 @@ TEST_F(UdpPorts, CarryTrainsInOneTrip) {
   });
 }
 
+TEST_F(UdpPorts, KeptSocket_PacketsWhileNoPortIsOpen_ReceivedByTheNextPort) {
+  on_loopback([] {
+    for (const auto& [from, to] : {std::pair{kA, kB}, std::pair{kA6, kB6}}) {
+      SCOPED_TRACE(address_text(from));
+      auto a = open(from), b = open(to);
+      ASSERT_TRUE(a && b);
+      UniqueFd kept(::dup(b->wait_fd()));
+      b.reset();
+      const Bytes sent = packet(head_of(*a, from, to), 64);
+      send_packet(*a, sent);
+      send_packet(*a, sent);
+      EXPECT_EQ(a->counters().unreachable, 0u) << "the kernel did not answer";
+      b = opened(UdpPort::open({.address = to}, std::move(kept)));
+      ASSERT_TRUE(b);
+      EXPECT_EQ(receive_until(*b, 2), std::vector({sent, sent}));
+    }
+  });
+}
+
+TEST_F(UdpPorts, KeptSocket_OfAnotherAddress_IsReplaced) {
+  on_loopback([] {
+    auto a = open(kA), b = open(kB);
+    ASSERT_TRUE(a && b);
+    UniqueFd kept(::dup(b->wait_fd()));
+    b.reset();
+    EXPECT_THAT(why_not(kB), HasSubstr("another RoCE implementation")) << "it still has the port";
+    auto c = opened(UdpPort::open({.address = Gid::from_ipv4(0x7f000004)}, std::move(kept)));
+    ASSERT_TRUE(c);
+    const Bytes sent = packet(head_of(*a, kA, Gid::from_ipv4(0x7f000004)), 64);
+    send_packet(*a, sent);
+    EXPECT_EQ(receive_until(*c, 1), std::vector({sent}));
+    EXPECT_TRUE(open(kB)) << "its port is free";
+  });
+}
+
 TEST_F(UdpPorts, CarryTrafficClassesAndHopLimits) {
   between([](Port& a, const Gid& from, Port& b, const Gid& to) {
     std::vector<Bytes> sent;

@@ -105,6 +105,25 @@ Verdict read_one(ProcessMemory& memory, std::uint64_t addr) {
   return memory.read({&local, 1}, {&remote, 1});
 }
 
+TEST(OfferedMemory, KeptSocket_MemoryWasReached_NextOneReachesItToo) {
+  const TenantProcess tenant(4096);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd kept(::dup(ends[0]));
+  {
+    OfferedMemory memory{UniqueFd(ends[0])};
+    const UniqueFd theirs(ends[1]);
+    const std::byte byte{};
+    const int fd = tenant.opened().get();
+    ASSERT_EQ(send_with_descriptors(theirs.get(), {&byte, 1}, {&fd, 1}), 1);
+    EXPECT_EQ(read_one(memory, tenant.addr()), Verdict::kOk);
+  }
+  for (int i = 0; i < 2; ++i) {
+    OfferedMemory next{UniqueFd(::dup(kept.get()))};
+    EXPECT_EQ(read_one(next, tenant.addr()), Verdict::kOk);
+  }
+}
+
 TEST(OfferedMemory, WhatIsNotYetPassedIsOutOfReach) {
   const TenantProcess tenant(4096);
   int ends[2];

@@ -129,7 +129,7 @@ TEST(SegmentPool, ASegmentIsNewUntilAnnounced) {
 }
 
 Outcome seal(SegmentPool& pool) {
-  for (const UniqueFd& fd : pool.to_seal())
+  for (const DescriptorToSeal& fd : pool.to_seal())
     if (const auto sealed = SharedSegment::seal_holes(fd.get()); !sealed) return sealed;
   return {};
 }

@@ -21,7 +21,7 @@ std::uint32_t create(SharedBufferPool& pool, std::size_t bytes) {
 }
 
 Outcome seal(SharedBuffer& buffer) {
-  const UniqueFd fd = buffer.to_seal().first;
+  const DescriptorToSeal fd = buffer.to_seal().first;
   return SealedMemory::seal_holes(fd.get());
 }
 

@@ -30,19 +30,38 @@ fs::path staged_of(const fs::path& name) {
   return name.parent_path() / ("." + name.filename().string());
 }
 
+bool is_link_to(const fs::path& link, const fs::path& there) {
+  std::error_code error;
+  return fs::read_symlink(link, error) == there && !error;
+}
+
+bool has_content(const fs::path& path, const std::string& content) {
+  std::string found(content.size() + 1, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(found.data(), static_cast<std::streamsize>(found.size()));
+  return in.eof() && in.gcount() == static_cast<std::streamsize>(content.size()) &&
+         found.compare(0, content.size(), content) == 0;
+}
+
 class TreeWriter {
  public:
-  enum class Way { kAtOnce, kStaged };
+  enum class Way {
+    kAtOnce,
+    kDiffering,  ///< as kAtOnce; leaves files and links that have the content already
+    kStaged,
+  };
   explicit TreeWriter(fs::path root, Way way = Way::kAtOnce) : root_(std::move(root)), way_(way) {}
 
   /// Writes a file of text.
   void file(const fs::path& name, const std::string& content) { bytes(name, content + '\n'); }
 
   void bytes(const fs::path& name, const std::string& content) {
+    if (way_ == Way::kDiffering && has_content(root_ / name, content)) return;
     put(name, [&](const fs::path& staged) { return write_file(staged, content); });
   }
 
   void link(const fs::path& name, const fs::path& target) {
+    if (way_ == Way::kDiffering && is_link_to(root_ / name, target)) return;
     put(name, [&](const fs::path& staged) {
       std::error_code error;
       fs::remove(staged, error);
@@ -68,7 +87,7 @@ class TreeWriter {
     fs::create_directories(path.parent_path(), error);
     if (way_ == Way::kStaged) staged_.push_back(path.string());
     if (!error) code_ = make(staged_of(path));
-    if (!error && code_ == 0 && way_ == Way::kAtOnce) fs::rename(staged_of(path), path, error);
+    if (!error && code_ == 0 && way_ != Way::kStaged) fs::rename(staged_of(path), path, error);
     if (error) code_ = error.value();
     if (code_ != 0) failure_ = path.string();
   }
@@ -262,11 +281,6 @@ void for_each_name(const fs::path& folder, F&& f) {
 }
 
 /// True if `link` in a tree stands for the entry `there` of the kernel.
-bool is_link_to(const fs::path& link, const fs::path& there) {
-  std::error_code error;
-  return fs::read_symlink(link, error) == there && !error;
-}
-
 /// True if a daemon wrote the tree: only then does it hold the path of a socket.
 bool is_device_tree(const fs::path& root) {
   bool found = false;
@@ -460,10 +474,10 @@ void write_device(TreeWriter& tree, const DeviceDescription& device) {
 
 }  // namespace
 
-Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices) {
+Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices, bool in_use) {
   std::error_code error;
-  fs::remove_all(root, error);
-  TreeWriter tree(root);
+  if (!in_use) fs::remove_all(root, error);
+  TreeWriter tree(root, in_use ? TreeWriter::Way::kDiffering : TreeWriter::Way::kAtOnce);
   tree.file("class/infiniband_verbs/abi_version", "6");
   for (const DeviceDescription& device : devices) {
     write_device(tree, device);

@@ -48,8 +48,10 @@ int write_file(const std::string& path, const std::string& content);
 
 /// Writes the tree below `root`, and replaces what an earlier daemon left there. The real adapters
 /// of the machine appear in it as symbolic links. The counters of further devices are links to
-/// those of the first, as the devices share all counters. REQUIRES: there is a device.
-Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices);
+/// those of the first, as the devices share all counters. `in_use`: programs use the existing tree,
+/// which had the same devices; only what differs is replaced. REQUIRES: there is a device.
+Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices,
+                          bool in_use = false);
 
 /// New addresses for a tree that programs may be reading. prepare() writes the new files beside the
 /// existing ones, and fails if space or permissions are missing. Nothing changes before apply().

@@ -12,27 +12,79 @@ namespace softhca::control {
 
 void Channels::add(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer,
                    ChannelRequest request) {
+  Kept kept;
   const auto open = [&](const ChannelRequest& asked, const Peer& of, Reply& reply,
                         std::unique_ptr<TenantChannel>& out) {
-    return asked.operation == abi::Operation::kOpenDatagramClient
-               ? DatagramClient::open(datagrams_, tenant, asked, of, reply, out)
-               : EventChannel::open(connections_, tenant, asked, of, reply, out);
+    const int error = asked.operation == abi::Operation::kOpenDatagramClient
+                          ? DatagramClient::open(datagrams_, tenant, asked, of, reply, out)
+                          : EventChannel::open(connections_, tenant, asked, of, reply, out);
+    return error != 0 ? error : record(kept, out->kind(), SocketChannel::state_of(of, *out));
   };
   auto channel = SocketChannel::open(std::move(peer), std::move(request), open);
-  if (channel == nullptr) return;
+  if (channel != nullptr) start(std::move(kept), std::move(channel));
+}
+
+/// Makes a channel outlive the adapter, or updates its record. Returns 0 or an errno value.
+int Channels::record(Kept& kept, TenantChannel::Kind kind, std::vector<std::byte> state) {
+  if (adapter_.keeping == nullptr || state == kept.state) return 0;
+  if (const auto reserved = adapter_.records->reserve(); !reserved) return reserved.error().code;
+  if (kept.record)
+    kept.record.replace(state);
+  else
+    kept.record = adapter_.records->write(kind == TenantChannel::Kind::kEvents
+                                              ? records::Kind::kEventChannel
+                                              : records::Kind::kDatagramClient,
+                                          state);
+  kept.state = std::move(state);
+  return 0;
+}
+
+Outcome Channels::restore(records::Adopted& found) {
+  records::BodyReader body(found.body);
+  KeptId connection = 0;
+  std::string name;
+  engine::Tenant* tenant = nullptr;
+  const bool whole = body.read(connection) && body.read_text(name);
+  for (const auto& each : adapter_.tenants)
+    if (each->name == name) tenant = each.get();
+  if (!whole || tenant == nullptr)
+    return Error{"the record of a channel of tenant \"" + name + "\" does not fit", EBADMSG};
+  auto peer = SocketPeer::restore(adapter_, *tenant, {.socket = connection});
+  if (peer == nullptr || found.state == records::SlotState::kDying) return {};  // it has ended
+  auto channel = found.kind == records::Kind::kEventChannel
+                     ? EventChannel::restore(connections_, *tenant, body, *peer)
+                     : DatagramClient::restore(datagrams_, *tenant, body, *peer);
+  if (channel == nullptr) return {};  // the process finds that its connection has ended
+  auto descriptors = tenant->control.accounts.take(configuration::Kind::kDescriptors,
+                                                   ChannelRequest::kDescriptors);
+  start({std::move(found.record), std::move(found.body)},
+        SocketChannel::restored(std::move(peer), std::move(descriptors), std::move(channel)));
+  return {};
+}
+
+/// Serves a channel from now on.
+void Channels::start(Kept kept, std::unique_ptr<SocketChannel> channel) {
   Entry& entry = entries_.emplace_back();
   entry.self = std::prev(entries_.end());
+  entry.kept = std::move(kept);
   entry.channel = std::move(channel);
-  entry.watch.ready = [this, &entry] {
-    if (!entry.channel->serve()) end(entry, Turn());
-  };
-  if (!loops_.watch(tenant, entry.channel->socket(), entry.watch)) end(entry, Turn());
+  entry.watch.ready = [this, &entry] { serve(entry); };
+  if (!loops_.watch(entry.channel->tenant(), entry.channel->socket(), entry.watch))
+    end(entry, Turn());
+}
+
+void Channels::serve(Entry& entry) {
+  if (!entry.channel->serve()) return end(entry, Turn());
+  // A request may have changed what restores it. The process has its reply: an error comes too
+  // late.
+  (void)record(entry.kept, entry.channel->kind(), entry.channel->state());
 }
 
 /// Ends a channel. Work for which the rest of `turn` is too short is done in later turns of the
 /// tenant.
 void Channels::end(Entry& entry, const Turn& turn) {
   const std::shared_ptr<SocketChannel> channel = entry.channel;
+  entry.kept.record.set_state(records::SlotState::kDying);
   if (!std::exchange(entry.ending, true))
     loops_.unwatch(channel->tenant(), channel->socket());
   else if (!turn.is_endless())

@@ -26,7 +26,8 @@ Outcome ControlSockets::open(const engine::Tenant& tenant,
   Entry& entry = entries_.emplace_back(tenant, adapter_.blocking_calls, kLimits);
   for (const AddMethods& add : add_) add(entry.methods, tenant);
   entry.watch.ready = [this, &entry] { serve(entry); };
-  Outcome opened = entry.socket.open(path_of(adapter_.config, tenant), permissions_of(socket));
+  Outcome opened =
+      entry.socket.open(adapter_.kept, path_of(adapter_.config, tenant), permissions_of(socket));
   if (opened) opened = loops_.watch(tenant, entry.socket.fd(), entry.watch);
   if (!opened) entries_.pop_back();
   return opened;

@@ -58,13 +58,13 @@ DeviceDescriptions DeviceTrees::describe(
   return all;
 }
 
-Outcome DeviceTrees::make(engine::Tenant& tenant) {
+Outcome DeviceTrees::make(engine::Tenant& tenant, bool in_use) {
   if (std::any_of(trees_.begin(), trees_.end(),
                   [&](const Tree& tree) { return tree.tenant == &tenant; }))
     return {};
   const std::string path = path_of(tenant);
   const DeviceDescriptions devices = describe(tenant, tenant.addresses);
-  if (auto written = write_device_tree(path, devices); !written) return written;
+  if (auto written = write_device_tree(path, devices, in_use); !written) return written;
   CounterFiles counters(path, devices.front().name);
   if (auto written = counters.update(tenant, adapter_.engine.ports); !written) return written;
   Tree& tree =

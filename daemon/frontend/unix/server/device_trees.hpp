@@ -29,9 +29,9 @@ class DeviceTrees {
   /// Records the kernel's adapters. Call it before the first tick().
   void look_at_real_devices() { real_devices_ = real_devices(); }
 
-  /// Makes the tree of a tenant, unless it exists: programs may be using it. REQUIRES: the tenant's
-  /// folder exists.
-  Outcome make(engine::Tenant& tenant);
+  /// Makes the tree of a tenant, unless it exists: programs may be using it. `in_use`: they may be
+  /// using that of an earlier adapter. REQUIRES: the tenant's folder exists.
+  Outcome make(engine::Tenant& tenant, bool in_use);
   /// Removes the tenant's folder, unless it has files that are not the daemon's.
   void remove(const engine::Tenant& tenant);
   /// Removes the folders of all tenants, and cdi.json.

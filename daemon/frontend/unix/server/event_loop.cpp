@@ -65,11 +65,18 @@ int EventLoop::wait_awake(epoll_event& event) {
   return count;
 }
 
+int EventLoop::wait_asleep(epoll_event& event, int timeout) {
+  if (pulse_ != nullptr) pulse_->fall_asleep();
+  const int count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
+  if (pulse_ != nullptr) pulse_->wake_up();
+  return count;
+}
+
 Outcome EventLoop::step(int timeout) {
   epoll_event event;
   int count = 0;
   if (timeout != 0) count = wait_awake(event);
-  if (count == 0) count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
+  if (count == 0) count = wait_asleep(event, timeout);
   if (count < 0 && errno != EINTR) return system_error("epoll_wait");
   if (count != 1) return {};
   const auto ready = static_cast<Watch*>(event.data.ptr)->ready;  // it may end the watch

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/pulse.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 
@@ -30,6 +31,8 @@ enum class Interest : std::uint8_t {
 class EventLoop {
  public:
   Outcome open();
+  /// Gives signs of life by `pulse` from now on.
+  void show_turns(Pulse& pulse) { pulse_ = &pulse; }
   /// Watches `fd` until it is closed, or until unwatch().
   Outcome watch(int fd, Watch& what);
   void unwatch(int fd);
@@ -46,8 +49,10 @@ class EventLoop {
 
  private:
   int wait_awake(epoll_event& event);
+  int wait_asleep(epoll_event& event, int timeout);
 
   UniqueFd epoll_;
+  Pulse* pulse_ = nullptr;
   Time awake_until_{};       ///< the loop polls instead of sleeping until then
   Duration awake_credit_{};  ///< how long the loop may poll
   Time credited_at_{};

@@ -39,11 +39,12 @@ std::string folder_of(const configuration::Config& config, const engine::Tenant&
   return config.daemon.runtime_dir + "/" + tenant.name;
 }
 
-Outcome check_free(const configuration::Config& config) {
-  for (const configuration::TenantConfig& tenant : config.tenants)
-    if (auto free = check_nobody_listens(config.daemon.runtime_dir + "/" + tenant.name + "/socket");
-        !free)
-      return free;
+Outcome check_free(const configuration::Config& config, const KeptDescriptors& kept) {
+  for (const configuration::TenantConfig& tenant : config.tenants) {
+    const std::string path = config.daemon.runtime_dir + "/" + tenant.name + "/socket";
+    if (is_earlier(kept, path)) continue;
+    if (auto free = check_nobody_listens(path); !free) return free;
+  }
   return {};
 }
 
@@ -62,7 +63,7 @@ Outcome Listeners::open(engine::Tenant& tenant, engine::Level& level,
 
 Outcome Listeners::open(const std::string& path, const configuration::SocketConfig& socket,
                         engine::Tenant& tenant, engine::Level* level) {
-  auto listening = listen_at(path, permissions_of(socket));
+  auto listening = take_up_or_listen(adapter_.kept, path, permissions_of(socket));
   if (!listening) return listening.error();
   Listener* listener = find(tenant, level);
   if (listener == nullptr) {
@@ -72,7 +73,8 @@ Outcome Listeners::open(const std::string& path, const configuration::SocketConf
     listener->level = level;
     listener->watch.ready = [this, listener] { accept(*listener); };
   }
-  listener->socket = PeerSocket(std::move(*listening), adapter_.blocking_calls, tenant.name);
+  listener->socket = PeerSocket(std::move(listening->socket), adapter_.blocking_calls, tenant.name);
+  listener->kept = std::move(listening->kept);
   listener->armed = true;
   return loops_.watch(tenant, listener->socket.get(), listener->watch);
 }
@@ -84,6 +86,14 @@ Listener* Listeners::find(const engine::Tenant& tenant, const engine::Level* lev
   return nullptr;
 }
 
+Listener* Listeners::find(const std::string& tenant, const std::string& level) {
+  for (Listener& listener : listeners_)
+    if (listener.tenant->name == tenant &&
+        (listener.level != nullptr ? listener.level->name : "") == level)
+      return &listener;
+  return nullptr;
+}
+
 std::string Listeners::socket_of(const engine::Tenant& tenant, const engine::Level& level) const {
   return folder_of(adapter_.config, tenant) + "/" + level.name + ".socket";
 }
@@ -92,6 +102,7 @@ void Listeners::close(Listener& listener) {
   if (!listener.socket) return;
   ::unlink(listener.path.c_str());
   loops_.unwatch(*listener.tenant, listener.socket.get());
+  listener.kept = {};
   listener.socket.reset();
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/device/adapter/journal.hpp"
 #include "daemon/frontend/unix/server/tenant_loops.hpp"
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
+#include "daemon/frontend/unix/sockets/kept_listener.hpp"
 #include "daemon/frontend/unix/sockets/peer_socket.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
 
@@ -28,10 +29,12 @@ std::string folder_of(const configuration::Config& config, const engine::Tenant&
 
 /// Returns an error if another daemon serves a tenant of the configuration. Call it before the
 /// daemon takes a resource that two daemons cannot share, so that the error names the real reason.
-Outcome check_free(const configuration::Config& config);
+/// `kept`: has the sockets of an earlier adapter of this daemon.
+Outcome check_free(const configuration::Config& config, const KeptDescriptors& kept);
 
 struct Listener {
   PeerSocket socket;  ///< none: it is closed, and its sessions go on
+  KeptDescriptor kept{};
   std::string path;
   engine::Tenant* tenant = nullptr;
   engine::Level* level = nullptr;  ///< the level that has the socket; null: the tenant itself
@@ -53,8 +56,8 @@ class Listeners {
 
   // --- sockets of tenants
 
-  /// Makes the folder and the socket, also for a tenant that was closed. Errors name the path and
-  /// the reason.
+  /// Makes the folder and the socket, also for a tenant that was closed, or takes up the socket of
+  /// an earlier adapter. Errors name the path and the reason.
   Outcome open(engine::Tenant& tenant, const configuration::SocketConfig& socket);
   /// Removes the sockets of the tenant and its levels: no new connections. Sessions go on.
   void close(const engine::Tenant& tenant);
@@ -75,6 +78,10 @@ class Listeners {
   void forget(const engine::Level& level);
   Outcome permit(const engine::Tenant& tenant, const engine::Level& level,
                  const configuration::SocketConfig& socket);
+
+  /// Returns the listener of a level or, if its name is empty, of the tenant itself. Null: there is
+  /// none.
+  Listener* find(const std::string& tenant, const std::string& level);
 
   /// Watches again the sockets that could not accept a connection. Call it about once a second.
   void tick();

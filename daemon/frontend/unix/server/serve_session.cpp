@@ -8,12 +8,16 @@ namespace softhca::control {
 
 bool serve_session(const SocketPeer& peer, DeviceSession& session) {
   if (session.is_waiting()) return false;  // only the peer's close makes the socket ready then
-  if (session.has_more()) return session.go_on();
+  if (session.has_more()) {
+    if (!session.go_on()) return false;
+    if (!session.has_more()) take_record(peer.socket());
+    return true;
+  }
   return serve_records(peer.socket(), [&](std::span<const std::byte> record) {
     // A process waits for each reply. Replies that pile up would hold descriptors in flight, which
     // the kernel limits per user.
     if (has_unread(peer.socket()) || !session.answer(record)) return Served::kEnd;
-    return session.wants_channel() || session.has_more() ? Served::kEnough : Served::kNext;
+    return session.wants_channel() || session.has_more() ? Served::kLater : Served::kNext;
   });
 }
 

@@ -44,7 +44,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
                  [this](Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
                    sessions_.add(listener, std::move(socket), peer);
                  }),
-      channels_(tenant_loops_, connections_, datagram_clients_),
+      channels_(adapter, tenant_loops_, connections_, datagram_clients_),
       sessions_(
           adapter, tenant_loops_,
           [this](engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer, ChannelRequest request) {
@@ -61,7 +61,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);
   faults_.add_to(methods_);
-  view_.show_faults([this] { return faults_.list(); });
+  view_.show("faults", [this] { return faults_.list(); });
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
   });
@@ -95,6 +95,25 @@ Outcome Server::open() {
   return {};
 }
 
+Outcome Server::restore(std::span<records::Adopted> left) {
+  const auto find_listener = [this](const std::string& tenant, const std::string& level) {
+    return listeners_.find(tenant, level);
+  };
+  for (records::Adopted& each : left)
+    if (each.kind == records::Kind::kConnection)
+      if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
+  if (auto restored = sessions_.restore_objects(left); !restored) return restored;
+  if (auto restored = connections_.restore(left); !restored) return restored;
+  for (records::Adopted& each : left)
+    if (each.kind == records::Kind::kEventChannel || each.kind == records::Kind::kDatagramClient)
+      if (auto restored = channels_.restore(each); !restored) return restored;
+  connections_.end_restoring();
+  sessions_.start();
+  remove_earlier(adapter_.kept);
+  // The folders of tenants that the configuration does not have any more.
+  return prepare_folder();
+}
+
 Server::~Server() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   device_trees_.remove();
@@ -103,27 +122,36 @@ Server::~Server() {
 Outcome Server::open_admin() {
   const configuration::SocketConfig& socket = adapter_.config.admin.socket;
   const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
-  if (auto opened = admin_.open(path, {socket.owner, socket.group, socket.mode}); !opened)
+  if (auto opened = admin_.open(adapter_.kept, path, {socket.owner, socket.group, socket.mode});
+      !opened)
     return opened;
   if (auto opened = captures_.open(); !opened) return opened;
   if (auto watched = loop_.watch(captures_.fd(), watches_.captures); !watched) return watched;
   return loop_.watch(admin_.fd(), watches_.admin);
 }
 
-Outcome Server::run() {
+Outcome Server::follow(Pulse& pulse, int orders, std::function<void()> ready) {
+  pulse.begin();
+  loop_.show_turns(pulse);
+  watches_.orders.ready = std::move(ready);
+  return loop_.watch(orders, watches_.orders);
+}
+
+Expected<Server::End> Server::run() {
   Time next_tick = now() + kTick;
-  while (!stop_) {
-    if (auto done = step(next_tick); !done) return done;
+  while (end_ == End::kNone) {
+    if (auto done = step(next_tick); !done) return done.error();
     if (now() < next_tick) continue;  // a tick comes in time, however busy tenants keep the loop
     tick();
     next_tick = now() + kTick;
   }
-  if (auto done = leave(); !done) return done;
+  if (end_ == End::kRetire) return end_;
+  if (auto done = leave(); !done) return done.error();
   channels_.clear();
   sessions_.clear();
   control_sockets_.clear();
   device_trees_.remove();
-  return {};
+  return End::kOrderly;
 }
 
 Outcome Server::step(Time due) {
@@ -140,7 +168,7 @@ Outcome Server::leave() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   loop_.unwatch(admin_.fd());
   reload_ = nullptr;
-  for (stop_ = false; !connections_.retire() && !stop_;)
+  for (end_ = End::kNone; !connections_.retire() && end_ == End::kNone;)
     if (auto done = step(now() + kLeaveStep); !done) return done;
   return {};
 }
@@ -153,7 +181,7 @@ void Server::take_signal() {
     return;
   }
   spdlog::info("{}: stopping", strsignal(static_cast<int>(info.ssi_signo)));
-  stop_ = true;
+  end_ = End::kOrderly;
 }
 
 void Server::tick() {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "daemon/base/unique_fd.hpp"
@@ -38,17 +39,35 @@ class Server {
 
   /// Returns the methods of the admin socket. Other parts add theirs before open().
   AdminMethods& admin_methods() { return methods_; }
+  AdminView& admin_view() { return view_; }
   /// Set the functions that are called at SIGHUP and about once a second.
   void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
   void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
+  /// Follows the keeper: gives signs of life by `pulse`, and calls `ready` when `orders` is
+  /// readable. Call it after open().
+  Outcome follow(Pulse& pulse, int orders, std::function<void()> ready);
   /// Adds methods for tenants' control sockets, besides `tenant.show` and `explain`. Call it before
   /// open().
   void on_own_requests(ControlSockets::AddMethods add) { control_sockets_.on_open(std::move(add)); }
 
   /// Makes the folder, socket and device tree of every tenant. Errors name the path and the reason.
   Outcome open();
-  /// Serves until SIGTERM or SIGINT. REQUIRES: both are blocked in all threads.
-  Outcome run();
+  /// Takes up the connections of an earlier adapter, of which it takes the records, and serves them
+  /// from now on. Ends what that adapter kept and this one has not taken up. Call it when all is
+  /// open. Error: EBADMSG.
+  Outcome restore(std::span<records::Adopted> left);
+  enum class End : std::uint8_t {
+    kNone,
+    kOrderly,
+    /// For the adapter that follows: no connection is ended, no file is removed. End the process
+    /// then, without destroying the server.
+    kRetire,
+  };
+  /// Serves until SIGTERM, SIGINT or stop(), and returns how it ended. REQUIRES: both signals are
+  /// blocked in all threads.
+  Expected<End> run();
+  /// Ends run(), kOrderly as SIGTERM does. Call it in a function that run() calls.
+  void stop(End how) { end_ = how; }
 
   // --- tenants that come, change and go (server_tenants.cpp); before run() or on its thread
 
@@ -106,7 +125,7 @@ class Server {
   Connections connections_;
   DatagramClients datagram_clients_;
   bool datagrams_left_ = false;  ///< the last poll left some
-  bool stop_ = false;            ///< a signal has requested it
+  End end_ = End::kNone;         ///< that is requested of run()
   AdminMethods methods_;
   AdminView view_;
   ConnectionsView connections_view_;
@@ -115,7 +134,7 @@ class Server {
   AdminSocket admin_{methods_, adapter_.blocking_calls};
   UniqueFd signals_;
   struct {
-    Watch signals, admin, captures, datagrams, blocking_calls;
+    Watch signals, admin, captures, datagrams, blocking_calls, orders;
   } watches_;
   Listeners listeners_;
   Channels channels_;

@@ -67,8 +67,9 @@ Outcome Server::open_tenants() {
 }
 
 Outcome Server::open_tenant(engine::Tenant& tenant, const configuration::SocketConfig& socket) {
+  const bool in_use = is_earlier(adapter_.kept, folder_of(adapter_.config, tenant) + "/socket");
   if (auto opened = listeners_.open(tenant, socket); !opened) return opened;
-  if (auto made = device_trees_.make(tenant); !made) {
+  if (auto made = device_trees_.make(tenant, in_use); !made) {
     listeners_.close(tenant);
     listeners_.forget(tenant);
     return made;

@@ -10,8 +10,10 @@
 
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
+#include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
+#include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
 
@@ -36,24 +38,97 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
     if (errno != ESRCH) complain_(listener, strerror(errno));
     return;
   }
+  Entry& entry = enter(
+      listener,
+      std::make_unique<SocketPeer>(adapter_, tenant, std::move(socket), peer, std::move(pidfd)),
+      std::move(descriptors));
+  if (const auto kept = keep(entry); !kept) {
+    complain_(listener, kept.error().message);
+    return end(entry);
+  }
+  start(entry);
+}
+
+Sessions::Entry& Sessions::enter(Listener& listener, std::unique_ptr<SocketPeer> peer,
+                                 configuration::Charge descriptors) {
   Entry& entry = entries_.emplace_back();
   entry.self = std::prev(entries_.end());
   entry.listener = &listener;
-  entry.charged = charged;
+  entry.charged = static_cast<bool>(descriptors);
   ++listener.connections;
-  entry.peer =
-      std::make_unique<SocketPeer>(adapter_, tenant, std::move(socket), peer, std::move(pidfd));
-  entry.session = std::make_unique<DeviceSession>(adapter_, shared_, tenant, *entry.peer,
+  entry.peer = std::move(peer);
+  entry.session = std::make_unique<DeviceSession>(adapter_, shared_, *listener.tenant, *entry.peer,
                                                   std::move(descriptors));
   entry.session->set_socket_level(listener.level);
   entry.session->set_ready([this, &entry] { arm(entry, Interest::kWritable); });
   entry.socket.ready = [this, &entry] { serve(entry); };
   entry.process.ready = [this, &entry] { end(entry); };
-  if (!loops_.watch(tenant, entry.peer->socket(), entry.socket) ||
-      !loops_.watch(tenant, entry.peer->pidfd(), entry.process)) {
-    complain_(listener, strerror(errno));
-    return end(entry);
-  }
+  return entry;
+}
+
+/// Makes the connection outlive the adapter.
+Outcome Sessions::keep(Entry& entry) {
+  if (adapter_.keeping == nullptr) return {};
+  if (auto reserved = adapter_.records->reserve(); !reserved) return reserved;
+  if (auto kept = entry.peer->keep(); !kept) return kept;
+  const Listener& listener = *entry.listener;
+  records::BodyWriter body;
+  body.add(entry.peer->record())
+      .add_text(listener.tenant->name)
+      .add_text(listener.level != nullptr ? listener.level->name : "");
+  entry.record = adapter_.records->write(records::Kind::kConnection, body.bytes());
+  return {};
+}
+
+Outcome Sessions::restore(records::Adopted& found, const FindListener& find_listener) {
+  const auto damaged = [](const std::string& why) {
+    return Error{"the record of a connection " + why, EBADMSG};
+  };
+  records::BodyReader body(found.body);
+  SocketPeer::KeptPeer kept;
+  std::string tenant, level;
+  if (!body.read(kept) || !body.read_text(tenant) || !body.read_text(level) || !body.is_at_end())
+    return damaged("is damaged");
+  Listener* const listener = find_listener(tenant, level);
+  if (listener == nullptr)
+    return damaged("names tenant " + tenant + " level \"" + level + "\", which has no socket");
+  if (found.state == records::SlotState::kDying) return {};
+  auto peer = SocketPeer::restore(adapter_, *listener->tenant, kept);
+  if (peer == nullptr) return {};  // the earlier adapter has ended it
+  auto& accounts = listener->tenant->control.accounts;
+  Entry& entry =
+      enter(*listener, std::move(peer),
+            accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors));
+  entry.record = std::move(found.record);
+  entry.interest = Interest::kNothing;
+  if (!entry.charged) listener->telling = true;
+  return {};
+}
+
+Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
+  return restore_sessions(adapter_, shared_, left,
+                          [this](KeptId connection) { return find(connection); });
+}
+
+DeviceSession* Sessions::find(KeptId connection) {
+  for (Entry& entry : entries_)
+    if (entry.peer->kept() == connection) return entry.session.get();
+  return nullptr;
+}
+
+void Sessions::start() {
+  for (auto entry = entries_.begin(); entry != entries_.end();) start(*entry++);
+}
+
+/// Serves a session from now on.
+void Sessions::start(Entry& entry) {
+  engine::Tenant& tenant = *entry.listener->tenant;
+  entry.interest = Interest::kReadable;
+  if (loops_.watch(tenant, entry.peer->socket(), entry.socket) &&
+      loops_.watch(tenant, entry.peer->pidfd(), entry.process))
+    return;
+  complain_(*entry.listener, strerror(errno));
+  end(entry);
 }
 
 void Sessions::serve(Entry& entry) {
@@ -88,6 +163,7 @@ void Sessions::arm(Entry& entry, Interest interest) {
 void Sessions::end(Entry& entry, const Turn& turn) {
   if (std::exchange(entry.ending, true)) return;
   DeviceSession& session = *entry.session;
+  entry.record.set_state(records::SlotState::kDying);
   // softhca-run only checks that a daemon answers. Events of such connections would displace
   // others.
   if (session.greeted()) note(session, "session_closed", "left");

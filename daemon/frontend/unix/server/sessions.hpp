@@ -23,6 +23,9 @@ class Sessions {
   /// Called for a connection that becomes a channel instead of a session.
   using BecomeChannel = std::function<void(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer,
                                            ChannelRequest request)>;
+  /// Returns the listener of a tenant, or of its level if that is named. Null: there is none.
+  using FindListener =
+      std::function<Listener*(const std::string& tenant, const std::string& level)>;
   /// Reports why a process is refused.
   using Complain = std::function<void(Listener& listener, const std::string& why)>;
 
@@ -34,6 +37,15 @@ class Sessions {
 
   /// Adds the session of a process that has connected to a socket.
   void add(Listener& listener, PeerSocket socket, const PeerIdentity& peer);
+  /// Adds a session of an earlier adapter by the record of its connection, without its objects. The
+  /// session is served from start() on. Error: EBADMSG.
+  Outcome restore(records::Adopted& found, const FindListener& find_listener);
+  /// Restores the objects of these sessions, as restore_sessions().
+  Outcome restore_objects(std::span<records::Adopted> left);
+  /// Returns the restored session of a connection. Null: there is none.
+  DeviceSession* find(KeptId connection);
+  /// Serves the restored sessions.
+  void start();
   void clear() { entries_.clear(); }
 
   std::vector<const DeviceSession*> all() const;
@@ -63,6 +75,7 @@ class Sessions {
 
  private:
   struct Entry {
+    records::Record record;  ///< of the connection
     std::unique_ptr<SocketPeer> peer;
     std::unique_ptr<DeviceSession> session;
     Listener* listener = nullptr;
@@ -74,6 +87,10 @@ class Sessions {
     Watch process;
   };
 
+  Entry& enter(Listener& listener, std::unique_ptr<SocketPeer> peer,
+               configuration::Charge descriptors);
+  Outcome keep(Entry& entry);
+  void start(Entry& entry);
   void serve(Entry& entry);
   void arm(Entry& entry, Interest interest);
   void end(Entry& entry) { end(entry, Turn()); }

@@ -18,9 +18,19 @@ std::unique_ptr<SocketChannel> SocketChannel::open(std::unique_ptr<SocketPeer> p
   int error = request.refusal;
   if (error == 0 && !request.descriptors) error = EMFILE;
   if (error == 0) error = open(request, *peer, reply, channel);
-  if (!peer->answer(request.tag, error, reply) || error != 0) return nullptr;
+  const bool answered = peer->answer(request.tag, error, reply);
+  // If the socket ends with the request in it, the process gets ECONNRESET instead of the answer.
+  take_record(peer->socket());
+  if (!answered || error != 0) return nullptr;
   return std::unique_ptr<SocketChannel>(
       new SocketChannel(std::move(peer), std::move(request.descriptors), std::move(channel)));
+}
+
+std::vector<std::byte> SocketChannel::state_of(const Peer& peer, const TenantChannel& channel) {
+  records::BodyWriter body;
+  body.add(peer.kept()).add_text(channel.tenant().name);
+  channel.record(body);
+  return {body.bytes().begin(), body.bytes().end()};
 }
 
 bool SocketChannel::serve() {

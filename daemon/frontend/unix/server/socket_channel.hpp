@@ -4,10 +4,12 @@
 // socket. Runs on the control thread.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "daemon/configuration/resource_manager/accounts.hpp"
 #include "daemon/control_thread/turn.hpp"
@@ -26,6 +28,18 @@ class SocketChannel {
   /// error, or the process has gone.
   static std::unique_ptr<SocketChannel> open(std::unique_ptr<SocketPeer> peer,
                                              ChannelRequest request, const Open& open);
+
+  /// Takes up a channel of an earlier adapter.
+  static std::unique_ptr<SocketChannel> restored(std::unique_ptr<SocketPeer> peer,
+                                                 configuration::Charge descriptors,
+                                                 std::unique_ptr<TenantChannel> channel) {
+    return std::unique_ptr<SocketChannel>(
+        new SocketChannel(std::move(peer), std::move(descriptors), std::move(channel)));
+  }
+  /// Returns what restores it: the number of its connection, its tenant, and what the channel
+  /// records.
+  std::vector<std::byte> state() const { return state_of(*peer_, *channel_); }
+  static std::vector<std::byte> state_of(const Peer& peer, const TenantChannel& channel);
 
   /// Answers waiting requests, a bounded number of them. Returns false if the channel is over.
   bool serve();

@@ -61,8 +61,9 @@ inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& re
   return send_record(socket, bytes, std::span(fds).first(reply.handles().size()));
 }
 
-/// What to do after a record.
-enum class Served : std::uint8_t { kNext, kEnough, kEnd };
+/// What to do after a record. kLater: it is not answered yet. It stays in the socket until
+/// take_record().
+enum class Served : std::uint8_t { kNext, kLater, kEnd };
 
 /// Gives waiting records to `answer`, which returns what to do next. Their number and time are
 /// bounded, so that one process does not keep others from being served. Returns false if the
@@ -75,10 +76,12 @@ bool serve_records(int socket, Answer&& answer) {
   std::array<std::byte, abi::kMaxRecord> buffer;
   for (int i = 0; i < kMost && (i == 0 || clock() < end); ++i) {
     std::size_t length = 0;
-    const ReceiveResult result = receive_record(socket, buffer, length);
+    const ReceiveResult result = peek_record(socket, buffer, length);
     if (result != ReceiveResult::kRecord) return result == ReceiveResult::kNothing;
     const Served served = answer(std::span<const std::byte>(buffer.data(), length));
-    if (served != Served::kNext) return served == Served::kEnough;
+    if (served == Served::kLater) return true;
+    take_record(socket);  // else a process at its end gets ECONNRESET before the last answer
+    if (served == Served::kEnd) return false;
   }
   return true;
 }

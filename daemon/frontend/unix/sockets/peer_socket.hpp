@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/base/kept.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control_thread/blocking_calls.hpp"
 
@@ -31,6 +32,7 @@ class PeerSocket {
     if (this == &other) return *this;
     reset();
     socket_ = std::move(other.socket_);
+    kept_ = std::move(other.kept_);
     calls_ = other.calls_;
     owner_ = std::move(other.owner_);
     return *this;
@@ -39,10 +41,22 @@ class PeerSocket {
 
   int get() const { return socket_.get(); }
   explicit operator bool() const { return static_cast<bool>(socket_); }
+  /// Makes it outlive the adapter. Errors: those of Keeping::keep().
+  Outcome keep(Keeping* keeping) {
+    auto kept = Kept::descriptor(keeping, socket_.get());
+    if (!kept) return kept.error();
+    kept_ = std::move(*kept);
+    return {};
+  }
+  /// Takes over the keeping of a socket that an earlier adapter kept.
+  void own(Kept kept) { kept_ = std::move(kept); }
+  KeptId kept() const { return kept_.id(); }
+
   /// Closes the socket. The kernel notifies the peer at once that the connection has ended.
   void reset() {
     if (!socket_) return;
     ::shutdown(socket_.get(), SHUT_RDWR);
+    kept_.drop();  // the last copy is closed here, where that may take long
     calls_->close(std::move(socket_), owner_);
   }
 
@@ -60,6 +74,7 @@ class PeerSocket {
 
  private:
   UniqueFd socket_;
+  Kept kept_;
   BlockingCalls* calls_ = nullptr;
   std::string owner_;
 };

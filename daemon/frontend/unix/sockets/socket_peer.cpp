@@ -26,6 +26,7 @@ class EventSocket final : public EventEnd {
  public:
   explicit EventSocket(PeerSocket socket) : socket_(std::move(socket)) {}
   int number() const override { return socket_.get(); }
+  KeptId kept() const override { return socket_.kept(); }
 
  private:
   PeerSocket socket_;
@@ -42,12 +43,61 @@ class SignalSocket final : public Signal {
     [[maybe_unused]] const ssize_t sent =
         ::send(socket_.get(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
+  bool is_raised() const override { return has_unread(socket_.get()); }
+  KeptId kept() const override { return socket_.kept(); }
 
  private:
   PeerSocket socket_;
 };
 
+/// Makes a socket as make_one_way(), which outlives the adapter.
+int make_kept(int type, const PeerSocket& socket, Keeping* keeping, PeerSocket& ours,
+              Reply& reply) {
+  if (const int error = make_one_way(type, socket, ours, reply)) return error;
+  const auto kept = ours.keep(keeping);
+  return kept ? 0 : kept.error().code;
+}
+
+/// Returns the memory that a process offers by a socket. A socket that is kept stays open as long
+/// as the memory exists: this adapter closes the last copy.
+std::shared_ptr<memory::ProcessMemory> with_socket(std::shared_ptr<memory::ProcessMemory> memory,
+                                                   PeerSocket socket) {
+  if (socket.kept() == 0) {
+    socket.hand_over();
+    return memory;
+  }
+  struct Both {
+    PeerSocket socket;
+    std::shared_ptr<memory::ProcessMemory> memory;
+  };
+  const auto both = std::make_shared<Both>(Both{std::move(socket), std::move(memory)});
+  return {both, both->memory.get()};
+}
+
 }  // namespace
+
+Outcome SocketPeer::keep() {
+  if (auto kept = socket_.keep(adapter_.keeping); !kept) return kept;
+  auto kept = Kept::descriptor(adapter_.keeping, pidfd());
+  if (!kept) return kept.error();
+  kept_pidfd_ = std::move(*kept);
+  return {};
+}
+
+std::unique_ptr<SocketPeer> SocketPeer::restore(Adapter& adapter, engine::Tenant& tenant,
+                                                const KeptPeer& kept) {
+  PeerSocket socket(adapter.keeping->descriptor(kept.socket), adapter.blocking_calls, tenant.name);
+  socket.own(Kept(adapter.keeping, kept.socket));
+  Kept kept_pidfd(adapter.keeping, kept.pidfd);
+  UniqueFd pidfd;
+  if (kept.pidfd != 0) pidfd = adapter.keeping->descriptor(kept.pidfd);
+  const auto identity = peer_identity(socket.get());
+  if (!identity || static_cast<bool>(pidfd) != (kept.pidfd != 0)) return nullptr;
+  auto peer =
+      std::make_unique<SocketPeer>(adapter, tenant, std::move(socket), *identity, std::move(pidfd));
+  peer->kept_pidfd_ = std::move(kept_pidfd);
+  return peer;
+}
 
 std::vector<gid_t> SocketPeer::groups() const {
   std::vector<gid_t> all{identity().gid};
@@ -78,14 +128,16 @@ int SocketPeer::make_wake(UniqueFd& wake, Reply& reply) const {
 
 int SocketPeer::make_events(std::unique_ptr<EventEnd>& events, Reply& reply) const {
   PeerSocket ours;
-  if (const int error = make_one_way(SOCK_SEQPACKET, socket_, ours, reply)) return error;
+  if (const int error = make_kept(SOCK_SEQPACKET, socket_, adapter_.keeping, ours, reply))
+    return error;
   events = std::make_unique<EventSocket>(std::move(ours));
   return 0;
 }
 
 int SocketPeer::make_signal(std::unique_ptr<Signal>& signal, Reply& reply) const {
   PeerSocket ours;
-  if (const int error = make_one_way(SOCK_STREAM, socket_, ours, reply)) return error;
+  if (const int error = make_kept(SOCK_STREAM, socket_, adapter_.keeping, ours, reply))
+    return error;
   signal = std::make_unique<SignalSocket>(std::move(ours));
   return 0;
 }
@@ -107,9 +159,35 @@ Expected<Peer::Offered> SocketPeer::offer_memory(const engine::MemoryReach& reac
     return system_error("a process's memory");
   PeerSocket ours = socket_.sibling(UniqueFd(ends[0]));
   PeerSocket theirs = socket_.sibling(UniqueFd(ends[1]));
+  if (const auto kept = ours.keep(adapter_.keeping); !kept) return kept.error();
+  const KeptId kept = ours.kept();
   auto memory = reach_process(reach, std::move(ours), by_proxy);
   if (!memory) return memory.error();
-  return Offered{std::move(*memory), handed_over(std::move(theirs))};
+  return Offered{std::move(*memory), handed_over(std::move(theirs)), kept};
+}
+
+/// Returns a socket that make_events(), make_signal() or offer_memory() of an earlier adapter made.
+PeerSocket SocketPeer::restore(KeptId kept) const {
+  PeerSocket ours = socket_.sibling(adapter_.keeping->descriptor(kept));
+  ours.own(Kept(adapter_.keeping, kept));
+  return ours;
+}
+
+std::unique_ptr<EventEnd> SocketPeer::restore_events(KeptId kept) const {
+  PeerSocket ours = restore(kept);
+  return ours ? std::make_unique<EventSocket>(std::move(ours)) : nullptr;
+}
+
+std::unique_ptr<Signal> SocketPeer::restore_signal(KeptId kept) const {
+  PeerSocket ours = restore(kept);
+  return ours ? std::make_unique<SignalSocket>(std::move(ours)) : nullptr;
+}
+
+Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::restore_memory(
+    KeptId kept, const engine::MemoryReach& reach, bool by_proxy) const {
+  PeerSocket ours = restore(kept);
+  if (!ours) return Error{"a process's memory is not kept", EBADMSG};
+  return reach_process(reach, std::move(ours), by_proxy);
 }
 
 /// Returns the memory that the process offers at the other end of `socket`.
@@ -118,7 +196,6 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
   if (!by_proxy) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!own) return system_error("a process's memory");
-    socket.hand_over();
     // Closing the last copy of a socket closes the descriptors in it, whatever the process has
     // sent.
     const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
@@ -126,8 +203,9 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
     };
     const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
                                                          close);
-    return std::shared_ptr<memory::ProcessMemory>(std::make_shared<engine::MeasuredMemory>(
-        offered, reach.waited, tenant_.memory_suspected_until));
+    return with_socket(std::make_shared<engine::MeasuredMemory>(offered, reach.waited,
+                                                                tenant_.memory_suspected_until),
+                       std::move(socket));
   }
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);
@@ -143,8 +221,8 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
     }
     auto memory = engine::MemoryProxy::add(proxy, socket.get());
     // The proxy has this end before the tenant's process gets the other one.
-    if (memory) socket.hand_over();
-    if (memory || fresh || memory.error().code != EPIPE) return memory;
+    if (memory) return with_socket(std::move(*memory), std::move(socket));
+    if (fresh || memory.error().code != EPIPE) return memory;
     // The memory proxy has been killed.
   }
 }

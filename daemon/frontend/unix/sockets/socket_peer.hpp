@@ -33,6 +33,19 @@ class SocketPeer final : public Peer {
         socket_(std::move(socket)),
         pidfd_(std::move(pidfd)) {}
 
+  /// What the next adapter needs to serve the process. 0: nothing.
+  struct KeptPeer {
+    KeptId socket = 0;
+    KeptId pidfd = 0;
+  };
+  /// Makes the connection outlive the adapter. Errors: those of Keeping::keep().
+  Outcome keep();
+  KeptPeer record() const { return {socket_.kept(), kept_pidfd_.id()}; }
+  KeptId kept() const override { return socket_.kept(); }
+  /// Returns the process that an earlier adapter served. Null: nothing is kept under these numbers.
+  static std::unique_ptr<SocketPeer> restore(Adapter& adapter, engine::Tenant& tenant,
+                                             const KeptPeer& kept);
+
   /// Returns the descriptor of the connection. Negative: it has ended.
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }
@@ -53,6 +66,12 @@ class SocketPeer final : public Peer {
   bool is_stuck() const override { return adapter_.blocking_calls.stuck(tenant_.name); }
   Expected<Offered> offer_memory(const engine::MemoryReach& reach, bool by_proxy) const override;
 
+  std::unique_ptr<EventEnd> restore_events(KeptId kept) const override;
+  std::unique_ptr<Signal> restore_signal(KeptId kept) const override;
+  Expected<std::shared_ptr<memory::ProcessMemory>> restore_memory(KeptId kept,
+                                                                  const engine::MemoryReach& reach,
+                                                                  bool by_proxy) const override;
+
   bool answer(std::uint32_t tag, int error, const Reply& reply) override;
   void end() override { socket_.reset(); }
 
@@ -60,11 +79,13 @@ class SocketPeer final : public Peer {
   Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(const engine::MemoryReach& reach,
                                                                  PeerSocket socket,
                                                                  bool by_proxy) const;
+  PeerSocket restore(KeptId kept) const;
 
   Adapter& adapter_;
   engine::Tenant& tenant_;
   PeerSocket socket_;
   UniqueFd pidfd_;
+  Kept kept_pidfd_;
 };
 
 }  // namespace softhca::control

@@ -69,6 +69,21 @@ void refuse_descriptors(int socket) {
   ::setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &passed, sizeof passed);
 }
 
+/// As the function of the same name, with the flags of the message.
+ssize_t peek(int socket, std::span<std::byte> buffer, int& flags) {
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t got;
+  do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK);
+  while (got < 0 && errno == EINTR);
+  flags = message.msg_flags;
+  if (got < 0 || (flags & MSG_CTRUNC) == 0) return got;
+  errno = EBADMSG;
+  return -1;
+}
+
 }  // namespace
 
 bool somebody_listens(const std::string& path, int type) {
@@ -153,32 +168,23 @@ UniqueFd peer_pidfd(int socket, const PeerIdentity& peer) {
 }
 
 ssize_t peek(int socket, std::span<std::byte> buffer) {
-  iovec part{buffer.data(), buffer.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  ssize_t got;
-  do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK);
-  while (got < 0 && errno == EINTR);
-  if (got < 0 || (message.msg_flags & MSG_CTRUNC) == 0) return got;
-  errno = EBADMSG;
-  return -1;
+  int flags;
+  return peek(socket, buffer, flags);
 }
 
-ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length) {
-  if (peek(socket, buffer.first(1)) < 0)
-    return errno == EAGAIN || errno == EWOULDBLOCK ? ReceiveResult::kNothing
-                                                   : ReceiveResult::kClosed;
-  iovec part{buffer.data(), buffer.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  ssize_t got;
-  do got = ::recvmsg(socket, &message, MSG_DONTWAIT);
-  while (got < 0 && errno == EINTR);
-  if (got <= 0 || (message.msg_flags & MSG_TRUNC) != 0) return ReceiveResult::kClosed;
+ReceiveResult peek_record(int socket, std::span<std::byte> buffer, std::size_t& length) {
+  int flags;
+  const ssize_t got = peek(socket, buffer, flags);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return ReceiveResult::kNothing;
+  if (got <= 0 || (flags & MSG_TRUNC) != 0) return ReceiveResult::kClosed;
   length = static_cast<std::size_t>(got);
   return ReceiveResult::kRecord;
+}
+
+void take_record(int socket) {
+  std::byte none{};
+  while (::recv(socket, &none, 1, MSG_DONTWAIT) < 0 && errno == EINTR) {
+  }
 }
 
 bool has_unread(int socket) {

@@ -53,9 +53,12 @@ enum class ReceiveResult { kRecord, kNothing, kClosed };
 /// Returns -1 with errno: nothing waits (EAGAIN), descriptors wait (EBADMSG), or another error.
 ssize_t peek(int socket, std::span<std::byte> buffer);
 
-/// Receives one record into `buffer`. A record longer than `buffer` counts as kClosed. So does one
-/// with descriptors, which no request has; it stays unread. Does not block.
-ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length);
+/// Copies the waiting record into `buffer`. A record longer than `buffer` counts as kClosed. So
+/// does one with descriptors, which no request has. The record stays unread. Does not block.
+ReceiveResult peek_record(int socket, std::span<std::byte> buffer, std::size_t& length);
+/// Drops the waiting record. Take a request only when it is answered: if the adapter ends before,
+/// the next one serves it. REQUIRES: peek_record() has returned it.
+void take_record(int socket);
 
 /// True if the peer has not received everything that was sent to it.
 bool has_unread(int socket);

@@ -110,6 +110,12 @@ void AddressResolution::expire(Time now) {
     not_found(*identifiers_.find(waiting_.begin()->second.value));
 }
 
+void AddressResolution::restore(const Identifier& id) {
+  if (id.state != IdentifierState::kResolvingAddress) return;
+  waiting_.emplace(id.resolution.deadline, id.number);
+  environment_.resolve(id.resolution.source, id.remote.address, ResolveCookie(id.cookie()));
+}
+
 void AddressResolution::stop(Identifier& id) {
   waiting_.erase({id.resolution.deadline, id.number});
   id.resolution.deadline = kNever;
@@ -130,7 +136,7 @@ void AddressResolution::not_found(Identifier& id) {
 }
 
 void AddressResolution::addresses_changed() {
-  identifiers_.for_each([&](Identifier& id) {
+  identifiers_.change_each([&](Identifier& id) {
     const bool gone = id.source && !addresses_.has(*id.source);
     if (gone && !id.address_gone) events_.queue(id, EventType::kAddrChange);
     id.address_gone = gone;

@@ -39,6 +39,8 @@ class AddressResolution {
   void resolved(ResolveCookie cookie, bool reachable);
   void expire(Time now);
   Time next_deadline() const { return waiting_.empty() ? kNever : waiting_.begin()->first; }
+  /// Waits on for the result that an identifier of an earlier adapter waits for.
+  void restore(const Identifier& id);
   /// Stops the identifier's wait for a result.
   void stop(Identifier& id);
   /// Handles changed addresses of the tenant: queues ADDR_CHANGE for identifiers that lost theirs.

@@ -64,6 +64,11 @@ int PortSpaces::check(const ChannelCommand& command, const Identifier& id,
                         address_text(holder.local.address).c_str());
 }
 
+bool PortSpaces::restore(const Identifier& id) {
+  if (!id.holds_port) return true;
+  return id.local.port != 0 && of(id.space).bind(id.number.value, claim_of(id)).error == 0;
+}
+
 void PortSpaces::claim_changed(const Identifier& id) {
   if (id.holds_port) of(id.space).change(id.number.value, claim_of(id));
 }

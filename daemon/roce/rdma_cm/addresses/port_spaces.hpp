@@ -29,6 +29,8 @@ class PortSpaces {
   int bind(const ChannelCommand& command, Identifier& id);
   /// Makes its port exclusive. Returns 0, EADDRINUSE or EADDRNOTAVAIL.
   int listen(const ChannelCommand& command, const Identifier& id);
+  /// Claims the port that an identifier of an earlier adapter holds. Returns false if it cannot.
+  bool restore(const Identifier& id);
   /// Updates the claim after a change of the identifier's address or options.
   void claim_changed(const Identifier& id);
   /// Releases the identifier's port, if it has one.

@@ -88,6 +88,15 @@ ConnectionAdmission::Verdict ConnectionAdmission::take_half_open(const std::stri
   return Verdict::kTaken;
 }
 
+void ConnectionAdmission::restore(const std::string& level, const std::optional<Gid>& half_open) {
+  Entry& entry = entries_[level];
+  ++entry.admitted;
+  ++admitted_;
+  if (!half_open) return;
+  ++half_open_[{level, *half_open}];
+  ++entry.half_open;
+}
+
 void ConnectionAdmission::close_half(const std::string& level, const Gid& peer) {
   const auto has = half_open_.find({level, peer});
   if (--has->second == 0) half_open_.erase(has);

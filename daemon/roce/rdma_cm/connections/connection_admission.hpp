@@ -58,6 +58,9 @@ class ConnectionAdmission {
   /// Ends the half-open state, because the peer has answered or the request is over. REQUIRES:
   /// take_half_open() counted a connection for this peer.
   void close_half(const std::string& level, const Gid& peer);
+  /// Counts a connection that was admitted before, even beyond what is supported. `half_open`: as
+  /// `counted_as` of take_half_open(); nothing: it is not half-open.
+  void restore(const std::string& level, const std::optional<Gid>& half_open);
   /// Removes a connection. REQUIRES: it was admitted and is not half-open.
   void give_back(const std::string& level);
 

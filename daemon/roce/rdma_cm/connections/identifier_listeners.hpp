@@ -30,6 +30,11 @@ class IdentifierListeners {
   IdentifierListeners& operator=(const IdentifierListeners&) = delete;
 
   int listen(const ChannelCommand& command);
+  /// Adds a listener of an earlier adapter.
+  void restore(const Identifier& id) {
+    at_[{id.space, id.local.port}].push_back(id.number);
+    ++size_;
+  }
   /// Removes the identifier if it listens.
   void remove(const Identifier& id);
 

@@ -12,9 +12,7 @@ namespace {
 
 using configuration::Kind;
 
-constexpr std::uint32_t kLocalWrite = 1 << 0;
 constexpr std::uint32_t kOnDemand = 1 << 6;
-constexpr std::uint32_t kChangeTranslation = 1 << 0;
 
 struct Registration {
   abi::RegisterMrRequest head;
@@ -22,7 +20,7 @@ struct Registration {
 };
 
 Registration registration(std::uint32_t pd, std::uint64_t addr, std::uint64_t bytes,
-                          std::uint32_t access = kLocalWrite) {
+                          std::uint32_t access = memory::kLocalWrite) {
   return {{addr, bytes, addr, access, pd, 1, 0}, {addr, bytes, 0, 0, 0}};
 }
 
@@ -79,7 +77,7 @@ TEST_F(SharingTest, OneHasTheOthersDomainsAndRegionsByTheSameHandles) {
   EXPECT_EQ(found.rkey, mr.rkey);
   EXPECT_EQ(found.length, sizeof kMemory);
   EXPECT_EQ(found.iova, reinterpret_cast<std::uintptr_t>(kMemory));
-  EXPECT_EQ(found.access, kLocalWrite);
+  EXPECT_EQ(found.access, memory::kLocalWrite);
   EXPECT_EQ(find_mr(second, mr.handle + 1, found), EINVAL);
   // What either makes the other has, too, and either may end it.
   const std::uint32_t later = second.make(Operation::kAllocPd);
@@ -239,16 +237,16 @@ TEST_F(OnDemandTest, IsOfferedWhereTheProcessIsReached) {
 
 TEST_F(OnDemandTest, ARegionOfAllAddressesCountsNoBytes) {
   abi::RegisterMrReply mr{};
-  ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | kLocalWrite), &mr), 0);
+  ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | memory::kLocalWrite), &mr), 0);
   EXPECT_EQ(in_use(Kind::kRegisteredBytes), 0u);
   EXPECT_EQ(in_use(Kind::kMemoryRegions), 1u);
   abi::ImportMrReply found{};
   ASSERT_EQ(find_mr(first, mr.handle, found), 0);
-  EXPECT_EQ(found.access, kOnDemand | kLocalWrite);
+  EXPECT_EQ(found.access, kOnDemand | memory::kLocalWrite);
   EXPECT_EQ(end(first, Operation::kDeregisterMr, mr.handle), 0);
   EXPECT_EQ(daemon.adapter.tenants[0]->counters.memory.registered_bytes.value(), 0u);
   // None but such a one is free.
-  EXPECT_EQ(add(first, registration(pd, 0, kAll, kLocalWrite)), ENOMEM);
+  EXPECT_EQ(add(first, registration(pd, 0, kAll, memory::kLocalWrite)), ENOMEM);
   EXPECT_EQ(add(first, registration(pd, 0, kAll - 1, kOnDemand)), ENOMEM);
   EXPECT_EQ(add(first, registration(pd, 1, kAll, kOnDemand)), EINVAL);
 }
@@ -268,7 +266,7 @@ TEST_F(OnDemandTest, ARegionOfAllAddressesMayNotHaveSharedParts) {
 
 TEST_F(OnDemandTest, BytesAreCountedAnewWhenARegionChanges) {
   abi::RegisterMrReply mr{};
-  ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | kLocalWrite), &mr), 0);
+  ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | memory::kLocalWrite), &mr), 0);
   struct {
     std::uint32_t handle;
     std::uint32_t flags;
@@ -285,7 +283,7 @@ TEST_F(OnDemandTest, BytesAreCountedAnewWhenARegionChanges) {
 /// An access reaches the pages that are mapped at the time of the access, not of the registration.
 TEST_F(OnDemandTest, FollowsTheAddressSpace) {
   abi::RegisterMrReply mr{};
-  ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | kLocalWrite), &mr), 0);
+  ASSERT_EQ(add(first, registration(pd, 0, kAll, kOnDemand | memory::kLocalWrite), &mr), 0);
   const auto map = [](void* at, int flags) {
     return ::mmap(at, abi::kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
                   -1, 0);

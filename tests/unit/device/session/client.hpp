@@ -32,6 +32,9 @@ namespace softhca::control {
 
 using abi::Operation;
 
+/// Of abi::ReregisterMrRequest::change.
+constexpr std::uint32_t kChangeTranslation = 1 << 0, kChangePd = 1 << 1;
+
 inline configuration::Config small_config() {
   configuration::Config config = configuration::default_config();
   config.pools.queue_pairs = 64;
@@ -50,7 +53,10 @@ inline configuration::Config small_config() {
 /// Everything below a session, its engine on a thread as in the daemon.
 class Daemon {
  public:
-  explicit Daemon(const configuration::Config& given = small_config()) : config(given) {
+  /// `memory`: as engine::Engine takes it.
+  explicit Daemon(const configuration::Config& given = small_config(),
+                  std::span<std::byte> memory = {})
+      : config(given), engine(limits_of(config), events, memory) {
     EXPECT_TRUE(start(adapter, {}));
     EXPECT_TRUE(worker.start());
   }
@@ -66,7 +72,7 @@ class Daemon {
 
   const configuration::Config config;
   EventSender events;
-  engine::Engine engine{limits_of(config), events};
+  engine::Engine engine;
   engine::TenantAllocations allocations{engine};
   engine::Worker worker{engine, {}};
   Adapter adapter{.config = config,
@@ -154,6 +160,25 @@ class Client : public ProcessEnd {
                                                               DeviceSession::kDescriptors));
   }
 
+  /// The same process, served by the adapter that follows that of `earlier`. The earlier session
+  /// and its peer stay, as if their process had ended without a trace.
+  Client(Daemon& daemon, Client& earlier)
+      : ProcessEnd(std::move(earlier)), vcbs(earlier.vcbs), offers(earlier.offers) {
+    engine::Tenant& tenant = *daemon.adapter.tenants[earlier.session_->tenant().id.value];
+    calls_ = &daemon.adapter.blocking_calls;
+    peer_ = SocketPeer::restore(daemon.adapter, tenant, earlier.peer_->record());
+    EXPECT_NE(peer_, nullptr);
+    session_ = std::make_unique<DeviceSession>(
+        daemon.adapter, daemon.shared_objects, tenant, *peer_,
+        tenant.control.accounts.take(configuration::Kind::kDescriptors,
+                                     DeviceSession::kDescriptors));
+    kept_ = std::move(earlier.kept_);
+  }
+  /// Makes the connection outlive the adapter.
+  void keep() { EXPECT_TRUE(peer_->keep()); }
+  KeptId connection() const { return peer_->kept(); }
+  DeviceSession& restored() { return *session_; }
+
   VcbHolder vcb_holder() { return session_->vcb_holder(); }
 
   /// Sends a record without changes. Returns false if the session is over.
@@ -234,6 +259,7 @@ class Client : public ProcessEnd {
     for (UniqueFd& fd : take_descriptors()) kept_.push_back(std::move(fd));
   }
   int kept(std::size_t i) const { return kept_[i].get(); }
+  int last_kept() const { return kept_.back().get(); }
   void end() { session_.reset(); }
   /// A turn at the end of the session that is over at once. True: the session has ended.
   bool end_a_bit() { return session_->end(Turn(Duration::zero())); }
@@ -241,8 +267,8 @@ class Client : public ProcessEnd {
   std::string take_refusal() { return session_->take_refusal(); }
 
   std::uint32_t vcbs = 0;
-  unsigned turns = 0;  ///< that the last request took
   bool offers = true;  ///< its memory, before it first registers some
+  unsigned turns = 0;  ///< that the last request took
 
  private:
   BlockingCalls* calls_ = nullptr;

@@ -13,7 +13,7 @@ namespace {
 
 using configuration::Kind;
 
-constexpr std::uint32_t kReliable = 2, kTarget = 10;
+constexpr std::uint32_t kRc = 2, kXrcTarget = 10;
 constexpr std::uint64_t kEach = 100;
 
 class EndOfASession : public ::testing::Test {
@@ -56,7 +56,7 @@ class EndOfASession : public ::testing::Test {
     std::memcpy(to_itself.av.dgid, Gid::from_ipv4(0xc6120001).bytes.data(), 16);
     const abi::CreateQpRequest qp{.user_handle = 7,
                                   .pd = pd,
-                                  .type = kReliable,
+                                  .type = kRc,
                                   .send_cq = cq,
                                   .receive_cq = cq,
                                   .srq = abi::kNoHandle,
@@ -72,7 +72,7 @@ class EndOfASession : public ::testing::Test {
       ASSERT_EQ(client.ask(Operation::kCreateQp, qp), 0);
       ASSERT_EQ(client.ask(Operation::kCreateQp,
                            abi::CreateQpRequest{
-                               .user_handle = i, .type = kTarget, .xrc_domain = domain.handle}),
+                               .user_handle = i, .type = kXrcTarget, .xrc_domain = domain.handle}),
                 0);
       ASSERT_EQ(client.ask(Operation::kCreateAh, to_itself), 0);
       ASSERT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);

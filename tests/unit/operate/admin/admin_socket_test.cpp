@@ -25,7 +25,7 @@ class AdminSocketTest : public ::testing::Test {
   AdminSocketTest() {
     methods.add("echo", [](const Json& params) -> RpcResult { return params; });
     methods.add("big", [](const Json&) -> RpcResult { return Json(std::string(kBigAnswer, 'x')); });
-    const auto opened = admin.open(path, {.owner = "", .group = "", .mode = 0600});
+    const auto opened = admin.open(kept, path, {.owner = "", .group = "", .mode = 0600});
     EXPECT_TRUE(opened) << opened.error().message;
   }
 
@@ -80,6 +80,7 @@ class AdminSocketTest : public ::testing::Test {
   std::string path = folder.path() + "/admin.sock";
   AdminMethods methods;
   BlockingCalls calls;
+  KeptDescriptors kept;
   AdminSocket admin{methods, calls, "", {.line = 1u << 20u, .clients = 4, .rpc = {}}};
 };
 
@@ -88,10 +89,10 @@ TEST_F(AdminSocketTest, IsForItsOwnerOnlyAndGoesAwayWithTheDaemon) {
   ASSERT_EQ(::stat(path.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777u, 0600u);
   AdminSocket second(methods, calls);
-  EXPECT_FALSE(second.open(path, {})) << "another daemon's";
+  EXPECT_FALSE(second.open(kept, path, {})) << "another daemon's";
   {
     AdminSocket other(methods, calls);
-    ASSERT_TRUE(other.open(folder.path() + "/other", {}));
+    ASSERT_TRUE(other.open(kept, folder.path() + "/other", {}));
   }
   EXPECT_NE(::stat((folder.path() + "/other").c_str(), &found), 0);
   EXPECT_EQ(::stat(path.c_str(), &found), 0) << "the refused one did not take it away";

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 namespace softhca::management::rdma_cm {
 
@@ -36,6 +37,7 @@ void World::run() {
       cm::Path path = packet.path;
       std::swap(path.local, path.remote);
       host->service->receive(packet.mad, path, Qpn(1), now);
+      host->restart_if_asked();
     }
   }
 }
@@ -48,7 +50,10 @@ void World::advance(Duration duration) {
     for (Host* const host : hosts) next = std::min(next, host->service->next_deadline());
     if (next > end) break;
     now = std::max(now, next);
-    for (Host* const host : hosts) host->service->expire(now);
+    for (Host* const host : hosts) {
+      host->service->expire(now);
+      host->restart_if_asked();
+    }
     run();
   }
   now = end;
@@ -65,6 +70,22 @@ Host::Host(World& at, const std::vector<std::string>& addresses, const RdmaCmLim
 }
 
 Host::~Host() { std::erase(world.hosts, this); }
+
+void Host::restart() {
+  const RdmaCmLimits limits = service->limits();
+  service = std::make_unique<Service>(*this, limits);
+  const auto records = kept.all;  // that the restoration changes
+  for (const auto& [key, state] : records)
+    EXPECT_TRUE(service->restore(key.first, key.second, state, world.now))
+        << static_cast<int>(key.first) << ", " << key.second;
+  service->end_restoring(world.now);
+  EXPECT_EQ(kept.all, records) << "nothing has changed";
+}
+
+void Host::restart_if_asked() {
+  static const bool wanted = std::getenv("SOFTHCA_TEST_RESTARTS") != nullptr;
+  if (wanted) restart();
+}
 
 void Host::send(const cm::Path& path, const wire::Mad& mad) { world.queue.push_back({path, mad}); }
 
@@ -104,6 +125,7 @@ void Program::check_signal() {
 
 int Program::command(std::uint32_t number, std::span<const std::byte> body, ChannelId other) {
   const int error = host.service->command(channel, number, other, body, reply, host.world.now);
+  host.restart_if_asked();
   if (reply.drained) --host.signals[number == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel];
   check_signal();
   rdma_ucm_create_id create{};

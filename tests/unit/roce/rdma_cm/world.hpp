@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,17 @@ class World {
   std::function<bool(const Packet&)> loses = [](const Packet&) { return false; };
 };
 
+/// Records of a service's state, as they outlive an adapter.
+class KeptState final : public cm::StateRecords {
+ public:
+  void record(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state) override {
+    all[{kind, number}] = {state.begin(), state.end()};
+  }
+  void forget(cm::StateKind kind, std::uint64_t number) override { all.erase({kind, number}); }
+
+  std::map<std::pair<cm::StateKind, std::uint64_t>, std::vector<std::byte>> all;
+};
+
 /// A tenant's end of the daemon.
 class Host final : public RdmaCmEnvironment {
  public:
@@ -71,7 +83,13 @@ class Host final : public RdmaCmEnvironment {
   void note_unreachable(Role role) override { ++unreachable[role]; }
   void note_established(Role role, Duration) override { ++established[role]; }
 
+  cm::StateRecords* records() override { return &kept; }
+
   bool has(const Gid& gid) const;
+  /// Replaces the service by one that goes on from the records.
+  void restart();
+  /// Does so if all tests are run so: after each call.
+  void restart_if_asked();
 
   World& world;
   std::uint64_t guid = 0;
@@ -85,6 +103,7 @@ class Host final : public RdmaCmEnvironment {
   std::map<Refusal, int> refused;
   std::map<wire::CmRejectReason, int> rejects_sent, rejects_received;
   std::map<Role, int> unreachable, established;
+  KeptState kept;
   std::unique_ptr<Service> service;
 
  private:

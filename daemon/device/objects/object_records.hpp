@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The records of a session's objects: what an adapter that follows needs to make each again, with
+// the choices that this adapter made. A change of any of them needs another
+// records::MemoryHeader::kVersion.
+//
+// Session: Peer::kept() of its process. An object of a session that has gone ends with it, except
+// in a device file that other sessions have, and targets of XRC that they hold.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/control.hpp"
+#include "daemon/base/keeping.hpp"
+
+namespace softhca::control::record {
+
+using SessionKey = KeptId;
+
+/// Followed by the text of its level's name; empty: none.
+struct Session {
+  SessionKey key;
+  KeptId memory;
+  KeptId wake;
+  KeptId events;
+  std::uint32_t number;
+  std::uint32_t version;
+  std::uint32_t vcbs;  ///< places
+  std::uint32_t file;  ///< its own device file
+  std::uint8_t device;
+  std::uint8_t may_offer_memory;
+  std::uint8_t reserved[6];
+};
+
+struct OfferedMemory {
+  SessionKey key;
+  KeptId socket;
+  std::uint64_t by_proxy;
+};
+
+/// A session that shares its device file, or that has joined it.
+struct DeviceFile {
+  SessionKey key;
+  std::uint32_t file;
+  std::uint32_t device;
+  abi::ContextToken token;
+};
+
+struct RingSegment {
+  SessionKey key;
+  KeptId memory;
+  std::uint32_t number;
+  std::uint32_t announced;
+};
+
+/// The session has given handles below `end` at most.
+struct SharedHandles {
+  SessionKey key;
+  std::uint64_t end;
+};
+
+struct SharedBuffer {
+  SessionKey key;
+  KeptId memory;
+  std::uint64_t bytes;
+  std::uint32_t handle;  ///< 0: freed, but regions use it
+  std::uint32_t is_named;
+  abi::SharedToken token;
+};
+
+struct ProtectionDomain {
+  SessionKey key;
+  std::uint32_t file;
+  std::uint32_t handle;
+  std::uint32_t id;
+  std::uint32_t reserved;
+};
+
+struct RegionExtent {
+  std::uint64_t addr;
+  std::uint64_t length;
+  std::uint64_t offset;  ///< in the buffer
+  KeptId buffer;         ///< 0: memory that the process offers
+};
+/// Followed by `extents` RegionExtents. A region without extents is a null region, or empty.
+struct MemoryRegion {
+  SessionKey key;
+  SessionKey offers;  ///< the session with the offered memory
+  std::uint32_t file;
+  std::uint32_t handle;
+  std::uint32_t pd;
+  std::uint32_t region_key;
+  std::uint32_t access;
+  std::uint32_t is_null;
+  std::uint64_t addr;
+  std::uint64_t length;
+  std::uint64_t iova;
+  std::uint64_t counted;  ///< registered bytes
+  std::uint64_t extents;
+};
+
+struct MemoryWindow {
+  SessionKey key;
+  std::uint32_t handle;
+  std::uint32_t first_key;
+  std::uint32_t pd;
+  std::uint32_t type2;
+};
+
+struct CompletionChannel {
+  SessionKey key;
+  KeptId events;
+  std::uint64_t handle;
+};
+
+struct CompletionQueue {
+  SessionKey key;
+  std::uint64_t user_handle;
+  std::uint32_t handle;
+  std::uint32_t entries;
+  std::uint32_t channel;
+  std::uint16_t moderation_count;
+  std::uint16_t moderation_period;
+  abi::RingLocation ring;
+  abi::RingLocation retired;  ///< 0 bytes: none
+};
+
+struct XrcDomain {
+  SessionKey key;
+  std::uint32_t handle;
+  std::uint32_t id;
+  abi::OpenXrcDomainRequest request;
+};
+
+struct SharedReceiveQueue {
+  SessionKey key;
+  std::uint32_t handle;
+  std::uint32_t number;
+  abi::CreateXrcSrqRequest request;  ///< with max_wr as it is now, without a limit
+  abi::RingLocation ring;
+};
+
+/// An engine::AddressPath. The next adapter finds the port by the source.
+struct Path {
+  std::uint8_t source[16];
+  std::uint8_t destination[16];
+  std::uint32_t flow_label;
+  std::uint8_t traffic_class;
+  std::uint8_t hop_limit;
+  std::uint8_t service_level;
+  std::uint8_t reserved;
+};
+
+struct QueuePair {
+  SessionKey key;
+  std::uint32_t number;
+  std::uint32_t groups;      ///< joined
+  std::uint32_t xrc_domain;  ///< id, of a target; 0: it is none
+  std::uint32_t has_path;
+  abi::CreateQpRequest request;
+  abi::RingLocation ring;
+  abi::QpAttributes attributes;  ///< `mask`: those that were set since RESET
+  Path path;
+  std::uint8_t group[abi::kMaxMulticastGroups][16];
+};
+
+struct OpenedQueuePair {
+  SessionKey key;
+  std::uint64_t user_handle;
+  std::uint32_t handle;
+  std::uint32_t number;
+  std::uint32_t xrc_domain;  ///< handle
+  std::uint32_t reserved;
+};
+
+struct AddressHandle {
+  SessionKey key;
+  std::uint32_t number;  ///< the engine's
+  std::uint32_t pd;
+  Path path;
+};
+
+static_assert(sizeof(Session) == 56 && sizeof(OfferedMemory) == 24 && sizeof(DeviceFile) == 32 &&
+              sizeof(RingSegment) == 24 && sizeof(SharedHandles) == 16 &&
+              sizeof(SharedBuffer) == 48 && sizeof(ProtectionDomain) == 24 &&
+              sizeof(RegionExtent) == 32 && sizeof(MemoryRegion) == 80 &&
+              sizeof(MemoryWindow) == 24 && sizeof(CompletionChannel) == 24 &&
+              sizeof(CompletionQueue) == 64 && sizeof(XrcDomain) == 40 &&
+              sizeof(SharedReceiveQueue) == 64 && sizeof(QueuePair) == 520 &&
+              sizeof(OpenedQueuePair) == 32 && sizeof(AddressHandle) == 56);
+
+}  // namespace softhca::control::record

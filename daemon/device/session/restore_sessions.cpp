@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "daemon/device/session/restore_sessions.hpp"
+
+#include <cerrno>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/device/session/session_restorer.hpp"
+#include "daemon/live_records/record_body.hpp"
+
+namespace softhca::control {
+namespace {
+
+using records::Adopted;
+using records::Kind;
+
+class Restoration {
+ public:
+  Restoration(SharedObjects& shared, const FindSession& find) : shared_(shared), find_(find) {}
+
+  Outcome run(std::span<Adopted> left);
+
+ private:
+  /// A device file, and one of the sessions that have it.
+  struct File {
+    std::shared_ptr<DeviceFile> file;
+    SessionRestorer* session = nullptr;
+  };
+
+  Outcome open(Adopted& session);
+  bool restore(Adopted& object);
+  bool restore_file(Adopted& file);
+  bool restore_buffer(Adopted& buffer);
+  bool restore_in_file(Adopted& object);
+  bool restore_queue_pair(Adopted& queue_pair);
+  bool restore_opened(Adopted& opened);
+
+  /// Returns the session that the head of each record names. Null: it has gone.
+  SessionRestorer* session_of(const Adopted& object) {
+    record::SessionKey key = 0;
+    records::BodyReader body(object.body);
+    if (!body.read(key)) return nullptr;
+    const auto found = sessions_.find(key);
+    return found != sessions_.end() ? &found->second : nullptr;
+  }
+  template <class T>
+  static bool read_head(const Adopted& object, T& head) {
+    return records::BodyReader(object.body).read(head);
+  }
+  std::shared_ptr<memory::SharedBuffer> buffer_for(SessionRestorer& session, KeptId kept);
+
+  SharedObjects& shared_;
+  const FindSession& find_;
+  std::unordered_map<record::SessionKey, SessionRestorer> sessions_;
+  std::unordered_map<std::uint32_t, File> files_;  ///< by number
+  /// Buffers by the number of their memory. They are held until their regions are there.
+  std::unordered_map<KeptId, std::shared_ptr<memory::SharedBuffer>> buffers_;
+  /// Those that no session has a handle for. Regions that other sessions share may use them.
+  std::unordered_map<KeptId, Adopted> left_buffers_;
+  /// Targets of XRC, by number, that their makers no longer have.
+  std::unordered_map<std::uint32_t, Adopted> left_targets_;
+};
+
+/// True for what objects may use that were made before it: a queue that was resized, a region that
+/// was registered again.
+bool is_used_by_earlier(Kind kind) {
+  return kind == Kind::kRingSegment || kind == Kind::kSharedHandles ||
+         kind == Kind::kSharedBuffer || kind == Kind::kOfferedMemory ||
+         kind == Kind::kProtectionDomain;
+}
+
+Outcome Restoration::run(std::span<Adopted> left) {
+  const auto restore_all = [&](auto&& is_wanted, bool (Restoration::*restore_one)(Adopted&)) {
+    for (Adopted& each : left)
+      if (is_wanted(each.kind) && !(this->*restore_one)(each))
+        return Outcome(Error{
+            std::string("the record of an object does not fit: ") + name_of(each.kind), EBADMSG});
+    return Outcome();
+  };
+  for (Adopted& each : left)
+    if (each.kind == Kind::kSession)
+      if (auto opened = open(each); !opened) return opened;
+  const auto is_file = [](Kind kind) { return kind == Kind::kDeviceFile; };
+  if (auto done = restore_all(is_file, &Restoration::restore_file); !done) return done;
+  if (auto done = restore_all(is_used_by_earlier, &Restoration::restore); !done) return done;
+  const auto is_other = [](Kind kind) { return !is_used_by_earlier(kind); };
+  if (auto done = restore_all(is_other, &Restoration::restore); !done) return done;
+  for (auto& [key, session] : sessions_) session.finish();
+  return {};
+}
+
+Outcome Restoration::open(Adopted& session) {
+  record::Session kept;
+  if (!read_head(session, kept)) return Error{"the record of a session is too short", EBADMSG};
+  DeviceSession* const found = find_(kept.key);
+  if (found == nullptr) {
+    session.record.erase();
+    return {};
+  }
+  const auto [restorer, is_new] = sessions_.emplace(kept.key, *found);
+  if (!is_new) return Error{"session " + std::to_string(kept.number) + " has two records", EBADMSG};
+  if (auto opened = restorer->second.open(session); !opened) return opened;
+  files_[kept.file] = {restorer->second.protection_domains().file(), &restorer->second};
+  return {};
+}
+
+bool Restoration::restore_file(Adopted& file) {
+  record::DeviceFile kept;
+  if (!read_head(file, kept)) return false;
+  SessionRestorer* const session = session_of(file);
+  if (session == nullptr) {
+    file.record.erase();
+    return true;
+  }
+  File& known = files_[kept.file];
+  if (known.file == nullptr) known = {shared_.device_files.make(kept.file), session};
+  return session->protection_domains().restore_file(kept, known.file, std::move(file.record));
+}
+
+bool Restoration::restore(Adopted& object) {
+  switch (object.kind) {
+    case Kind::kProtectionDomain:
+    case Kind::kMemoryRegion:
+      return restore_in_file(object);
+    case Kind::kSharedBuffer:
+      return restore_buffer(object);
+    case Kind::kQueuePair:
+      return restore_queue_pair(object);
+    case Kind::kOpenedQueuePair:
+      return restore_opened(object);
+    case Kind::kRingSegment:
+    case Kind::kSharedHandles:
+    case Kind::kMemoryWindow:
+    case Kind::kCompletionChannel:
+    case Kind::kCompletionQueue:
+    case Kind::kXrcDomain:
+    case Kind::kSharedReceiveQueue:
+    case Kind::kAddressHandle:
+    case Kind::kOfferedMemory:
+      break;
+    default:
+      return true;  // another part's, or restored already
+  }
+  if (SessionRestorer* const session = session_of(object)) return session->restore(object);
+  object.record.erase();
+  return true;
+}
+
+/// Restores a domain or a region in a session that has its device file.
+bool Restoration::restore_in_file(Adopted& object) {
+  std::uint32_t file = 0;
+  SessionRestorer* session = nullptr;
+  if (object.kind == Kind::kProtectionDomain) {
+    record::ProtectionDomain kept;
+    if (!read_head(object, kept)) return false;
+    file = kept.file;
+  } else {
+    record::MemoryRegion kept;
+    if (!read_head(object, kept)) return false;
+    file = kept.file;
+  }
+  if (const auto found = files_.find(file); found != files_.end()) session = found->second.session;
+  if (session == nullptr) {
+    object.record.erase();
+    return true;
+  }
+  if (object.kind == Kind::kProtectionDomain) return session->restore(object);
+  return session->restore_region(
+      object, {.buffer = [&](KeptId kept) { return buffer_for(*session, kept); },
+               .memory = [&](record::SessionKey key) -> std::shared_ptr<memory::ProcessMemory> {
+                 const auto found = sessions_.find(key);
+                 return found != sessions_.end() ? found->second.regions().process() : nullptr;
+               }});
+}
+
+bool Restoration::restore_buffer(Adopted& buffer) {
+  record::SharedBuffer kept;
+  if (!read_head(buffer, kept)) return false;
+  SessionRestorer* const session = session_of(buffer);
+  if (session == nullptr || kept.handle == 0)
+    return left_buffers_.emplace(kept.memory, std::move(buffer)).second;
+  auto& made = buffers_[kept.memory];
+  if (made != nullptr) return false;
+  made = session->buffers().restore(kept, true, std::move(buffer.record));
+  return made != nullptr;
+}
+
+/// Returns a use of a buffer for a region. Null: no record names the buffer.
+std::shared_ptr<memory::SharedBuffer> Restoration::buffer_for(SessionRestorer& session,
+                                                              KeptId kept) {
+  if (const auto left = left_buffers_.find(kept); left != left_buffers_.end()) {
+    record::SharedBuffer head;
+    if (read_head(left->second, head))
+      buffers_[kept] = session.buffers().restore(head, false, std::move(left->second.record));
+    left_buffers_.erase(left);
+  }
+  const auto found = buffers_.find(kept);
+  if (found == buffers_.end() || found->second == nullptr) return nullptr;
+  return memory::SharedBufferPool::use(found->second);
+}
+
+bool Restoration::restore_queue_pair(Adopted& queue_pair) {
+  if (SessionRestorer* const session = session_of(queue_pair)) return session->restore(queue_pair);
+  record::QueuePair kept;
+  if (!read_head(queue_pair, kept)) return false;
+  if (kept.xrc_domain != 0)
+    left_targets_.emplace(kept.number, std::move(queue_pair));
+  else
+    queue_pair.record.erase();
+  return true;
+}
+
+bool Restoration::restore_opened(Adopted& opened) {
+  SessionRestorer* const session = session_of(opened);
+  record::OpenedQueuePair kept;
+  if (!read_head(opened, kept)) return false;
+  if (session == nullptr) {
+    opened.record.erase();
+    return true;
+  }
+  if (const auto left = left_targets_.find(kept.number);
+      left != left_targets_.end() && !session->queue_pairs().has_target(kept)) {
+    record::QueuePair target;
+    if (!read_head(left->second, target) ||
+        !session->queue_pairs().restore_target(target, kept, std::move(left->second.record)))
+      return false;
+    left_targets_.erase(left);
+  }
+  return session->restore(opened);
+}
+
+}  // namespace
+
+Outcome restore_sessions(Adapter& adapter, SharedObjects& shared, std::span<Adopted> left,
+                         const FindSession& find) {
+  if (adapter.keeping == nullptr) return {};
+  return Restoration(shared, find).run(left);
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes a session of an earlier adapter again, and its objects, from their records.
+#pragma once
+
+#include "daemon/base/expected.hpp"
+#include "daemon/device/session/device_session.hpp"
+#include "daemon/live_records/record_store.hpp"
+
+namespace softhca::control {
+
+/// Call it before the first request of the session. The records are of this session.
+class SessionRestorer {
+ public:
+  explicit SessionRestorer(DeviceSession& session) : session_(session) {}
+
+  /// Opens the session. Errors: EBADMSG, the record does not fit.
+  Outcome open(records::Adopted& record);
+  /// Makes an object. Returns false if its record does not fit.
+  bool restore(records::Adopted& object);
+  /// Does the same for a region of the device file.
+  bool restore_region(records::Adopted& region, const MrObjects::Earlier& earlier);
+  /// From now on the limits hold.
+  void finish();
+
+  PdObjects& protection_domains() const { return session_.pds_; }
+  SharedBuffers& buffers() const { return session_.buffers_; }
+  MrObjects& regions() const { return session_.regions_; }
+  QpObjects& queue_pairs() const { return session_.qps_; }
+
+ private:
+  bool restore_offered(const record::OfferedMemory& kept, records::Record record);
+
+  DeviceSession& session_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "daemon/keeper/keeper.hpp"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "daemon/keeper/report.hpp"
+
+namespace softhca::keeper {
+namespace {
+
+using std::chrono::seconds;
+
+// An engine that makes no turns for so many ticks hangs. A peer that runs perftest gives up after
+// 0.54 s without an answer.
+constexpr unsigned kEngineTicks = 6;
+// A minute. The control thread carries no data, and may wait for a slow disk.
+constexpr unsigned kControlTicks = 1200;
+
+// With so many crashes within this time, the keeper gives up.
+constexpr std::size_t kMostCrashes = 3;
+constexpr seconds kCrashTime{30};
+
+constexpr int kExitFailure = 1;
+
+/// The exit code of a process that ends as its child did.
+int exit_code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::string how_it_ended(int status) {
+  if (!WIFSIGNALED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
+  return std::string(::strsignal(WTERMSIG(status))) + " (signal " +
+         std::to_string(WTERMSIG(status)) + ")";
+}
+
+}  // namespace
+
+Keeper::Keeper(Library library, int argc, char** argv)
+    : library_(std::move(library)),
+      argc_(argc),
+      argv_(argv),
+      shared_([] {
+        void* const at = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) throw std::bad_alloc();
+        return new (at) Shared{};
+      }()),
+      engine_watch_(shared_->engine, kEngineTicks),
+      control_watch_(shared_->control, kControlTicks) {}
+
+Keeper::~Keeper() { ::munmap(shared_, sizeof(Shared)); }
+
+int Keeper::run() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) {
+    report_failure(std::string("signalfd: ") + std::strerror(errno));
+    return kExitFailure;
+  }
+  // Processes that an adapter leaves behind become children of this one, which waits for them.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  std::uint64_t interval = 0;
+  if (::sd_watchdog_enabled(0, &interval) > 0) watchdog_ = std::chrono::microseconds(interval / 2);
+  for (const char* name : {"WATCHDOG_USEC", "WATCHDOG_PID"}) ::unsetenv(name);
+  if (!start(Cause::kStart)) return kExitFailure;
+  while (!exit_code_) step();
+  return *exit_code_;
+}
+
+void Keeper::step() {
+  std::array<pollfd, 3> ready = {{{signals_.get(), POLLIN, 0},
+                                  {adapter_.calls.get(), POLLIN, 0},
+                                  {upgrade_.verdict.get(), POLLIN, 0}}};
+  ::poll(ready.data(), ready.size(), static_cast<int>(kTick.count()));
+  // Calls come first: what an adapter said before it ended counts.
+  if (ready[1].revents != 0) serve_calls();
+  if (ready[2].revents != 0) take_verdict();
+  if (ready[0].revents != 0) take_signals();
+  if (!exit_code_ && Clock::now() >= next_tick_) tick();
+}
+
+void Keeper::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      reap();
+      continue;
+    }
+    if (signal != SIGHUP) phase_ = Phase::kStopping;
+    if (adapter_.process > 0) ::kill(adapter_.process, signal);
+  }
+}
+
+void Keeper::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;) {
+    if (pid != adapter_.process) continue;
+    adapter_.stopped_for = 0;
+    adapter_.stopped = WIFSTOPPED(status);
+    if (adapter_.stopped || WIFCONTINUED(status)) continue;
+    serve_calls();  // its last ones
+    adapter_.process = -1;
+    ended(status);
+  }
+}
+
+void Keeper::tick() {
+  const auto now = Clock::now();
+  next_tick_ = now + kTick;
+  if (watchdog_.count() != 0 && now >= next_watchdog_) {
+    ::sd_notify(0, "WATCHDOG=1");
+    next_watchdog_ = now + watchdog_;
+  }
+  if (phase_ == Phase::kServing) {
+    if (adapter_.stopped) ++adapter_.stopped_for;
+    if (!engine_watch_.hangs(adapter_.process) && !control_watch_.hangs(adapter_.process) &&
+        adapter_.stopped_for < kEngineTicks)
+      return;
+  } else if (phase_ == Phase::kStopping || !has_served_ || now < due_) {
+    return;
+  }
+  if (!adapter_.killed) report_warning("the adapter hangs: ending it");
+  if (!adapter_.killed && phase_ == Phase::kServing) down_since_ = now;
+  adapter_.killed = true;
+  ::kill(adapter_.process, SIGKILL);
+}
+
+void Keeper::ended(int status) {
+  if (phase_ == Phase::kStopping || (phase_ == Phase::kStarting && !has_served_)) {
+    finish(status);
+  } else if (phase_ == Phase::kServing && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    finish(status);  // by a signal to it alone
+  } else if (phase_ == Phase::kStarting && adapter_.cause == Cause::kUpgrade) {
+    report_warning("the new adapter does not start (" + how_it_ended(status) +
+                   "): going back to the one before");
+    std::swap(library_, *upgrade_.library);
+    upgrade_.library.reset();
+    replace(Cause::kRollback);
+  } else {
+    upgrade_.library.reset();
+    crashed(adapter_.killed ? Cause::kHang : Cause::kCrash, status);
+  }
+}
+
+void Keeper::crashed(Cause cause, int status) {
+  const auto now = Clock::now();
+  crashes_.push_back(now);
+  while (now - crashes_.front() > kCrashTime) crashes_.pop_front();
+  shared_->restarts.last_signal.store(WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  if (crashes_.size() >= kMostCrashes) {
+    report_failure("the adapter has ended " + std::to_string(crashes_.size()) + " times in " +
+                   std::to_string(kCrashTime.count()) + " s, at last by " + how_it_ended(status) +
+                   ": giving up");
+    return finish(status);
+  }
+  if (cause == Cause::kCrash)
+    report_warning("the adapter has ended by " + how_it_ended(status) + ": starting another one");
+  replace(cause);
+}
+
+/// Ends the adapter, and starts the next one before it has ended: that takes time for each GiB that
+/// it has mapped.
+void Keeper::retired() {
+  ::kill(adapter_.process, SIGKILL);
+  std::swap(library_, *upgrade_.library);
+  replace(Cause::kUpgrade);
+}
+
+void Keeper::replace(Cause cause) {
+  if (phase_ == Phase::kServing && !adapter_.killed) down_since_ = Clock::now();
+  if (!start(cause)) exit_code_ = kExitFailure;
+}
+
+void Keeper::finish(int status) {
+  if (WIFSIGNALED(status)) {
+    // Ends as the adapter did, which a service manager may tell from a failure.
+    const int signal = WTERMSIG(status);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    ::signal(signal, SIG_DFL);
+    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) ::raise(signal);
+  }
+  exit_code_ = exit_code_of(status);
+}
+
+}  // namespace softhca::keeper

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The keeper, as the adapter reaches it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/keeping.hpp"
+#include "daemon/keeper/handover.hpp"
+
+namespace softhca::keeper {
+
+class KeeperLink final : public Keeping {
+ public:
+  /// REQUIRES: the keeper is of the same kHandoverVersion.
+  explicit KeeperLink(const Handover& handover);
+
+  Expected<KeptId> keep(int fd) override;
+  Expected<KeptId> keep_memory(int fd, std::size_t bytes, KeptRole role) override;
+  void close_descriptor(KeptId id) override;
+  void drop(KeptId id) override;
+  UniqueFd descriptor(KeptId id) override;
+  std::span<std::byte> memory(KeptId id) override;
+  KeptId find(KeptRole role, KeptId after) override;
+  /// Drops what the earlier adapter gave and this one has not taken up: nothing will name it.
+  void drop_rest();
+
+  /// Tells that this adapter serves.
+  void ready();
+  /// Asks for an upgrade. Returns an error if it cannot begin; else an order follows. `library`:
+  /// path; empty: that of the adapter that runs.
+  Outcome upgrade(const std::string& library);
+  /// Tells that the next adapter may start, and waits for the end of this process. REQUIRES:
+  /// kRetire was ordered.
+  [[noreturn]] void retired();
+
+  /// Readable when an order has come, or the keeper has gone.
+  int orders() const { return orders_.get(); }
+  struct TakenOrder {
+    OrderKind kind;
+    std::string text;
+  };
+  /// Takes an order. Nothing: the keeper has gone.
+  std::optional<TakenOrder> take_order();
+
+  Cause cause() const { return cause_; }
+  const Restarts& restarts() const { return shared_.restarts; }
+  Pulse& engine_pulse() { return shared_.engine; }
+  Pulse& control_pulse() { return shared_.control; }
+
+ private:
+  struct Inherited {
+    UniqueFd fd;
+    std::span<std::byte> memory;
+    KeptRole role = KeptRole::kNone;
+    bool taken = false;
+  };
+  Expected<KeptId> call(CallKind kind, const Call& call, int fd, std::string_view text = {});
+
+  UniqueFd calls_, orders_;
+  Shared& shared_;
+  const Cause cause_;
+  std::mutex mutex_;
+  std::map<KeptId, Inherited> inherited_;
+};
+
+}  // namespace softhca::keeper

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How records of live objects lie in memory that outlives an adapter. An adapter of another version
+// reads them: a change of this file, or of the body of any kind, needs another kVersion.
+//
+// The memory is a MemoryHeader and slots. A record has as many slots as its body needs, anywhere,
+// the first of which is its head. All have the number of the record, the same generation, and their
+// place in the record. Replacing a record writes another generation; the highest one counts.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca::records {
+
+/// What a record describes. A number stays with its kind for good.
+enum class Kind : std::uint32_t {
+  // What processes have (daemon/device).
+  kSession = 1,
+  kSharedHandles = 2,
+  kSharedBuffer = 3,
+  kProtectionDomain = 4,
+  kMemoryRegion = 5,
+  kMemoryWindow = 6,
+  kCompletionChannel = 7,
+  kCompletionQueue = 8,
+  kXrcDomain = 9,
+  kSharedReceiveQueue = 10,
+  kQueuePair = 11,
+  kOpenedQueuePair = 12,
+  kAddressHandle = 13,
+  kRingSegment = 14,
+  kDeviceFile = 15,
+  kOfferedMemory = 16,
+  // What the front end, the ports and the services have.
+  kSettings = 32,  ///< that were changed and not saved
+  kTenant = 33,    ///< made on demand
+  kListener = 34,
+  kConnection = 35,
+  kPort = 36,
+  kKernelGuard = 37,
+  kEventChannel = 38,
+  kConnectionManager = 39,  ///< an object of rdma_cm
+  kDatagramClient = 40,
+  kMetricsAddress = 41,
+};
+
+/// Returns the words for a kind: "memory region". Null: no kind has this number.
+constexpr const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kSession:
+      return "session";
+    case Kind::kSharedHandles:
+      return "handles of shared buffers";
+    case Kind::kSharedBuffer:
+      return "shared buffer";
+    case Kind::kProtectionDomain:
+      return "protection domain";
+    case Kind::kMemoryRegion:
+      return "memory region";
+    case Kind::kMemoryWindow:
+      return "memory window";
+    case Kind::kCompletionChannel:
+      return "completion channel";
+    case Kind::kCompletionQueue:
+      return "completion queue";
+    case Kind::kXrcDomain:
+      return "XRC domain";
+    case Kind::kSharedReceiveQueue:
+      return "shared receive queue";
+    case Kind::kQueuePair:
+      return "queue pair";
+    case Kind::kOpenedQueuePair:
+      return "opened queue pair";
+    case Kind::kAddressHandle:
+      return "address handle";
+    case Kind::kRingSegment:
+      return "ring segment";
+    case Kind::kDeviceFile:
+      return "device file";
+    case Kind::kOfferedMemory:
+      return "offered memory";
+    case Kind::kSettings:
+      return "settings";
+    case Kind::kTenant:
+      return "tenant";
+    case Kind::kListener:
+      return "listener";
+    case Kind::kConnection:
+      return "connection";
+    case Kind::kPort:
+      return "port";
+    case Kind::kKernelGuard:
+      return "kernel guard";
+    case Kind::kEventChannel:
+      return "event channel";
+    case Kind::kConnectionManager:
+      return "connection manager";
+    case Kind::kDatagramClient:
+      return "datagram client";
+    case Kind::kMetricsAddress:
+      return "metrics address";
+  }
+  return nullptr;
+}
+
+/// States differ in many bits, so that damage does not turn one into another.
+enum class SlotState : std::uint32_t {
+  kFree = 0,
+  kPart = 0x54524150,      ///< not the first slot of its record
+  kPrepared = 0x50455250,  ///< of a head: the object is being made
+  kLive = 0x4556494c,      ///< of a head
+  kDying = 0x47594944,     ///< of a head: the object is being destroyed
+};
+
+struct MemoryHeader {
+  static constexpr std::uint64_t kMagic = 0x736863615f726563;  // "shca_rec"
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t slot_bytes;
+  std::uint32_t slots;
+  std::uint32_t checksum;  ///< of the fields before it
+};
+
+struct Slot {
+  static constexpr std::uint32_t kBytes = 216;
+
+  /// Written last, and alone: a slot that is not free is whole.
+  std::atomic<std::uint32_t> state;  ///< SlotState
+  std::uint32_t checksum;            ///< of all that follows
+  std::uint64_t number;              ///< of the record, in the order of making; from 1
+  std::uint32_t kind;                ///< Kind
+  std::uint32_t generation;
+  std::uint32_t place;  ///< in the record, from 0
+  std::uint32_t size;   ///< bytes of the record's body
+  std::array<std::byte, kBytes> body;
+  std::uint64_t reserved;
+};
+
+static_assert(sizeof(MemoryHeader) == 24);
+static_assert(sizeof(Slot) == 256 && offsetof(Slot, number) == 8 && offsetof(Slot, body) == 32);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+}  // namespace softhca::records

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How often the keeper has replaced the adapter, and the method `upgrade` of the admin socket.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "daemon/device/adapter/journal.hpp"
+#include "daemon/keeper/keeper_link.hpp"
+#include "daemon/operate/admin/admin_methods.hpp"
+
+namespace softhca::control {
+
+class AdminRestarts {
+ public:
+  explicit AdminRestarts(keeper::KeeperLink& keeper) : keeper_(keeper) {}
+
+  /// Adds the method. This object must outlive it.
+  void add_to(AdminMethods& methods);
+  /// Records why the keeper has refused the upgrade that was asked for.
+  void refuse(std::string why) { refused_ = std::move(why); }
+  /// Reports to the journal why this adapter has replaced another one, if it has.
+  void report(Journal& journal) const;
+  /// Returns the restarts by cause, and the last one, for `status`.
+  Json show() const;
+
+ private:
+  RpcResult upgrade(const Json& params);
+
+  keeper::KeeperLink& keeper_;
+  std::string
+      refused_;  ///< why the last upgrade did not take place; empty: it did, or there was none
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,630 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Sessions of an adapter that has gone: the next adapter has all their objects, by the same
+// handles, numbers and keys, in the same memory.
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+
+#include "daemon/device/session/restore_sessions.hpp"
+#include "daemon/engine/records/qp_attributes.hpp"
+#include "daemon/engine/requests/restore_requests.hpp"
+#include "daemon/tenant_memory/scatter_list.hpp"
+#include "tests/fake_keeper.hpp"
+#include "tests/unit/device/session/client.hpp"
+#include "tests/unit/engine/fixture/task.hpp"
+
+namespace softhca::control {
+namespace {
+
+using configuration::Kind;
+namespace attr = engine::attr;
+
+constexpr std::uint32_t kReliable = 2, kDatagram = 4, kInitiator = 9, kTarget = 10;
+const Gid kJoined = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
+
+/// An adapter and its end of the keeper.
+struct SessionLife {
+  explicit SessionLife(FakeKeeper& keeper)
+      : keeping(keeper), daemon(small_config(), engine_memory()) {
+    daemon.adapter.keeping = &keeping;
+    daemon.adapter.records = &records;
+  }
+  /// Takes over from an earlier one.
+  Outcome restore(const std::vector<Client*>& clients) {
+    if (auto adopted = records.adopt(); !adopted) return adopted;
+    auto left = records.take_adopted();
+    auto restored = restore_sessions(daemon.adapter, daemon.shared_objects, left,
+                                     [&](KeptId connection) -> DeviceSession* {
+                                       for (Client* client : clients)
+                                         if (client->connection() == connection)
+                                           return &client->restored();
+                                       return nullptr;
+                                     });
+    daemon.worker.run(engine::EndRestoring{});
+    keeping.drop_rest();
+    return restored;
+  }
+  void retire() {
+    daemon.worker.run(engine::RetireEngine{});
+    daemon.worker.stop();
+    keeping.retire();
+  }
+  /// Returns the memory of the earlier engine, or zeroed memory that the next engine gets.
+  std::span<std::byte> engine_memory() {
+    if (const KeptId left = keeping.find(KeptRole::kEngine, 0)) return keeping.memory(left);
+    const auto sizes = engine::durable_sizes(limits_of(small_config()));
+    auto memory = SealedMemory::create("engine", engine::DurableState::bytes_for(sizes));
+    EXPECT_TRUE(memory->keep(&keeping, KeptRole::kEngine));
+    state_ = std::move(*memory);
+    return {state_.base(), state_.bytes()};
+  }
+  std::uint64_t in_use(Kind kind) const {
+    return daemon.adapter.tenants[0]->control.accounts.in_use(kind);
+  }
+  std::map<Kind, std::uint64_t> all_in_use() const {
+    std::map<Kind, std::uint64_t> all;
+    configuration::for_each_kind([&](Kind kind) { all[kind] = in_use(kind); });
+    return all;
+  }
+  /// Waits for the threads that unmap memory.
+  void finish_calls() {
+    BlockingCalls& calls = daemon.adapter.blocking_calls;
+    while (daemon.adapter.tenants[0]->control.unmapping_mappings != 0) {
+      pollfd look{calls.fd(), POLLIN, 0};
+      ASSERT_EQ(::poll(&look, 1, 60'000), 1);
+      calls.finish();
+    }
+  }
+
+  FakeKeeping keeping;
+  records::RecordStore records{&keeping};
+  SealedMemory state_;
+  Daemon daemon;
+};
+
+class SessionRestart : public ::testing::Test {
+ protected:
+  /// Ends the adapter as a process that ends: without taking leave.
+  void end_adapter() {
+    life->retire();
+    earlier_.emplace_back(std::move(life), std::move(clients));
+    life = std::make_unique<SessionLife>(keeper);
+    clients.clear();
+  }
+  void restart() {
+    end_adapter();
+    std::vector<Client*> all;
+    for (const auto& client : earlier_.back().clients) {
+      if (!client) continue;
+      clients.push_back(std::make_unique<Client>(life->daemon, *client));
+      all.push_back(clients.back().get());
+    }
+    const Outcome restored = life->restore(all);
+    ASSERT_TRUE(restored) << restored.error().message;
+  }
+  Client& connect() {
+    Client& client = *clients.emplace_back(std::make_unique<Client>(life->daemon));
+    client.keep();
+    EXPECT_EQ(client.start(), 0);
+    client.keep_descriptors();
+    return client;
+  }
+  Client& first() { return *clients[0]; }
+  Client& second() { return *clients[1]; }
+
+  template <class Out = abi::HandleBody, class In>
+  Out made(Client& client, Operation operation, const In& request) {
+    Out out{};
+    EXPECT_EQ(client.ask(operation, request, &out), 0) << client.why();
+    client.keep_descriptors();
+    return out;
+  }
+  /// As the library: asks again if there is only new memory.
+  template <class Out, class In>
+  Out made_in_sealed(Client& client, Operation operation, const In& request) {
+    Out out = made<Out>(client, operation, request);
+    return out.handle != abi::kNoHandle ? out : made<Out>(client, operation, request);
+  }
+  int end(Client& client, Operation operation, std::uint32_t handle) {
+    return client.ask(operation, abi::HandleBody{handle, 0});
+  }
+  abi::CreateQpRequest qp_request(std::uint32_t type, std::uint32_t pd, std::uint32_t cq) {
+    return {.user_handle = 7,
+            .pd = pd,
+            .type = type,
+            .send_cq = cq,
+            .receive_cq = type == kInitiator ? abi::kNoHandle : cq,
+            .srq = abi::kNoHandle,
+            .max_send_wr = 4,
+            .max_receive_wr = 4,
+            .max_send_sge = 2,
+            .max_receive_sge = 2};
+  }
+  int modify(Client& client, std::uint32_t qpn, std::uint32_t state, std::uint32_t mask,
+             abi::QpAttributes attributes = {}) {
+    attributes.mask = mask | attr::kState;
+    attributes.qp_state = state;
+    return client.ask(Operation::kModifyQp, abi::ModifyQpRequest{qpn, 0, attributes});
+  }
+  abi::QpAttributes query(Client& client, std::uint32_t qpn) {
+    return made<abi::QueryQpReply>(client, Operation::kQueryQp, abi::HandleBody{qpn, 0}).attributes;
+  }
+  static bool are_equal(const abi::QpAttributes& a, const abi::QpAttributes& b) {
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  abi::AddressVector to_itself() const {
+    abi::AddressVector av{};
+    av.is_global = av.port_num = 1;
+    std::memcpy(av.dgid, life->daemon.config.tenants[0].addresses[0].bytes.data(), 16);
+    return av;
+  }
+  /// Reads memory by a key, in the engine.
+  std::string read(std::uint32_t key, std::uint64_t offset, std::size_t bytes) {
+    std::string text(bytes, ' ');
+    life->daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
+      memory::Region* const region = engine.keys().lookup(key);
+      if (region == nullptr ||
+          memory::read(*region, offset, std::as_writable_bytes(std::span(text))) != Verdict::kOk)
+        text = "refused";
+    }});
+    return text;
+  }
+  void expect_nothing_is_left() {
+    for (auto& client : clients) client->end();
+    life->finish_calls();
+    EXPECT_EQ(life->records.size(), 0u);
+    configuration::for_each_kind(
+        [&](Kind kind) { EXPECT_EQ(life->in_use(kind), 0u) << configuration::name_of(kind); });
+    EXPECT_EQ(life->daemon.engine.keys().size(), 0u);
+    clients.clear();
+    EXPECT_EQ(keeper.objects(), 0u);
+  }
+
+  struct Ended {
+    std::unique_ptr<SessionLife> life;
+    std::vector<std::unique_ptr<Client>> clients;
+    ~Ended() { clients.clear(); }
+    Ended(std::unique_ptr<SessionLife> l, std::vector<std::unique_ptr<Client>> c)
+        : life(std::move(l)), clients(std::move(c)) {}
+    Ended(Ended&&) = default;
+    Ended& operator=(Ended&&) = default;
+  };
+
+  FakeKeeper keeper;
+  /// Would end with their processes.
+  std::vector<Ended> earlier_;
+  std::unique_ptr<SessionLife> life = std::make_unique<SessionLife>(keeper);
+  std::vector<std::unique_ptr<Client>> clients;
+};
+
+TEST_F(SessionRestart, SessionIsTheSame_ByNumberLevelAndVcbs) {
+  connect();
+  const auto before = first().session().object_counts();
+  restart();
+  const auto after = first().session().object_counts();
+  EXPECT_EQ(after.id, before.id);
+  EXPECT_EQ(after.vcbs, before.vcbs);
+  EXPECT_TRUE(first().session().greeted());
+  EXPECT_NE(first().vcb_holder().session, nullptr) << "the engine reads its memory";
+  EXPECT_EQ(end(first(), Operation::kQueryDevice, 0), 0);
+  connect();
+  EXPECT_GT(second().session().object_counts().id, before.id);
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, DomainsAndRegionsKeepTheirHandlesAndKeys) {
+  Client& client = connect();
+  const auto gap = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto other = made(client, Operation::kAllocPd, abi::HandleBody{});
+  ASSERT_EQ(end(client, Operation::kDeallocPd, gap.handle), 0);
+  // Memory that is shared, memory that is not, and none.
+  const auto shared = made<abi::AllocSharedReply>(client, Operation::kAllocShared,
+                                                  abi::AllocSharedRequest{4 * abi::kPageBytes});
+  void* const at = ::mmap(nullptr, 4 * abi::kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                          client.last_kept(), 0);
+  ASSERT_NE(at, MAP_FAILED);
+  const auto addr = reinterpret_cast<std::uintptr_t>(at);
+  struct {
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } request{{addr, 4 * abi::kPageBytes, addr, memory::kLocalWrite, pd.handle, 1, 0},
+            {addr, 4 * abi::kPageBytes, 0, shared.handle, 1}};
+  const auto mapped = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
+  static char unshared[100] = "unshared";
+  const auto there = reinterpret_cast<std::uintptr_t>(unshared);
+  request = {{there, 100, there, memory::kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  const auto reached = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
+  const auto null =
+      made<abi::RegisterMrReply>(client, Operation::kAllocNullMr, abi::HandleBody{pd.handle, 0});
+  const struct {
+    std::uint32_t handle, flags;
+    abi::RegisterMrRequest region;
+  } moved{mapped.handle, kChangePd, {.pd = other.handle}};
+  made<abi::RegisterMrReply>(client, Operation::kReregisterMr, moved);
+  const auto window = made<abi::AllocWindowReply>(client, Operation::kAllocWindow,
+                                                  abi::AllocWindowRequest{pd.handle, 1});
+  const auto in_use = life->all_in_use();
+
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(life->all_in_use(), in_use);
+    EXPECT_EQ(end(first(), Operation::kImportPd, pd.handle), 0);
+    EXPECT_EQ(end(first(), Operation::kImportPd, gap.handle), EINVAL);
+    for (const auto& mr : {mapped, reached, null}) {
+      const auto found =
+          made<abi::ImportMrReply>(first(), Operation::kImportMr, abi::HandleBody{mr.handle, 0});
+      EXPECT_EQ(found.lkey, mr.lkey);
+      EXPECT_EQ(found.rkey, mr.rkey);
+    }
+    std::strcpy(static_cast<char*>(at) + 5000, times == 0 ? "first" : "again");
+    EXPECT_EQ(read(mapped.lkey, 5000, 5), times == 0 ? "first" : "again");
+    EXPECT_EQ(read(reached.lkey, 0, 8), "unshared");
+  }
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), EBUSY);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, other.handle), EBUSY) << "of a region by now";
+  for (const auto& mr : {mapped, reached, null})
+    EXPECT_EQ(end(first(), Operation::kDeregisterMr, mr.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocWindow, window.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, other.handle), 0);
+  const auto fresh = made<abi::AllocSharedReply>(first(), Operation::kAllocShared,
+                                                 abi::AllocSharedRequest{abi::kPageBytes});
+  EXPECT_GT(fresh.handle, shared.handle) << "the process may still name the earlier one";
+  ::munmap(at, 4 * abi::kPageBytes);
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, QueuesHaveTheSameRingsAndTheirSettings) {
+  Client& client = connect();
+  const auto channel = made(client, Operation::kCreateChannel, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, channel.handle});
+  const auto resized = made_in_sealed<abi::CreateCqReply>(client, Operation::kResizeCq,
+                                                          abi::ResizeCqRequest{cq.handle, 200});
+  EXPECT_EQ(client.ask(Operation::kModifyCq, abi::ModifyCqRequest{cq.handle, 8, 100}), 0);
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto srq = made<abi::CreateSrqReply>(client, Operation::kCreateSrq,
+                                             abi::CreateSrqRequest{6, pd.handle, 30, 2, 5});
+  EXPECT_EQ(client.ask(Operation::kModifySrq, abi::ModifySrqRequest{srq.handle, 9}), 0);
+  const auto larger = made_in_sealed<abi::CreateSrqReply>(
+      client, Operation::kResizeSrq, abi::ResizeSrqRequest{srq.handle, 100, 0, 0});
+  const std::uint32_t limit =
+      made<abi::QuerySrqReply>(client, Operation::kQuerySrq, abi::HandleBody{srq.handle, 0}).limit;
+  const auto rc = made<abi::CreateQpReply>(client, Operation::kCreateQp,
+                                           qp_request(kReliable, pd.handle, cq.handle));
+  auto with_srq = qp_request(kReliable, pd.handle, cq.handle);
+  with_srq.srq = srq.handle;
+  const auto of_srq = made<abi::CreateQpReply>(client, Operation::kCreateQp, with_srq);
+  const auto in_use = life->all_in_use();
+
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(life->all_in_use(), in_use);
+    const auto asked =
+        made<abi::QuerySrqReply>(first(), Operation::kQuerySrq, abi::HandleBody{srq.handle, 0});
+    EXPECT_EQ(asked.max_wr, 100u);
+    EXPECT_EQ(asked.limit, limit);
+    const auto look_at_cq = [&](std::uint32_t qpn) {
+      std::uint32_t entries = 0;
+      life->daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
+        const engine::QueuePair* const qp = engine.durable().queue_pairs.find(Qpn(qpn));
+        ASSERT_NE(qp, nullptr);
+        entries = qp->sq.cq->ring.entries();
+        EXPECT_EQ(qp->sq.cq->moderation_count, 8u);
+        EXPECT_EQ(qp->sq.cq->user_handle, 5u);
+        EXPECT_GE(qp->sq.cq->completion_end, 0);
+      }});
+      return entries;
+    };
+    EXPECT_EQ(look_at_cq(rc.qpn), 256u);
+    EXPECT_EQ(look_at_cq(of_srq.qpn), 256u);
+    EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), EBUSY);
+    EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), EBUSY);
+  }
+  // New rings are where no ring of before is.
+  const auto other = made<abi::CreateCqReply>(first(), Operation::kCreateCq,
+                                              abi::CreateCqRequest{9, 100, abi::kNoHandle});
+  for (const abi::RingLocation& ring :
+       {resized.ring, cq.ring, larger.ring, rc.send_ring, rc.receive_ring, of_srq.send_ring}) {
+    const bool apart = ring.segment != other.ring.segment ||
+                       ring.offset + ring.bytes <= other.ring.offset ||
+                       other.ring.offset + other.ring.bytes <= ring.offset;
+    EXPECT_TRUE(apart);
+  }
+  for (const std::uint32_t qpn : {rc.qpn, of_srq.qpn})
+    EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qpn, 0}), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, other.handle), 0);
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const auto rc = made<abi::CreateQpReply>(client, Operation::kCreateQp,
+                                           qp_request(kReliable, pd.handle, cq.handle));
+  const auto ud = made<abi::CreateQpReply>(client, Operation::kCreateQp,
+                                           qp_request(kDatagram, pd.handle, cq.handle));
+  abi::QpAttributes a{};
+  a.port_num = 1;
+  a.access_flags = 7;
+  ASSERT_EQ(modify(client, rc.qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kAccessFlags, a), 0);
+  a.av = to_itself();
+  a.path_mtu = 3;
+  a.dest_qp_num = rc.qpn;
+  a.rq_psn = 77;
+  a.max_dest_rd_atomic = 4;
+  a.min_rnr_timer = 12;
+  ASSERT_EQ(modify(client, rc.qpn, 2,
+                   attr::kAv | attr::kPathMtu | attr::kDestQpn | attr::kRqPsn |
+                       attr::kMaxDestRdAtomic | attr::kMinRnrTimer,
+                   a),
+            0)
+      << client.why();
+  a.qkey = 0x11111111;
+  ASSERT_EQ(modify(client, ud.qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kQkey, a), 0);
+  abi::MulticastRequest group{ud.qpn, 0, {}};
+  std::memcpy(group.group, kJoined.bytes.data(), sizeof group.group);
+  ASSERT_EQ(client.ask(Operation::kAttachMulticast, group), 0) << client.why();
+  const auto ah =
+      made(client, Operation::kCreateAh, abi::CreateAhRequest{pd.handle, 0, to_itself()});
+  const abi::QpAttributes rc_before = query(client, rc.qpn), ud_before = query(client, ud.qpn);
+  const auto in_use = life->all_in_use();
+
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(life->all_in_use(), in_use);
+    EXPECT_TRUE(are_equal(query(first(), rc.qpn), rc_before));
+    EXPECT_TRUE(are_equal(query(first(), ud.qpn), ud_before));
+    EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{ud.qpn, 0}), EBUSY)
+        << "a member of a group";
+    EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), EBUSY);
+  }
+  EXPECT_EQ(first().ask(Operation::kDetachMulticast, group), 0);
+  restart();
+  EXPECT_EQ(first().ask(Operation::kDetachMulticast, group), EINVAL) << "it has left";
+  const auto later =
+      made(first(), Operation::kCreateAh, abi::CreateAhRequest{pd.handle, 0, to_itself()});
+  EXPECT_NE(later.handle, ah.handle);
+  EXPECT_EQ(end(first(), Operation::kDestroyAh, ah.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroyAh, later.handle), 0);
+  for (const std::uint32_t qpn : {rc.qpn, ud.qpn})
+    EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qpn, 0}), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  expect_nothing_is_left();
+}
+
+/// The record of an object keeps its place when the object moves to memory that was made later.
+TEST_F(SessionRestart, ObjectsThatMovedToLaterMemory_FindIt) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const auto srq = made<abi::CreateSrqReply>(client, Operation::kCreateSrq,
+                                             abi::CreateSrqRequest{6, pd.handle, 30, 2, 0});
+  static char unshared[abi::kPageBytes];
+  const auto there = reinterpret_cast<std::uintptr_t>(unshared);
+  struct {
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } request{{there, 100, there, memory::kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  const auto mr = made<abi::RegisterMrReply>(client, Operation::kRegisterMr, request);
+
+  const auto resized = made_in_sealed<abi::CreateCqReply>(client, Operation::kResizeCq,
+                                                          abi::ResizeCqRequest{cq.handle, 60'000});
+  EXPECT_NE(resized.ring.segment, cq.ring.segment);
+  const auto larger = made_in_sealed<abi::CreateSrqReply>(
+      client, Operation::kResizeSrq, abi::ResizeSrqRequest{srq.handle, 16'000, 0, 0});
+  EXPECT_NE(larger.ring.segment, srq.ring.segment);
+  const auto later = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto shared = made<abi::AllocSharedReply>(client, Operation::kAllocShared,
+                                                  abi::AllocSharedRequest{abi::kPageBytes});
+  char* const at = static_cast<char*>(
+      ::mmap(nullptr, abi::kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, client.last_kept(), 0));
+  ASSERT_NE(at, MAP_FAILED);
+  const auto addr = reinterpret_cast<std::uintptr_t>(at);
+  struct {
+    std::uint32_t handle, flags;
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } moved{mr.handle,
+          kChangePd | kChangeTranslation,
+          {addr, abi::kPageBytes, addr, 0, later.handle, 1, 0},
+          {addr, abi::kPageBytes, 0, shared.handle, 1}};
+  made<abi::RegisterMrReply>(client, Operation::kReregisterMr, moved);
+  const auto in_use = life->all_in_use();
+
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(life->all_in_use(), in_use);
+    std::strcpy(at, times == 0 ? "first" : "again");
+    EXPECT_EQ(read(mr.lkey, 0, 5), times == 0 ? "first" : "again");
+  }
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeregisterMr, mr.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, later.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  ::munmap(at, abi::kPageBytes);
+  expect_nothing_is_left();
+}
+
+class XrcSessionRestart : public SessionRestart {
+ protected:
+  XrcSessionRestart() {
+    for (int i = 0; i < 2; ++i) {
+      Client& client = connect();
+      domains[i] = made(client, Operation::kOpenXrcDomain,
+                        abi::OpenXrcDomainRequest{1, 5, abi::kXrcOfFile | abi::kXrcCreate, 0})
+                       .handle;
+    }
+    target = made<abi::CreateQpReply>(
+                 first(), Operation::kCreateQp,
+                 abi::CreateQpRequest{.user_handle = 3, .type = kTarget, .xrc_domain = domains[0]})
+                 .qpn;
+    opened = made(second(), Operation::kOpenQp, abi::OpenQpRequest{4, domains[1], target}).handle;
+  }
+
+  std::uint32_t domains[2];
+  std::uint32_t target = 0;
+  std::uint32_t opened = 0;
+};
+
+TEST_F(XrcSessionRestart, DomainOfAFile_StaysShared_WithItsTargetAndQueues) {
+  const auto pd = made(first(), Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(first(), Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const auto srq = made_in_sealed<abi::CreateSrqReply>(
+      first(), Operation::kCreateSrq,
+      abi::CreateXrcSrqRequest{{6, pd.handle, 30, 2, 0}, domains[0], cq.handle});
+  const auto in_use = life->all_in_use();
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(life->all_in_use(), in_use);
+    EXPECT_EQ(end(first(), Operation::kCloseXrcDomain, domains[0]), EBUSY);
+    EXPECT_EQ(end(second(), Operation::kCloseXrcDomain, domains[1]), EBUSY);
+    EXPECT_EQ(second().ask(Operation::kOpenXrcDomain,
+                           abi::OpenXrcDomainRequest{
+                               1, 5, abi::kXrcOfFile | abi::kXrcCreate | abi::kXrcExclusive, 0}),
+              EINVAL)
+        << "the file still has it";
+    life->daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
+      const engine::QueuePair* const qp = engine.durable().queue_pairs.find(Qpn(target));
+      ASSERT_NE(qp, nullptr);
+      EXPECT_EQ(qp->user_handle, 3u);
+    }});
+  }
+  EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), 0);
+  EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{target, 0}), 0);
+  EXPECT_EQ(end(second(), Operation::kCloseQp, opened), 0);
+  expect_nothing_is_left();
+}
+
+TEST_F(XrcSessionRestart, TargetWhoseMakerHasGone_IsOfTheProcessThatOpenedIt) {
+  first().end();
+  clients.erase(clients.begin());
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    query(first(), target);
+    life->daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
+      const engine::QueuePair* const qp = engine.durable().queue_pairs.find(Qpn(target));
+      ASSERT_NE(qp, nullptr);
+      EXPECT_EQ(qp->user_handle, 4u);
+    }});
+  }
+  EXPECT_EQ(end(first(), Operation::kCloseQp, opened), 0);
+  EXPECT_EQ(first().ask(Operation::kQueryQp, abi::HandleBody{target, 0}), EINVAL);
+  expect_nothing_is_left();
+}
+
+/// A device file that two processes have. The one that made the objects goes.
+TEST_F(SessionRestart, FileOfAProcessThatHasGone_IsOfTheOtherOne) {
+  Client& maker = connect();
+  Client& joiner = connect();
+  const auto token = made<abi::ContextToken>(maker, Operation::kShareContext, abi::HandleBody{});
+  const auto pd = made(maker, Operation::kAllocPd, abi::HandleBody{});
+  const auto shared = made<abi::AllocSharedReply>(maker, Operation::kAllocShared,
+                                                  abi::AllocSharedRequest{abi::kPageBytes});
+  char* const at = static_cast<char*>(
+      ::mmap(nullptr, abi::kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, maker.last_kept(), 0));
+  ASSERT_NE(at, MAP_FAILED);
+  const auto addr = reinterpret_cast<std::uintptr_t>(at);
+  struct {
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } request{{addr, abi::kPageBytes, addr, memory::kLocalWrite, pd.handle, 1, 0},
+            {addr, abi::kPageBytes, 0, shared.handle, 1}};
+  const auto mapped = made<abi::RegisterMrReply>(maker, Operation::kRegisterMr, request);
+  static char unshared[100] = "unshared";
+  const auto there = reinterpret_cast<std::uintptr_t>(unshared);
+  request = {{there, 100, there, memory::kLocalWrite, pd.handle, 1, 0}, {there, 100, 0, 0, 0}};
+  const auto reached = made<abi::RegisterMrReply>(maker, Operation::kRegisterMr, request);
+  ASSERT_EQ(joiner.ask(Operation::kJoinContext, token), 0);
+  restart();
+  EXPECT_EQ(read(reached.lkey, 0, 8), "unshared");
+  first().end();
+  clients.erase(clients.begin());
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    EXPECT_EQ(end(first(), Operation::kImportPd, pd.handle), 0);
+    std::strcpy(at, times == 0 ? "first" : "again");
+    EXPECT_EQ(read(mapped.lkey, 0, 5), times == 0 ? "first" : "again");
+    EXPECT_EQ(read(reached.lkey, 0, 8), "refused") << "its process has gone";
+  }
+  const auto again = made<abi::ContextToken>(first(), Operation::kShareContext, abi::HandleBody{});
+  EXPECT_EQ(std::memcmp(again.bytes, token.bytes, sizeof token.bytes), 0);
+  ::munmap(at, abi::kPageBytes);
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, NamedMemory_IsFoundByItsToken) {
+  Client& client = connect();
+  connect();
+  const auto shared = made<abi::AllocSharedReply>(client, Operation::kAllocShared,
+                                                  abi::AllocSharedRequest{abi::kPageBytes});
+  const auto token =
+      made<abi::SharedToken>(client, Operation::kNameShared, abi::HandleBody{shared.handle, 0});
+  restart();
+  EXPECT_EQ(std::memcmp(made<abi::SharedToken>(first(), Operation::kNameShared,
+                                               abi::HandleBody{shared.handle, 0})
+                            .bytes,
+                        token.bytes, sizeof token.bytes),
+            0);
+  made(second(), Operation::kJoinShared, token);
+  EXPECT_EQ(end(first(), Operation::kFreeShared, shared.handle), 0);
+  restart();
+  EXPECT_EQ(second().ask(Operation::kJoinShared, token), EACCES) << "freed, and no region uses it";
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, MemoryThatIsNotSealedYet_IsSealedByTheNextAdapter) {
+  Client& client = *clients.emplace_back(std::make_unique<Client>(life->daemon));
+  client.keep();
+  ASSERT_EQ(client.greet(), 0);
+  client.keep_descriptors();
+  restart();
+  EXPECT_EQ(first().vcb_holder().session, nullptr) << "the process may still free its memory";
+  EXPECT_EQ(end(first(), Operation::kQueryDevice, 0), 0);
+  EXPECT_NE(first().vcb_holder().session, nullptr);
+  expect_nothing_is_left();
+}
+
+TEST_F(SessionRestart, SessionThatHasGone_LeavesNothing) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  made<abi::AllocSharedReply>(client, Operation::kAllocShared,
+                              abi::AllocSharedRequest{abi::kPageBytes});
+  EXPECT_EQ(end(client, Operation::kImportPd, pd.handle), 0);
+  const std::unique_ptr<Client> gone = std::move(clients.front());
+  clients.clear();
+  restart();
+  EXPECT_EQ(life->records.size(), 0u);
+  configuration::for_each_kind(
+      [&](Kind kind) { EXPECT_EQ(life->in_use(kind), 0u) << configuration::name_of(kind); });
+}
+
+TEST_F(SessionRestart, LimitsThatWereLowered_TakeNothingAway) {
+  Client& client = connect();
+  made(client, Operation::kAllocPd, abi::HandleBody{});
+  made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  end_adapter();
+  for (const Kind kind : {Kind::kProtectionDomains, Kind::kCompletionQueues, Kind::kMappings})
+    life->daemon.adapter.tenants[0]->control.accounts.set_limit(kind, 0);
+  clients.push_back(std::make_unique<Client>(life->daemon, *earlier_.back().clients[0]));
+  ASSERT_TRUE(life->restore({clients[0].get()}));
+  EXPECT_EQ(life->in_use(Kind::kProtectionDomains), 1u);
+  EXPECT_EQ(first().ask(Operation::kAllocPd, abi::HandleBody{}), ENOMEM) << "a new one";
+}
+
+}  // namespace
+}  // namespace softhca::control

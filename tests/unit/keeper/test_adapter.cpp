@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// An adapter that does what its arguments say, for tests of the keeper: SCENARIO [LIBRARY]. It
+// writes a line on standard output for each start.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/passed_descriptors.hpp"
+#include "daemon/base/sealed_memory.hpp"
+#include "daemon/keeper/keeper_link.hpp"
+
+namespace {
+
+using namespace softhca;
+using keeper::Cause;
+using keeper::KeeperLink;
+
+constexpr std::size_t kBytes = 1 << 16;
+constexpr const char* kCauses[] = {"start", "upgrade", "crash", "hang", "rollback"};
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  say(std::string("wrong: ") + what);
+  std::_Exit(99);
+}
+
+[[noreturn]] void die() {
+  ::kill(::getpid(), SIGKILL);
+  std::abort();
+}
+
+/// Keeps sealed memory with a text in it, and a pipe with a text in it.
+void give(KeeperLink& keeper) {
+  auto memory = SealedMemory::create("kept", kBytes);
+  require(bool(memory), "memory");
+  const auto id = keeper.keep_memory(memory->fd(), kBytes, KeptRole::kRecords);
+  require(bool(id), "keep memory");
+  require(bool(SealedMemory::seal_holes(memory->fd())), "seal");
+  keeper.close_descriptor(*id);
+  int ends[2];
+  require(::pipe(ends) == 0 && ::write(ends[1], "in the pipe", 11) == 11, "pipe");
+  const auto pipe = keeper.keep(ends[0]);
+  require(bool(pipe), "keep a pipe");
+  std::memcpy(memory->base(), &*pipe, sizeof *pipe);
+  std::strcpy(reinterpret_cast<char*>(memory->base()) + 64, "sealed");
+  // What is dropped does not come back.
+  const auto dropped = keeper.keep_memory(memory->fd(), kBytes, KeptRole::kEngine);
+  require(!dropped && dropped.error().code == EPERM, "a mapping of sealed memory for writing");
+  const auto other = keeper.keep(ends[0]);
+  require(bool(other), "keep again");
+  keeper.drop(*other);
+}
+
+/// Takes up what give() left: a sealed memory is written to, which no new mapping could be.
+void take_up(KeeperLink& keeper) {
+  const KeptId id = keeper.find(KeptRole::kRecords, 0);
+  require(id != 0 && keeper.find(KeptRole::kRecords, id) == 0, "one memory of records");
+  require(keeper.find(KeptRole::kEngine, 0) == 0, "what could not be kept");
+  require(!keeper.descriptor(id), "a closed descriptor");
+  const std::span<std::byte> memory = keeper.memory(id);
+  require(memory.size() == kBytes, "its size");
+  char* const text = reinterpret_cast<char*>(memory.data()) + 64;
+  require(std::string_view(text) == "sealed", "its contents");
+  text[0] = 'S';
+  text[0] = 's';
+  KeptId pipe = 0;
+  std::memcpy(&pipe, memory.data(), sizeof pipe);
+  const UniqueFd end = keeper.descriptor(pipe);
+  std::array<char, 16> read{};
+  require(::read(end.get(), read.data(), read.size()) == 11, "the pipe");
+  keeper.drop_rest();
+}
+
+keeper::OrderKind await_order(KeeperLink& keeper) {
+  const auto order = keeper.take_order();
+  require(order.has_value(), "an order");
+  if (!order->text.empty()) say("order: " + order->text);
+  return order->kind;
+}
+
+/// Says nonsense to the keeper, as an adapter that a tenant has taken over might.
+[[noreturn]] void lie(const keeper::Handover& handover, unsigned seed) {
+  std::mt19937 random(seed);
+  const int null = ::open("/dev/null", O_RDWR);
+  const int memory = ::memfd_create("lie", MFD_ALLOW_SEALING);
+  require(null >= 0 && memory >= 0 && ::ftruncate(memory, 8192) == 0, "something to pass");
+  for (int i = 0; i < 20000; ++i) {
+    std::array<std::byte, sizeof(keeper::Call) + 64> record{};
+    for (std::byte& byte : record) byte = static_cast<std::byte>(random());
+    keeper::Call call{};
+    std::memcpy(&call, record.data(), sizeof call);
+    call.kind = random() % 12;
+    if (call.kind == static_cast<std::uint32_t>(keeper::CallKind::kReady) && i < 10000) continue;
+    if (random() % 2 != 0) call.id = random() % 64;
+    if (random() % 2 != 0) call.bytes = random() % 3 * 4096;
+    std::memcpy(record.data(), &call, sizeof call);
+    const std::array<int, 2> fds = {null, memory};
+    const std::size_t bytes = 1 + random() % record.size();
+    while (send_with_descriptors(handover.calls, std::span(record).first(bytes),
+                                 std::span(fds).subspan(random() % 2, random() % 2)) < 0)
+      require(errno == EAGAIN, "the keeper goes on");
+    // It may leave its answers, too.
+    std::array<std::byte, 64> reply;
+    while (::recv(handover.calls, reply.data(), reply.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
+  std::memset(static_cast<void*>(handover.shared), 0xff, sizeof *handover.shared);
+  die();
+}
+
+/// Becomes ready, and does what ends the adapter in a way of its own.
+int serve(KeeperLink& keeper, std::string_view scenario, const std::string& library) {
+  keeper.ready();
+  keeper.engine_pulse().begin();
+  if (scenario == "crash" || scenario == "always") die();
+  if (scenario == "end") return 0;
+  if (scenario == "fail") return 7;
+  if (scenario == "signals") {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGHUP, SIGTERM}) sigaddset(&set, signal);
+    keeper.engine_pulse().fall_asleep();
+    say("waits");
+    for (int signal = 0; signal != SIGTERM; say(::strsignal(signal))) ::sigwait(&set, &signal);
+    return 3;
+  }
+  if (scenario == "orphan") {
+    say("waits");
+    require(!keeper.take_order() && !keeper.keep(STDIN_FILENO), "the keeper has ended");
+    say("the keeper has gone");
+  }
+  if (scenario == "stop") ::kill(::getpid(), SIGSTOP);
+  if (scenario == "spin")
+    for (volatile bool forever = true; forever;) {
+    }
+  if (scenario == "block") ::pause();
+  if (scenario == "sleep") keeper.engine_pulse().fall_asleep();
+  if (scenario == "sleep") ::sleep(2);
+  if (scenario == "upgrade") {
+    if (const auto begun = keeper.upgrade(library); !begun) {
+      say("refused: " + begun.error().message);
+      return 0;
+    }
+    if (await_order(keeper) != keeper::OrderKind::kRetire) return 0;
+    keeper.retired();
+  }
+  return 0;
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] int softhca_adapter(const keeper::Handover* handover,
+                                                              int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "";
+  const std::string library = argc > 2 ? argv[2] : "";
+  const auto cause = static_cast<Cause>(handover->cause);
+  say(kCauses[handover->cause]);
+  // Its lies may bring an upgrade about, and that another one.
+  if (scenario == "lie" && (cause == Cause::kUpgrade || cause == Cause::kRollback)) die();
+  if (scenario == "lie") lie(*handover, static_cast<unsigned>(std::atoi(library.c_str())));
+  KeeperLink keeper(*handover);
+  if (scenario == "usage") return 2;
+  if (cause == Cause::kStart) {
+    give(keeper);
+    return serve(keeper, scenario, library);
+  }
+  if (scenario == "always") die();
+  take_up(keeper);
+  keeper.ready();
+  const keeper::Restarts& restarts = keeper.restarts();
+  require(restarts.of[handover->cause].load() == 1, "the restart is counted");
+  require(restarts.last_blackout_ns.load() > 0, "the time without service");
+  say("served");
+  return 0;
+}
+
+extern "C" [[gnu::visibility("default")]] bool softhca_adapter_fits(
+    const keeper::Handover* handover, int, char**, char* why, std::size_t room) {
+  KeeperLink keeper(*handover);
+  if (keeper.find(KeptRole::kRecords, 0) != 0) return true;
+  std::snprintf(why, room, "it has found no records");
+  return false;
+}
