@@ -132,8 +132,8 @@ inline Verdict copy(Region& to, std::uint64_t to_offset, Region& from, std::uint
   return copy({&dst, 1}, to_offset, {&src, 1}, from_offset, length);
 }
 
-/// Runs an atomic on the 8 bytes at `offset`, in host byte order, and records it in `log`, whose
-/// step has the value before. An operation on process memory is recorded only when it has run. A
+/// Runs an atomic on the 8 bytes at `offset`, in host byte order, and records it in `log`. Its step
+/// has the value before. An operation on process memory is recorded only when it has run. A
 /// store writes all of `swap` at once. In mapped memory the operation is atomic towards all other
 /// accesses; in process memory only towards the other requests of this engine (IBV_ATOMIC_HCA).
 /// Returns kLocalProtection also if the bytes are not 8-byte aligned where they are reached.

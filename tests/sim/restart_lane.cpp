@@ -176,7 +176,6 @@ void Lane::post() {
     work.sge = {local.part(slot, op.length)};
   }
   operations_.push_back(op);
-  if (getenv("DBG")) fprintf(stderr,"post lane %u op %u kind %d len %u longest %u\n", number_, number, (int)op.kind, op.length, options_.longest);
   world_.a->post(*near_, work, random_.chance(0.5) ? Process::Way::kVcb : Process::Way::kDoorbell);
 }
 
@@ -209,7 +208,6 @@ void Lane::act() {
 // --- what comes of it
 
 void Lane::completed(const Completed& completion) {
-  if (getenv("DBG")) { fprintf(stderr,"done lane %u op %u status %d t %ld\n", number_, completion.index, (int)completion.status, (long)world_.now().time_since_epoch().count()/1000); auto& q = near_->qp; auto& f = far_->qp; for (auto* x : {&q,&f}) { auto& d=*x->record.durable; fprintf(stderr,"  psn %x unacked %x end %x done %u posted %u exp %x msn %x timeouts %u\n",(unsigned)(d.sent>>16)&0xffffff, d.unacked,d.sent_end,d.done(),d.posted_end,(unsigned)d.taken&0xffffff,(unsigned)(d.taken>>24)&0xffffff, x->record.retries.timeouts);} }
   require(completion.status == Status::kSuccess, "send failed",
           static_cast<std::uint64_t>(completion.status));
   require(completion.index >= done_ && completion.index < operations_.size(),
@@ -248,7 +246,6 @@ void Lane::received(const Completed& completion) {
   require(completion.status == Status::kSuccess, "receive failed",
           static_cast<std::uint64_t>(completion.status));
   const bool write = completion.opcode == abi::CompletionOpcode::kReceiveRdmaWithImm;
-  if (getenv("DBG")) fprintf(stderr,"recv lane %u index %u len %u imm %u write %d\n", number_, completion.index, completion.byte_len, completion.imm, write);
   const auto bytes = receives->take(completion.index, write ? 0 : completion.byte_len);
   std::uint32_t number = 0;
   if ((completion.flags & abi::kCompletionWithImm) != 0) {
@@ -268,7 +265,6 @@ void Lane::received(const Completed& completion) {
     const auto expected = message(number, operations_[number].length);
     const std::span<const std::byte> body =
         std::span(bytes).subspan(is_datagram() ? transport::kRoutingHeaderBytes : 0);
-    if (!std::ranges::equal(body, expected)) { size_t k=0; while (k<body.size()&&k<expected.size()&&body[k]==expected[k]) ++k; fprintf(stderr,"lane %u type %d op %u len %u body %zu first diff %zu kind %d\n", number_, (int)options_.type, number, operations_[number].length, body.size(), k, (int)operations_[number].kind); }
     require(std::ranges::equal(body, expected), "wrong bytes received", number);
   }
   next_message_ = number + 1;

@@ -41,7 +41,7 @@ class HeldPort final : public port::Port {
   }
   void release(std::span<const port::Frame> frames) override { held_.release(frames); }
   port::Frame allocate() override { return held_.allocate(); }
-  void transmit(const port::Frame& frame) override { if (getenv("DBG")) { wire::ParsedFrame p; if (wire::parse_frame(frame.bytes(), p) == wire::DropReason::kNone) fprintf(stderr,"tx mac %02x op %02x qpn %x psn %x syn %x ackreq %d\n", held_.mac().bytes[5], p.headers.opcode, p.headers.destination.value, p.headers.psn.value(), p.headers.syndrome, p.headers.ack_request); } held_.transmit(frame); }
+  void transmit(const port::Frame& frame) override { held_.transmit(frame); }
   void flush() override { held_.flush(); }
   MacAddress mac() const override { return held_.mac(); }
   std::uint32_t mtu() const override { return held_.mtu(); }

@@ -37,7 +37,6 @@ class RestartWorld {
   void take_over(unsigned host);
   /// Watches the memory that outlives the adapter of a host.
   void watch(StoreTrap& trap, unsigned host);
-  engine::DurableState& durable(unsigned host) { return hosts_[host].adapter->engine.durable().state; }
   engine::QpTable& queue_pairs(unsigned host) {
     return hosts_[host].adapter->engine.durable().queue_pairs;
   }

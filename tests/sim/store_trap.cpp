@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <vector>
 
 namespace softhca::sim {
 namespace {
@@ -17,12 +16,12 @@ namespace {
 constexpr std::uintptr_t kPage = 4096;
 [[maybe_unused]] constexpr unsigned long kTrapFlag = 0x100;
 
-/// Of the process: signal handlers reach nothing else.
+/// One for the process, since signal handlers reach nothing else.
 struct State {
   std::vector<std::span<std::byte>> watched;
   std::array<std::uintptr_t, 2> open{};  ///< pages that the current store may write
   std::uint64_t stores = 0;
-  std::uint64_t end_at = 0;  ///< count of stores
+  const std::function<bool(std::uint64_t)>* ends = nullptr;
   sigjmp_buf out;
   bool runs = false;
 };
@@ -54,7 +53,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   }
   // A store across two pages faults twice.
   const bool is_second = state.open[0] != 0;
-  if (!is_second && ++state.stores == state.end_at) siglongjmp(state.out, 1);
+  if (!is_second && (*state.ends)(++state.stores)) siglongjmp(state.out, 1);
   state.open[is_second ? 1 : 0] = at / kPage * kPage;
   protect(at / kPage * kPage, PROT_READ | PROT_WRITE);
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
@@ -90,8 +89,12 @@ StoreTrap::~StoreTrap() {
 
 void StoreTrap::watch(std::span<std::byte> pages) { state.watched.push_back(pages); }
 
-bool StoreTrap::run(std::uint64_t end_at, const std::function<void()>& f) {
-  state.end_at = state.stores + end_at;
+const std::vector<std::span<std::byte>>& StoreTrap::watched() const { return state.watched; }
+
+bool StoreTrap::run(const std::function<void()>& f,
+                    const std::function<bool(std::uint64_t)>& ends) {
+  state.stores = 0;
+  state.ends = &ends;
   state.open = {};
   const bool ended = sigsetjmp(state.out, 1) != 0;
   if (!ended) {
@@ -103,7 +106,5 @@ bool StoreTrap::run(std::uint64_t end_at, const std::function<void()>& f) {
   protect_all(PROT_READ | PROT_WRITE);
   return ended;
 }
-
-std::uint64_t StoreTrap::stores() const { return state.stores; }
 
 }  // namespace softhca::sim

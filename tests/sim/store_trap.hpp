@@ -2,14 +2,15 @@
 
 // Ends a call at a store to memory that outlives it, as SIGKILL would end a process there. The
 // memory is write-protected; each store faults, is counted, and is let through by a single step of
-// the processor. So nothing in the code under test knows of it, and every store counts, whoever
-// makes it. Linux on x86-64.
+// the processor. So the code under test has no part in it, and no store is left out. Linux on
+// x86-64.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 namespace softhca::sim {
 
@@ -28,11 +29,11 @@ class StoreTrap {
 
   /// Watches whole pages from now on.
   void watch(std::span<std::byte> pages);
-  /// Calls `f`, and ends it before its store number `end_at` (from 1 on) to the watched memory.
-  /// Objects that `f` has made are not destroyed then. Returns true if `f` was ended.
-  bool run(std::uint64_t end_at, const std::function<void()>& f);
-  /// Returns the number of stores in the calls of run() so far.
-  std::uint64_t stores() const;
+  const std::vector<std::span<std::byte>>& watched() const;
+  /// Calls `f`. Before each store to the watched memory, calls `ends` with the number of the store
+  /// in this call, from 1 on. If that returns true, `f` ends there: objects that it has made are
+  /// not destroyed. `ends` may fork. Returns true if `f` was ended.
+  bool run(const std::function<void()>& f, const std::function<bool(std::uint64_t)>& ends);
 };
 
 }  // namespace softhca::sim

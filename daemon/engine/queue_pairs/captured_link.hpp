@@ -41,7 +41,6 @@ class CapturedLink final : public transport::LocalLink,
   }
   void begins(const transport::Request& request) override;
   void arrived(const transport::Request& request) override;
-  void moved_on() override { link_.moved_on(); }
 
   // --- CompletionSink
   void request_begun(PcbId pcb) override { env_.request_begun(pcb); }

@@ -158,7 +158,7 @@ void QpLocalLink::resume() {
   const Psn sent = std::get<transport::Local>(qp_.transport).position().send;
   if (is_reliable(qp_.type) && sent.is_after(peer->expected)) {
     peer->expected = sent;
-    moved_on();
+    peer_->store_taken();
   }
   if (!has_record(qp_.sq.done)) return;
   transport::Replay& record = record_of_atomic();

@@ -43,7 +43,6 @@ class QpLocalLink : public transport::LocalLink {
   std::uint64_t charge(std::uint32_t bytes, bool begins) override;
   void begins(const transport::Request& request) override;
   void arrived(const transport::Request& request) override;
-  void moved_on() override { peer_->store_taken(); }
 
  protected:
   bool lost_ = false;

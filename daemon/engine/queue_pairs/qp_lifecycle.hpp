@@ -110,7 +110,6 @@ class QpLifecycle {
   void store_reset(QueuePair& qp, std::uint32_t send_sequence);
   transport::ReplayPlaces replays_of(const QueuePair& qp);
   // qp_resume.cpp
-  void finish_pushes(QueuePair& qp, QpDurable& left);
   void enter_former(QueuePair& qp, QpState state);
   bool redraw(QueuePair& qp);
   void resume_transport(QueuePair& qp);

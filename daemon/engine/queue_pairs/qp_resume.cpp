@@ -15,13 +15,29 @@ namespace {
 // nothing, but a PSN that the peer has seen would be dropped as a late one.
 constexpr std::uint32_t kMostUnrecorded = 256;
 
+/// Commits the completions that the earlier engine was about to push, if they are in their queues.
+void settle_pushes(const QueuePair& qp, QpDurable& left, ReceiveQueues& receives) {
+  shm::Completion completion{.qpn = qp.qpn.value};
+  if ((left.sent_pushes & kPushes) != 0 && qp.sq.cq != nullptr) {
+    completion.index = left.sent_index;
+    left.settle_sent(qp.sq.cq->ring.has(left.sent_counter, completion));
+  }
+  if ((left.taken_pushes & kPushes) == 0) return;
+  const SharedReceiveQueue* const xrc =
+      qp.type == QpType::kXrcReceive ? receives.find_xrc(qp, left.drawn_srq) : nullptr;
+  const CompletionQueue* const cq = xrc != nullptr ? xrc->cq : qp.rq.cq;
+  completion.index = left.taken_index;
+  completion.is_receive = abi::kCompletionOfReceive;
+  left.settle_taken(cq != nullptr && cq->ring.has(left.taken_counter, completion));
+}
+
 }  // namespace
 
 bool QpLifecycle::resume(QueuePair& qp) {
   if (!queue_pairs_.is_left(qp.qpn)) return false;
   QpDurable& left = parts_.state.queue_pair(qp.slot);
   const auto state = static_cast<QpState>(left.state);
-  finish_pushes(qp, left);
+  settle_pushes(qp, left, parts_.receives);
   qp.sq.first_sequence = qp.sq.done = left.done();
   // Until take_over() nothing changes the record.
   enter_former(qp, state);
@@ -43,32 +59,6 @@ bool QpLifecycle::resume(QueuePair& qp) {
   if (left.is_failing != 0 && state != QpState::kError) parts_.cpu.fail_later(qp, qp.error.cause);
   if (state != QpState::kReset) parts_.cpu.make_ready(qp);
   return true;
-}
-
-/// Stores what follows for completions that the earlier engine has pushed. One that is not there is
-/// pushed again, when its message is done again.
-void QpLifecycle::finish_pushes(QueuePair& qp, QpDurable& left) {
-  shm::Completion completion{.qpn = qp.qpn.value};
-  if ((left.sent_pushes & kPushes) != 0 && qp.sq.cq != nullptr) {
-    completion.index = left.sent_index;
-    if (qp.sq.cq->ring.has(left.sent_counter, completion)) {
-      if ((left.sent_pushes & QpDurable::kPushesFailed) != 0) left.is_failing = 1;
-      left.end_sent(left.next_sent);
-    } else {
-      left.sent_pushes = 0;
-    }
-  }
-  if ((left.taken_pushes & kPushes) == 0) return;
-  const SharedReceiveQueue* const xrc =
-      qp.type == QpType::kXrcReceive ? parts_.receives.find_xrc(qp, left.drawn_srq) : nullptr;
-  const CompletionQueue* const cq = xrc != nullptr ? xrc->cq : qp.rq.cq;
-  completion.index = left.taken_index;
-  completion.is_receive = abi::kCompletionOfReceive;
-  const bool is_odd = (left.taken_pushes & QpDurable::kOdd) != 0;
-  if (cq != nullptr && cq->ring.has(left.taken_counter, completion))
-    left.end_taken(left.received + (is_odd != (left.received % 2 != 0) ? 1 : 0));
-  else
-    left.taken_pushes = 0;
 }
 
 /// Takes the queue pair to the state that it had.
@@ -104,7 +94,10 @@ bool QpLifecycle::redraw(QueuePair& qp) {
   work.bytes = 0;
   for (std::uint32_t i = 0; i < work.count; ++i) work.bytes += work.entries[i].length;
   const std::uint32_t after = qp.record.durable->drawn_counter + 1;
-  if (ring_distance(after, qp.srq->ring.taken()) > 0) qp.srq->ring.resume(after);
+  if (ring_distance(after, qp.srq->ring.taken()) > 0) {
+    qp.srq->ring.resume(after);
+    qp.srq->ring.publish_taken();
+  }
   qp.rq.drawn = true;
   return true;
 }

@@ -94,6 +94,15 @@ struct alignas(64) QpSends {
     keep_store_order();
     sent_pushes = 0;
   }
+  /// To be called by the next engine: commits a completion that is in its queue. One that is not is
+  /// pushed when its command is done again.
+  void settle_sent(bool is_there) {
+    if (is_there) {
+      if ((sent_pushes & kPushesFailed) != 0) is_failing = 1;
+      end_sent(next_sent);
+    }
+    sent_pushes = 0;
+  }
   std::uint32_t done() const {
     return posted_end - ((posted_end - static_cast<std::uint32_t>(sent)) & kLowBits);
   }
@@ -158,6 +167,14 @@ struct alignas(64) QpReceives {
     keep_store_order();
     taken_pushes = 0;
   }
+  /// As QpSends::settle_sent().
+  void settle_taken(bool is_there) {
+    if (is_there) {
+      const bool is_odd = (taken_pushes & kOdd) != 0;
+      end_taken(received + (is_odd != (received % 2 != 0) ? 1 : 0));
+    }
+    taken_pushes = 0;
+  }
   transport::TakenPosition taken_position(std::uint32_t mtu) const;
 
  private:
@@ -177,7 +194,7 @@ struct alignas(64) QpReceives {
 struct QpDurable : QpSends, QpReceives {};
 static_assert(sizeof(QpSends) == 64 && sizeof(QpReceives) == 64 && sizeof(QpDurable) == 128);
 
-/// A record that was stored in part has the newer word: what lies apart from it is a bound.
+/// A record that was stored in part has the newer word. The figures apart from it are bounds.
 inline transport::SentPosition QpSends::sent_position() const {
   const Psn psn(static_cast<std::uint32_t>(sent >> 16));
   const Psn oldest = Psn(unacked).is_before(psn) ? psn : Psn(unacked);

@@ -274,8 +274,8 @@ class QueuePairEvents {
   /// consumer is to be notified asynchronously.
   virtual void enter_error(std::optional<AsyncEvent> event) = 0;
   virtual void raise_event(AsyncEvent event) = 0;
-  /// A packet of the peer was executed, or refused for good. It is recorded for the next engine
-  /// now, before the peer is answered.
+  /// A packet or local message of the peer was executed, or refused for good. It is recorded for
+  /// the next engine now, before the peer is answered.
   virtual void executed() {}
   /// Names the check that fails next, with the value found and the limit.
   virtual void explain(RefusalCause /*cause*/, std::uint64_t /*value*/ = 0,

@@ -82,8 +82,6 @@ class LocalLink {
   virtual void begins(const Request& request) = 0;
   /// Records that a message has arrived completely.
   virtual void arrived(const Request& request) = 0;
-  /// Records for the next engine that LocalPeer::expected has moved on.
-  virtual void moved_on() = 0;
 
  protected:
   ~LocalLink() = default;

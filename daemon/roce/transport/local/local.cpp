@@ -160,7 +160,8 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
 
 /// Ends a message that has moved. The next engine may have to go on between any two stores. If the
 /// peer alone has taken the message, it is repeated and the peer drops it as a duplicate. A read or
-/// atomic cannot be repeated like that, so this end takes the answer first: see catch_up().
+/// atomic cannot be repeated like that, so this end takes the answer first, and the next engine
+/// moves the peer on.
 Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request& request) {
   const bool invalidates = request.kind == RequestKind::kSendInvalidate;
   if (invalidates && peer.memory.invalidate_key(request.rkey) != Verdict::kOk)
@@ -182,12 +183,12 @@ Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request
   if (const auto counted = request_count(request.kind)) peer.events.count(*counted);
   turn.link.arrived(request);
   if (!is_answered) {
-    turn.link.moved_on();
+    peer.events.executed();
     return end(turn, Verdict::kOk);
   }
   const Step ended = end(turn, Verdict::kOk);
   peer.expected = behind;
-  turn.link.moved_on();
+  peer.events.executed();
   return ended;
 }
 

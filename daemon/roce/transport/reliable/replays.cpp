@@ -18,8 +18,8 @@ bool is_consistent(const Replay& r, Psn expected) {
   return !r.due || (r.start <= r.next && r.next <= r.end && r.end <= r.packets);
 }
 
-/// Takes up what is owed of a replay. The peer may have the next response already, and may have sent
-/// another request since: so it counts as one that is owed again.
+/// Takes up what is owed of a replay. The peer may have the next response already, and may have
+/// sent another request since: so it counts as one that is owed again.
 void resume_due(Replay& r, Psn expected) {
   const bool was_sent = r.due && r.next == r.end && !r.resume();
   const bool was_counted = r.first != expected;

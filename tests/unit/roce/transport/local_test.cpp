@@ -49,7 +49,6 @@ class FakeLink final : public LocalLink {
   }
   void begins(const Request& request) override { begun.push_back(request.length); }
   void arrived(const Request&) override { drawn = false; }
-  void moved_on() override {}
 
   Psn expected;
   LocalPeer peer;
