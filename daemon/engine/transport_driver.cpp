@@ -120,9 +120,7 @@ bool TransportDriver::transmit(QueuePair& qp) {
               if (parts_.captures.on() || parts_.faults.on()) [[unlikely]]
                 return transmit_watched(qp, local, env);
               QpLocalLink link(parts_, qp);
-              const bool more = local.transmit(link, env, clock_.now, budget.bytes);
-              link.store_position_of_peer();
-              return more;
+              return local.transmit(link, env, clock_.now, budget.bytes);
             },
             [&](auto& wire) { return wire.transmit(env, clock_.now, budget.packets); }},
       qp.transport);
@@ -134,22 +132,17 @@ bool TransportDriver::transmit_watched(QueuePair& qp, transport::Local& local, Q
   QpLocalLink plain(parts_, qp);
   FaultyLink faulty(parts_, qp, clock_.now);
   QpLocalLink& link = parts_.faults.on() ? static_cast<QpLocalLink&>(faulty) : plain;
-  bool more = false;
-  if (parts_.captures.on()) {
-    CapturedLink shown(parts_, qp, link, env, clock_.now);
-    more = local.transmit(shown, shown, clock_.now, budget);
-    shown.end_turn();
-  } else {
-    more = local.transmit(link, env, clock_.now, budget);
-  }
-  link.store_position_of_peer();
+  if (!parts_.captures.on()) return local.transmit(link, env, clock_.now, budget);
+  CapturedLink shown(parts_, qp, link, env, clock_.now);
+  const bool more = local.transmit(shown, shown, clock_.now, budget);
+  shown.end_turn();
   return more;
 }
 
 /// To be called after every call into a state machine. Puts the queue pair into the error state if
 /// an error is pending, and arms its timer for its deadline.
 void TransportDriver::settle(QueuePair& qp) {
-  qp.store_position();
+  qp.store_sent();
   if (qp.error.pending) lifecycle_.enter_error(qp);
   if (qp.state == QpState::kError) return;
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport))

@@ -10,13 +10,22 @@ namespace {
 
 using Word = std::uint64_t;
 
-Word run_mapped(std::byte* at, AtomicOp op, Word compare_add, Word swap) {
+Word result_of(AtomicOp op, Word before, Word compare_add, Word swap) {
+  if (op == AtomicOp::kFetchAdd) return before + compare_add;
+  return op == AtomicOp::kStore || before == compare_add ? swap : before;
+}
+
+/// Each attempt is recorded before it is made.
+void run_mapped(std::byte* at, AtomicOp op, Word compare_add, Word swap, AtomicLog log) {
   std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
-  if (op == AtomicOp::kFetchAdd) return word.fetch_add(compare_add);
-  if (op == AtomicOp::kStore) return word.exchange(swap);
-  Word expected = compare_add;
-  word.compare_exchange_strong(expected, swap);
-  return expected;
+  Word before = word.load();
+  for (;;) {
+    const Word after = result_of(op, before, compare_add, swap);
+    log.begin(before, after);
+    // Memory that does not change is not written: other processors may read it all the time.
+    if (after == before && op == AtomicOp::kCompareSwap) return;
+    if (word.compare_exchange_weak(before, after)) return;
+  }
 }
 
 }  // namespace
@@ -37,7 +46,7 @@ Verdict ProcessMemory::atomic(std::uint64_t addr, AtomicOp op, Word compare_add,
 }
 
 Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
-               std::uint64_t swap, std::uint64_t& original) {
+               std::uint64_t swap, AtomicLog log) {
   if (!region.contains(offset, sizeof(Word))) return Verdict::kLocalProtection;
   const Region::Run run = region.run_at(offset);
   // For shared memory the alignment of the address here counts, wherever the process maps it.
@@ -45,10 +54,24 @@ Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t 
       run.mapped != nullptr ? reinterpret_cast<std::uintptr_t>(run.mapped) : run.addr;
   if (run.length < sizeof(Word) || place % sizeof(Word) != 0) return Verdict::kLocalProtection;
   keep_order();
-  if (run.mapped == nullptr)
-    return region.process()->atomic(run.addr, op, compare_add, swap, original);
-  original = run_mapped(run.mapped, op, compare_add, swap);
+  if (run.mapped == nullptr) {
+    const Verdict verdict =
+        region.process()->atomic(run.addr, op, compare_add, swap, log.step.before);
+    if (verdict != Verdict::kOk) return verdict;
+  } else {
+    run_mapped(run.mapped, op, compare_add, swap, log);
+  }
+  log.end();
   return Verdict::kOk;
+}
+
+WasRun recall_atomic(Region& region, std::uint64_t offset, const AtomicStep& step) {
+  if (!region.contains(offset, sizeof(Word))) return WasRun::kUnknown;
+  const Region::Run run = region.run_at(offset);
+  if (run.mapped == nullptr || run.length < sizeof(Word) ||
+      reinterpret_cast<std::uintptr_t>(run.mapped) % sizeof(Word) != 0)
+    return WasRun::kUnknown;
+  return was_run(step, std::atomic_ref<Word>(*reinterpret_cast<Word*>(run.mapped)).load());
 }
 
 }  // namespace softhca::memory

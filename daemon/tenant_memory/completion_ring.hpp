@@ -77,6 +77,17 @@ class CompletionRing {
     return due;
   }
 
+  /// Returns the counter of the next completion.
+  std::uint32_t next_counter() const { return producer_; }
+  /// True if this completion is there, as the tenant's memory shows it.
+  bool has(std::uint32_t counter, const Completion& completion) const {
+    const abi::CompletionElement& element = elements()[counter & (entries_ - 1)];
+    const std::uint32_t owner = element.owner.load(std::memory_order_acquire);
+    return (owner & abi::kPhaseBit) == abi::phase_of(counter, entries_) &&
+           element.qpn == completion.qpn && element.index == completion.index &&
+           (element.is_receive != 0) == (completion.is_receive != 0);
+  }
+
   /// Records that the event of the last arming is sent: a later engine need not send it. To be
   /// called after check_arm() has returned true.
   void event_sent() { header().arm.fetch_and(~abi::kArmOwed, std::memory_order_seq_cst); }

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <span>
 
+#include "daemon/base/atomic_step.hpp"
 #include "daemon/tenant_memory/key_table.hpp"
 
 namespace softhca::memory {
@@ -131,12 +132,15 @@ inline Verdict copy(Region& to, std::uint64_t to_offset, Region& from, std::uint
   return copy({&dst, 1}, to_offset, {&src, 1}, from_offset, length);
 }
 
-/// Runs an atomic on the 8 bytes at `offset`, in host byte order; `original` gets the value before.
-/// A store writes all of `swap` at once. In mapped memory the operation is atomic towards all other
+/// Runs an atomic on the 8 bytes at `offset`, in host byte order, and records it in `log`. Its step
+/// has the value before. An operation on process memory is recorded only when it has run. A
+/// store writes all of `swap` at once. In mapped memory the operation is atomic towards all other
 /// accesses; in process memory only towards the other requests of this engine (IBV_ATOMIC_HCA).
 /// Returns kLocalProtection also if the bytes are not 8-byte aligned where they are reached.
 /// REQUIRES: not a null region.
 Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
-               std::uint64_t swap, std::uint64_t& original);
+               std::uint64_t swap, AtomicLog log);
+/// Returns whether an operation of an earlier engine on the 8 bytes at `offset` has run.
+WasRun recall_atomic(Region& region, std::uint64_t offset, const AtomicStep& step);
 
 }  // namespace softhca::memory

@@ -120,9 +120,9 @@ class SessionView {
 
   // --- doorbells
 
-  /// Takes the oldest doorbell and publishes that its slot is free. kHostile: the producer index
-  /// claims more doorbells than the ring holds. Every later call returns the same; the caller ends
-  /// the session. The doorbell itself is unvalidated.
+  /// Copies the oldest doorbell. kHostile: the producer index claims more doorbells than the ring
+  /// holds. Every later call returns the same; the caller ends the session. The doorbell itself is
+  /// unvalidated. take_doorbell() follows when it is recorded for the next engine.
   Take next_doorbell(abi::Doorbell& out) {
     if (doorbells_seen_ == doorbells_taken_) {
       doorbells_seen_ = header().doorbell_producer.load(std::memory_order_acquire);
@@ -131,8 +131,11 @@ class SessionView {
     if (doorbells_seen_ - doorbells_taken_ > abi::kDoorbellEntries) return Take::kHostile;
     const auto* ring = reinterpret_cast<const abi::Doorbell*>(base_ + abi::kDoorbellOffset);
     copy_once(&out, &ring[doorbells_taken_ % abi::kDoorbellEntries], sizeof out);
-    header().doorbell_consumer.store(++doorbells_taken_, std::memory_order_release);
     return Take::kTaken;
+  }
+  /// Takes the doorbell and publishes that its slot is free. REQUIRES: next_doorbell() returned it.
+  void take_doorbell() {
+    header().doorbell_consumer.store(++doorbells_taken_, std::memory_order_release);
   }
 
   /// True if the doorbell ring is not empty.

@@ -2,6 +2,7 @@
 
 #include "daemon/tenant_memory/window_table.hpp"
 
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cerrno>
@@ -104,6 +105,15 @@ bool WindowTable::erase(std::uint32_t key) {
   return true;
 }
 
+bool is_bound_so(const Window& window, const KeyTable& keys, std::uint32_t region_key,
+                 std::uint64_t addr, std::uint64_t length, std::uint32_t access, std::uint32_t key,
+                 Qpn qpn) {
+  const Region* region = keys.lookup(region_key);
+  return window.bound && region != nullptr && window.region_serial == region->serial() &&
+         window.region_key == region_key && window.key == key && window.qpn == qpn &&
+         window.access == access && window.addr == addr && window.length == length;
+}
+
 Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std::uint64_t addr,
              std::uint64_t length, std::uint32_t access, std::uint32_t key, Qpn qpn) {
   // A window of type 2 must be invalidated before it is bound again (o10-37.2.11).
@@ -118,14 +128,18 @@ Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std
   const std::uint32_t needed = kBindWindow | (writes ? kLocalWrite : 0u);
   if (region == nullptr || check(*region, addr, length, needed, window.pd) != Verdict::kOk)
     return Verdict::kWindowBind;
+  // The process may end in between: the next engine must not find a window that is bound in part.
+  window.bound = false;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   window.key = key;
-  window.bound = true;
   window.qpn = qpn;
   window.region_key = region_key;
   window.region_serial = region->serial();
   window.access = access;
   window.addr = addr;
   window.length = length;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  window.bound = true;
   return Verdict::kOk;
 }
 

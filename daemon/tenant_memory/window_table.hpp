@@ -93,6 +93,11 @@ class WindowTable {
 Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std::uint64_t addr,
              std::uint64_t length, std::uint32_t access, std::uint32_t key, Qpn qpn);
 
+/// True if bind() with these arguments has bound the window, and nothing has changed it since.
+bool is_bound_so(const Window& window, const KeyTable& keys, std::uint32_t region_key,
+                 std::uint64_t addr, std::uint64_t length, std::uint32_t access, std::uint32_t key,
+                 Qpn qpn);
+
 /// Returns the region of a bound window, and the offset in it of `addr` of the window. Returns null
 /// if the window is not bound, is of another domain or queue pair, is too narrow or lacks `needed`
 /// (Access), or if its region is gone.

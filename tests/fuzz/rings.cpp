@@ -88,6 +88,7 @@ void run_session(Input& input) {
         const Take take = view.next_doorbell(doorbell);
         require(!hostile || take == Take::kHostile, "hostile for good");
         hostile = take == Take::kHostile;
+        if (take == Take::kTaken) view.take_doorbell();
         break;
       }
       case 6:

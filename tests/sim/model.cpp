@@ -145,14 +145,15 @@ Verdict Model::write_remote(Rkey key, std::uint64_t addr, std::span<const std::b
 }
 
 Verdict Model::atomic_remote(Rkey key, std::uint64_t addr, RequestKind kind,
-                             std::uint64_t compare_add, std::uint64_t swap,
-                             std::uint64_t& original) {
+                             std::uint64_t compare_add, std::uint64_t swap, AtomicLog log) {
   const Verdict v = check_remote(key, addr, 8, transport::RemoteAccess::kAtomic);
   if (v != Verdict::kOk) return v;
-  original = load(memory(addr, 8));
+  const std::uint64_t original = load(memory(addr, 8));
   std::uint64_t after = original + compare_add;
   if (kind == RequestKind::kCompareSwap) after = original == compare_add ? swap : original;
   std::memcpy(memory(addr, 8).data(), &after, sizeof after);
+  log.begin(original, after);
+  log.end();
   return v;
 }
 

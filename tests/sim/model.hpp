@@ -45,8 +45,7 @@ class Model final : public transport::PacketSink,
                        transport::RemoteAccess access) override;
   Verdict write_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload) override;
   Verdict atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
-                        std::uint64_t compare_add, std::uint64_t swap,
-                        std::uint64_t& original) override;
+                        std::uint64_t compare_add, std::uint64_t swap, AtomicLog log) override;
   std::optional<std::uint64_t> draw_receive() override;
   Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) override;
   Verdict store_routing_header() override;

@@ -75,7 +75,7 @@ Lane::Lane(RestartWorld& world, engine::TestCq& send, engine::TestCq& receive,
     ah_ = world.a->make_ah(world.b->tenant.addresses[0].gid);
   } else {
     const engine::Connection connection{
-        .timeout = 11,
+        .timeout = 14,
         .retry_count = 7,
         .max_rd_atomic = static_cast<std::uint8_t>(random.between(1, 8)),
         .access = kOpen,
@@ -118,7 +118,7 @@ void Lane::post() {
   Operation op{.kind = choose_kind(), .signaled = number % 4 == 3 || random_.chance(0.5)};
   const bool last = number + 1 == options_.operations;
   op.signaled |= last;
-  const std::uint32_t most = is_datagram() ? 1024 : options_.longest;
+  const std::uint32_t most = is_datagram() ? std::min(options_.longest, 1024u) : options_.longest;
   op.length = random_.chance(0.5) ? random_.between(8, 64) : random_.between(8, most);
   const std::size_t slot = std::size_t{number % kSlots} * options_.longest;
   Work work{.opcode = kOpcodes[static_cast<unsigned>(op.kind)],

@@ -57,7 +57,8 @@ class Lane {
 
   const engine::TestQp& near() const { return *near_; }
   const engine::TestQp& far() const { return *far_; }
-  const LaneOptions& options() const { return options_; }
+  /// The memory of atomics.
+  engine::Buffer& counter() { return *counter_; }
   ReceiveSlots* receives = nullptr;  ///< of the queue that `b` uses
 
  private:

@@ -2,11 +2,10 @@
 
 #include "tests/sim/restart_world.hpp"
 
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <array>
-#include <new>
-#include <string>
+#include <optional>
+#include <utility>
 
 #include "daemon/engine/requests/restore_requests.hpp"
 
@@ -57,15 +56,6 @@ class HeldPort final : public port::Port {
 
 }  // namespace
 
-KeptMemory::KeptMemory(std::size_t bytes) {
-  void* const base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) throw std::bad_alloc();
-  bytes_ = {static_cast<std::byte*>(base), bytes};
-}
-
-KeptMemory::~KeptMemory() { ::munmap(bytes_.data(), bytes_.size()); }
-
 RestartWorld::RestartWorld(const RestartOptions& options, Random& random)
     : options_(options), random_(random), hosts_(options.local ? 1 : 2) {
   if (!options.local) {
@@ -74,7 +64,7 @@ RestartWorld::RestartWorld(const RestartOptions& options, Random& random)
     hosts_[1].port = std::move(right);
   }
   for (unsigned i = 0; i < hosts(); ++i) {
-    hosts_[i].memory = std::make_unique<KeptMemory>(
+    hosts_[i].memory = std::make_unique<engine::RingMemory>(
         engine::DurableState::bytes_for(engine::durable_sizes(limits())));
     start(hosts_[i], i);
   }
@@ -88,7 +78,7 @@ RestartWorld::~RestartWorld() {
 }
 
 void RestartWorld::start(Host& host, unsigned number) {
-  host.adapter = std::make_unique<Adapter>(limits(), host.memory->bytes());
+  host.adapter = std::make_unique<Adapter>(limits(), host.memory->pages());
   std::optional<PortId> port;
   if (host.port) {
     port = PortId(0);
@@ -103,15 +93,29 @@ void RestartWorld::lose_from(unsigned host, bool all) {
   static_cast<port::MemoryPort&>(*hosts_[host].port).set_link(!all);
 }
 
+void RestartWorld::advance() {
+  constexpr Duration kStep = std::chrono::microseconds(1), kLongest = std::chrono::milliseconds(1);
+  Time next = now_ + (std::exchange(idle_, true) ? kLongest : kStep);
+  for (const Host& host : hosts_) {
+    const engine::Engine& engine = host.adapter->engine;
+    next = std::min(next, engine.has_runnable() ? now_ + kStep : engine.next_deadline());
+  }
+  now_ = std::max(next, now_ + kStep);
+}
+
 void RestartWorld::step() {
-  now_ += std::chrono::microseconds(1);
-  for (Host& host : hosts_) host.adapter->engine.poll(now_);
+  advance();
+  for (unsigned host = 0; host < hosts(); ++host) poll(host);
 }
 
 void RestartWorld::restart(unsigned number) {
+  engine::RetireEngine{}.run(hosts_[number].adapter->engine);
+  take_over(number);
+}
+
+void RestartWorld::take_over(unsigned number) {
   Host& host = hosts_[number];
-  engine::RetireEngine{}.run(host.adapter->engine);
-  const auto sizes = engine::DurableState::check(host.memory->bytes());
+  const auto sizes = engine::DurableState::check(host.memory->pages());
   ASSERT_TRUE(sizes) << sizes.error().message;
   ASSERT_EQ(*sizes, engine::durable_sizes(limits()));
   host.former.push_back(std::move(host.adapter));
@@ -129,6 +133,13 @@ void RestartWorld::restart(unsigned number) {
   for (const auto& event : host.former.back()->sink.async) next.sink.async.push_back(event);
   for (const auto& event : host.former.back()->sink.completions)
     next.sink.completions.push_back(event);
+}
+
+void RestartWorld::watch(StoreTrap& trap, unsigned number) {
+  trap.watch(state_of(number));
+  for (Process* process : {a.get(), b.get()})
+    if (&process->adapter == hosts_[number].adapter.get())
+      process->for_each_ring([&](std::span<std::byte> pages) { trap.watch(pages); });
 }
 
 }  // namespace softhca::sim

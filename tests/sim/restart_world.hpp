@@ -11,22 +11,10 @@
 #include <vector>
 
 #include "tests/sim/random.hpp"
+#include "tests/sim/store_trap.hpp"
 #include "tests/unit/engine/fixture/process.hpp"
 
 namespace softhca::sim {
-
-/// Zeroed memory that outlives adapters.
-class KeptMemory {
- public:
-  explicit KeptMemory(std::size_t bytes);
-  KeptMemory(const KeptMemory&) = delete;
-  KeptMemory& operator=(const KeptMemory&) = delete;
-  ~KeptMemory();
-  std::span<std::byte> bytes() { return bytes_; }
-
- private:
-  std::span<std::byte> bytes_;
-};
 
 struct RestartOptions {
   bool local = false;  ///< both programs are on one host
@@ -40,8 +28,20 @@ class RestartWorld {
 
   /// Runs one poll step of each adapter.
   void step();
+  /// The parts of step(). advance() skips time in which nothing is due.
+  void advance();
+  void poll(unsigned host) { idle_ = !hosts_[host].adapter->engine.poll(now_) && idle_; }
   /// Replaces the adapter of a host, between two steps.
   void restart(unsigned host);
+  /// Replaces an adapter that has ended in poll(), as a killed process has.
+  void take_over(unsigned host);
+  /// Watches the memory that outlives the adapter of a host.
+  void watch(StoreTrap& trap, unsigned host);
+  engine::QpTable& queue_pairs(unsigned host) {
+    return hosts_[host].adapter->engine.durable().queue_pairs;
+  }
+  /// The state that the adapter of a host leaves.
+  std::span<std::byte> state_of(unsigned host) { return hosts_[host].memory->pages(); }
   /// Loses all frames that the host sends, or none besides those of RestartOptions.
   void lose_from(unsigned host, bool all);
   unsigned hosts() const { return static_cast<unsigned>(hosts_.size()); }
@@ -52,8 +52,8 @@ class RestartWorld {
 
  private:
   struct Host {
-    std::unique_ptr<KeptMemory> memory;
-    std::unique_ptr<port::Port> port;  ///< null: none
+    std::unique_ptr<engine::RingMemory> memory;  ///< for the state of engines
+    std::unique_ptr<port::Port> port;            ///< null: none
     std::unique_ptr<engine::Adapter> adapter;
     std::vector<std::unique_ptr<engine::Adapter>> former;
   };
@@ -64,6 +64,7 @@ class RestartWorld {
   Random& random_;
   std::vector<Host> hosts_;
   Time now_{std::chrono::seconds(1)};
+  bool idle_ = false;  ///< no engine has done anything in this step
 };
 
 }  // namespace softhca::sim

@@ -186,15 +186,16 @@ bool CommandIntake::collect_vcb(Session& session, std::uint32_t vcb) {
     if (known != 0) session.tenant->counters.collect.in_pieces.add();
     copied = shm::check_payload(buffer.header, abi::kCommandPayloadBytes);
   }
-  release(session, vcb, scoreboard);
+  // The process may reuse the VCB only when its command is recorded for the next engine.
   if (copied != Verdict::kOk || progress == collect::Progress::kBadLength) {
     refuse(session);
     collector_.discard(*pcb);
     commands_.look_again(session);
-    return true;
+  } else {
+    collector_.unbind(*pcb);
+    accept(session, *pcb);
   }
-  collector_.unbind(*pcb);
-  accept(session, *pcb);
+  release(session, vcb, scoreboard);
   return true;
 }
 
@@ -250,6 +251,7 @@ std::size_t CommandIntake::collect_doorbells(Session& session, std::uint64_t end
     if (cause == DoorbellCause::kNoVcb) session.vcbs_missed.add();
     if (QueuePair* qp = ring(session, Qpn(abi::qpn_of(doorbell)), doorbell.sequence))
       qp->sq.waits.no_vcb = cause == DoorbellCause::kNoVcb;
+    session.view.take_doorbell();
     ++taken;
   }
   return taken;

@@ -93,6 +93,8 @@ bool UdSender::deliver(QueuePair& qp, const Request& request, const AddressPath&
                             ? addresses_.owner_of(*peer, path.destination, std::nullopt)
                             : nullptr;
   Verdict verdict = Verdict::kOk;
+  qp.record.durable->attempted = qp.sq.done + 1;
+  keep_store_order();
   if (owner == nullptr)
     qp.count(transport::Count::kBadState);
   else if (peer->clients != nullptr && peer->qkey != qkey)
@@ -101,7 +103,10 @@ bool UdSender::deliver(QueuePair& qp, const Request& request, const AddressPath&
     verdict = services_.deliver(qp, *peer, *owner, request, path);
   else
     verdict = offer(qp, *peer, request, path, qkey);
-  if (verdict == Verdict::kBusy) return false;
+  if (verdict == Verdict::kBusy) {
+    qp.record.durable->attempted = qp.sq.done;
+    return false;
+  }
   parts_.command_sink.complete_command(qp, request.pcb, verdict);
   return true;
 }

@@ -139,28 +139,41 @@ RegionPlace MemoryAccess::remote(const QueuePair& qp, memory::PdId pd, Rkey rkey
 
 Verdict MemoryAccess::atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
                              transport::RequestKind kind, std::uint64_t compare_add,
-                             std::uint64_t swap, std::uint64_t& original) {
+                             std::uint64_t swap, AtomicLog log) {
   if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
   const memory::AtomicOp operation = operation_of(kind);
   const RegionPlace place =
       remote(qp, qp.remote_pd(), rkey, addr, sizeof(std::uint64_t), access_of(kind));
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::as_remote(
-      memory::atomic(*place.region, place.offset, operation, compare_add, swap, original));
+      memory::atomic(*place.region, place.offset, operation, compare_add, swap, log));
 }
 
-Verdict MemoryAccess::bind(const QueuePair& qp, const abi::CommandHeader& header) {
+WasRun MemoryAccess::recall_atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, bool writes,
+                                   const AtomicStep& step) {
+  const auto access = writes ? transport::RemoteAccess::kWrite : transport::RemoteAccess::kAtomic;
+  const RegionPlace place = remote(qp, qp.remote_pd(), rkey, addr, sizeof step.before, access);
+  if (place.region == nullptr) return WasRun::kUnknown;
+  return memory::recall_atomic(*place.region, place.offset, step);
+}
+
+Verdict MemoryAccess::bind(const QueuePair& qp, const abi::CommandHeader& header, bool resumed) {
   memory::Window* window = windows_.find(header.rkey);
   if (window == nullptr || window->pd != qp.pd) return Verdict::kWindowBind;
+  const auto region_key = static_cast<std::uint32_t>(header.swap);
+  const std::uint32_t access = header.imm & kWindowAccess;
+  if (resumed && memory::is_bound_so(*window, keys_, region_key, header.remote_addr,
+                                     header.compare_add, access, header.rkey, qp.qpn))
+    return Verdict::kOk;
   settle(*window);
-  return memory::bind(*window, keys_, static_cast<std::uint32_t>(header.swap), header.remote_addr,
-                      header.compare_add, header.imm & kWindowAccess, header.rkey, qp.qpn);
+  return memory::bind(*window, keys_, region_key, header.remote_addr, header.compare_add, access,
+                      header.rkey, qp.qpn);
 }
 
-Verdict MemoryAccess::invalidate(const QueuePair& qp, Rkey rkey) {
+Verdict MemoryAccess::invalidate(const QueuePair& qp, Rkey rkey, bool resumed) {
   memory::Window* window = windows_.lookup(rkey.value);
-  if (window == nullptr || !window->of_queue_pair || !window->bound || window->pd != qp.pd ||
-      window->qpn != qp.qpn)
+  if (window == nullptr || !window->of_queue_pair || window->pd != qp.pd || window->qpn != qp.qpn ||
+      (!window->bound && !resumed))
     return Verdict::kLocalQpOperation;
   settle(*window);
   window->bound = false;

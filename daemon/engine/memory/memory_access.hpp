@@ -95,16 +95,21 @@ class MemoryAccess {
     return atomic == transport::RequestKind::kAtomicWrite ? transport::RemoteAccess::kWrite
                                                           : transport::RemoteAccess::kAtomic;
   }
-  /// Runs an atomic operation. kRemoteInvalidRequest: it is not aligned.
+  /// Runs an atomic operation; the step of `log` has the value before. kRemoteInvalidRequest: it is
+  /// not aligned.
   Verdict atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
-                 std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
+                 std::uint64_t compare_add, std::uint64_t swap, AtomicLog log);
+  /// Returns whether an operation of an earlier engine has run. `writes`: it is an atomic write.
+  WasRun recall_atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, bool writes,
+                       const AtomicStep& step);
 
   // --- windows
+  // `resumed`: an earlier engine may have done it, and ended before the command or message did.
   /// Binds a window. kWindowBind: it may not be bound in this way.
-  Verdict bind(const QueuePair& qp, const abi::CommandHeader& header);
+  Verdict bind(const QueuePair& qp, const abi::CommandHeader& header, bool resumed);
   /// Invalidates a window. Only windows of type 2 can be invalidated, through the queue pair that
   /// they are bound to (o10-37.2.17). kLocalQpOperation: no such window has this key.
-  Verdict invalidate(const QueuePair& qp, Rkey rkey);
+  Verdict invalidate(const QueuePair& qp, Rkey rkey, bool resumed);
   /// As memory::WindowTable::erase().
   bool remove_window(std::uint32_t key);
 

@@ -46,6 +46,8 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
   if (verdict != Verdict::kOk) [[unlikely]]
     vendor_err = remember_failed(qp, pcb, verdict);
   const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
+  const bool fails = verdict != Verdict::kOk && qp.state != QpState::kError;
+  const std::uint64_t behind = qp.sent_behind(header.sequence);
   if (!qp.sq.discarding && (wanted || verdict != Verdict::kOk)) {
     shm::Completion completion;
     completion.qpn = qp.qpn.value;
@@ -54,6 +56,9 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     completion.imm = vendor_err;
     completion.status = status;
     completion.opcode = opcode_of(header.opcode);
+    if (fails && qp.error.cause == QpFailure::kNone)
+      qp.record.durable->cause = static_cast<std::uint8_t>(failure_of(verdict));
+    qp.record.durable->begin_sent({qp.sq.cq->ring.next_counter(), completion.index}, behind, fails);
     completion_queues_.push(*qp.sq.cq, completion, false,
                             qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot)));
   }
@@ -66,10 +71,11 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
       waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
     }
   } else {
-    if (qp.state != QpState::kError) cpu_.fail_later(qp, failure_of(verdict));
+    if (fails) cpu_.fail_later(qp, failure_of(verdict));
   }
   qp.sq.done = header.sequence + 1;
-  qp.store_position();
+  qp.sq.resumed = false;
+  qp.record.durable->end_sent(behind);
   --qp.sq.started;
   commands_.release(pcb);
   if (qp.sq.started == 0) {

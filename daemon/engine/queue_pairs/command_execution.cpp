@@ -2,6 +2,8 @@
 
 #include "daemon/engine/queue_pairs/command_execution.hpp"
 
+#include <utility>
+
 #include "daemon/engine/commands/command_request.hpp"
 #include "daemon/engine/records/costs.hpp"
 
@@ -54,6 +56,9 @@ void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
   }
 
+  // The earlier engine may have sent it, and it must not be sent twice.
+  if (std::exchange(qp.sq.skips_first, false)) [[unlikely]]
+    return complete_command(qp, pcb, Verdict::kOk);
   if (!is_message(pcbs_.pcb(pcb).header)) return run_window_command(qp, pcb);
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, pcbs_.pcb(pcb), memory_, request);

@@ -20,8 +20,8 @@ void CommandExecution::run_window_command(QueuePair& qp, PcbId pcb) {
     qp.tenant->counters.refused.bad_checksums.add();
   else if (qp.type != QpType::kUd)
     verdict = buffer.header.opcode == static_cast<std::uint8_t>(abi::Opcode::kBindWindow)
-                  ? memory_.bind(qp, buffer.header)
-                  : memory_.invalidate(qp, Rkey(buffer.header.rkey));
+                  ? memory_.bind(qp, buffer.header, qp.sq.resumed)
+                  : memory_.invalidate(qp, Rkey(buffer.header.rkey), qp.sq.resumed);
   complete_command(qp, pcb, verdict);
 }
 

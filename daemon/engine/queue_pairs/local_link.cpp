@@ -105,7 +105,6 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
 transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
   const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, 0);
   const collect::Pcb& command = parts_.pcbs.pcb(request.pcb);
-  std::uint64_t original = 0;
   std::uint64_t swap = request.swap;
   const bool store = request.kind == RequestKind::kAtomicWrite;
   if (store) {
@@ -113,16 +112,70 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
         parts_.memory.gather(qp_, command, 0, std::as_writable_bytes(std::span(&swap, 1)));
     if (verdict != Verdict::kOk) return Moved(verdict);
   }
-  const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
-                                               request.kind, request.compare_add, swap, original);
-  if (verdict == Verdict::kBusy) return Moved(verdict);
-  if (verdict == Verdict::kRemoteAccess)
-    return refuse_access(request, {request.remote_addr, sizeof original},
-                         MemoryAccess::access_of(request.kind));
-  if (verdict == Verdict::kRemoteInvalidRequest)
-    there_->explain(RefusalCause::kNotAligned, request.remote_addr);
-  if (verdict != Verdict::kOk || store) return Moved(verdict, true);
-  return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
+  transport::Replay& record = record_of_atomic();
+  const bool has_run =
+      qp_.sq.resumed && has_record(command.header.sequence) && record.state == AtomicState::kDone;
+  if (!has_run) {
+    qp_.record.durable->local_atomic = 0;
+    keep_store_order();
+    record.state = AtomicState::kNone;
+    record.first = Psn(command.header.sequence);
+    record.rkey = request.rkey;
+    record.addr = request.remote_addr;
+    record.empty = store;
+    keep_store_order();
+    qp_.record.durable->local_atomic = 1;
+    const Verdict verdict =
+        parts_.memory.atomic(*peer_, request.rkey, request.remote_addr, request.kind,
+                             request.compare_add, swap, {record.step, record.state});
+    if (verdict == Verdict::kBusy) return Moved(verdict);
+    if (verdict == Verdict::kRemoteAccess)
+      return refuse_access(request, {request.remote_addr, sizeof swap},
+                           MemoryAccess::access_of(request.kind));
+    if (verdict == Verdict::kRemoteInvalidRequest)
+      there_->explain(RefusalCause::kNotAligned, request.remote_addr);
+    if (verdict != Verdict::kOk) return Moved(verdict, true);
+  }
+  if (store) return Moved(Verdict::kOk, true);
+  return Moved(
+      parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&record.step.before, 1))));
+}
+
+/// Returns the record of the atomic that this end has sent last. It has no replays of its own,
+/// which are those of a connection over the wire.
+transport::Replay& QpLocalLink::record_of_atomic() {
+  return parts_.state.replays(qp_.slot).all.front();
+}
+
+/// True if the record is that of the command.
+bool QpLocalLink::has_record(std::uint32_t sequence) {
+  return qp_.record.durable->local_atomic != 0 && record_of_atomic().first == Psn(sequence);
+}
+
+void QpLocalLink::resume() {
+  const transport::LocalPeer* const peer = find_peer();
+  if (peer == nullptr) return;
+  const Psn sent = std::get<transport::Local>(qp_.transport).position().send;
+  if (is_reliable(qp_.type) && sent.is_after(peer->expected)) {
+    peer->expected = sent;
+    peer_->store_taken();
+  }
+  if (!has_record(qp_.sq.done)) return;
+  transport::Replay& record = record_of_atomic();
+  if (record.state != AtomicState::kIntent) return;
+  switch (
+      parts_.memory.recall_atomic(*peer_, record.rkey, record.addr, record.empty, record.step)) {
+    case WasRun::kNo:
+      record.state = AtomicState::kNone;
+      break;
+    case WasRun::kYes:
+      record.state = AtomicState::kDone;
+      break;
+    case WasRun::kUnknown:
+      parts_.events.raise(qp_, EventType::kQpFatal);
+      parts_.cpu.fail_later(qp_, QpFailure::kFatal);
+      break;
+  }
 }
 
 /// Records why the other end refused the access, and returns its verdict.

@@ -21,10 +21,9 @@ class QpLocalLink : public transport::LocalLink {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
-  /// Stores for the next engine how far the requests have come at the peer that was found last.
-  void store_position_of_peer() {
-    if (peer_ != nullptr) peer_->store_position();
-  }
+  /// Takes up what an earlier engine has left between the two ends: an atomic that may have run,
+  /// and an answer that this end has taken and the peer has not counted.
+  void resume();
   /// Returns the peer that was found last.
   const QueuePair* peer() const { return peer_; }
   /// True if there was a peer, but a fault has lost the message to it.
@@ -51,6 +50,8 @@ class QpLocalLink : public transport::LocalLink {
  private:
   QueuePair* connected_peer() const;
   bool is_slow() const;
+  transport::Replay& record_of_atomic();
+  bool has_record(std::uint32_t sequence);
   Moved refuse_access(const transport::Request& request, const memory::ByteRange& range,
                       transport::RemoteAccess access);
   Moved refuse_receive(Verdict verdict, std::uint32_t offset, std::uint32_t bytes);

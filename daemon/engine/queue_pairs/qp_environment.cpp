@@ -43,8 +43,21 @@ bool asks_for_data(const wire::Headers& h) {
 
 }  // namespace
 
+/// The last packet of an unreliable message is recorded before it leaves: the next engine must not
+/// send the message again.
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
+  if (is_reliable(qp_.type) || !wire::opcode_info(h.opcode).mask.has_all(wire::kEnd))
+    return send_packet(h, payload);
+  qp_.record.durable->attempted = qp_.sq.done + 1;
+  keep_store_order();
+  const transport::SendResult result = send_packet(h, payload);
+  if (result != transport::SendResult::kSent) qp_.record.durable->attempted = qp_.sq.done;
+  return result;
+}
+
+transport::SendResult QpEnvironment::send_packet(const wire::Headers& h,
+                                                 const transport::PayloadSource& payload) {
   if (parts_.slow_memory.any() && (payload.length != 0 || asks_for_data(h)) &&
       parts_.slow_memory.holds(qp_, *qp_.tenant))
     return transport::SendResult::kNoBuffer;
@@ -102,11 +115,15 @@ Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
 }
 
 Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
-                                     std::uint64_t compare_add, std::uint64_t swap,
-                                     std::uint64_t& original) {
-  const Verdict verdict = parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
+                                     std::uint64_t compare_add, std::uint64_t swap, AtomicLog log) {
+  const Verdict verdict = parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, log);
   if (verdict != Verdict::kRemoteAccess) return verdict;
-  return refuse_access(rkey, {addr, sizeof original}, MemoryAccess::access_of(kind));
+  return refuse_access(rkey, {addr, sizeof swap}, MemoryAccess::access_of(kind));
+}
+
+WasRun QpEnvironment::recall_atomic(Rkey rkey, std::uint64_t addr, bool writes,
+                                    const AtomicStep& step) {
+  return parts_.memory.recall_atomic(qp_, rkey, addr, writes, step);
 }
 
 /// A read request has no payload, so only the memory that it reads matters.
@@ -152,7 +169,7 @@ void QpEnvironment::complete_receive(const transport::ReceiveCompletion& complet
 
 // A peer can only invalidate memory windows of type 2, not regions.
 Verdict QpEnvironment::invalidate_key(Rkey rkey) {
-  return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk
+  return parts_.memory.invalidate(qp_, rkey, qp_.rq.resumed) == Verdict::kOk
              ? Verdict::kOk
              : refuse(parts_.memory.explain_invalidate(qp_, rkey));
 }

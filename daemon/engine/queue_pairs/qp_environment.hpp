@@ -78,8 +78,8 @@ class QpEnvironment final : public transport::PacketSink,
                        transport::RemoteAccess access) override;
   Verdict write_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload) override;
   Verdict atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
-                        std::uint64_t compare_add, std::uint64_t swap,
-                        std::uint64_t& original) override;
+                        std::uint64_t compare_add, std::uint64_t swap, AtomicLog log) override;
+  WasRun recall_atomic(Rkey rkey, std::uint64_t addr, bool writes, const AtomicStep& step) override;
   std::optional<std::uint64_t> draw_receive() override;
   Verdict refusal() override;
   Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) override;
@@ -105,6 +105,7 @@ class QpEnvironment final : public transport::PacketSink,
 
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent event) override;
+  void executed() override { qp_.store_taken(); }
   void explain(RefusalCause cause, std::uint64_t value = 0, std::uint64_t limit = 0) override;
   void count(transport::Count what, std::uint32_t n = 1) override;
   void count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure = 0) override;
@@ -115,6 +116,8 @@ class QpEnvironment final : public transport::PacketSink,
   Verdict check_stored(Verdict verdict, std::uint64_t offset, std::uint64_t bytes);
 
  private:
+  transport::SendResult send_packet(const wire::Headers& h,
+                                    const transport::PayloadSource& payload);
   std::optional<Psn> psn() const;
   Verdict refuse(const Refusal& refusal);
 

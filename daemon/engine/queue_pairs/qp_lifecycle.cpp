@@ -165,7 +165,7 @@ void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   apply_attributes(qp);
   qp.connection.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
-  qp.store_position();
+  qp.store_taken();
   set_state(qp, QpState::kRtr);
 }
 
@@ -175,7 +175,7 @@ void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     qp.connection.position.send = sq_psn;
     if (parts_.captures.on()) parts_.captures.restart(qp);
     std::visit([&](auto& transport) { transport.reset_sender(sq_psn); }, qp.transport);
-    qp.store_position();
+    qp.store_sent();
     if (qp.sends()) open_send_queue(qp);
   }
   set_state(qp, QpState::kRts);
@@ -295,11 +295,21 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   parts_.cpu.remove(qp);
   qp.sq.discarding = false;
   levels_.restore(qp);
-  qp.record.durable->posted_end = qp.record.durable->not_begun = send_sequence;
-  qp.record.durable->received = 0;
-  qp.record.durable->events = qp.record.durable->is_failing = 0;
-  qp.store_position();
+  store_reset(qp, send_sequence);
+}
+
+/// Stores that nothing is posted or under way. The state comes first: an engine that ends in
+/// between leaves a queue pair in RESET.
+void QpLifecycle::store_reset(QueuePair& qp, std::uint32_t send_sequence) {
+  QpDurable& durable = *qp.record.durable;
   set_state(qp, QpState::kReset);
+  keep_store_order();
+  durable.posted_end = durable.not_begun = durable.attempted = send_sequence;
+  durable.received = 0;
+  durable.events = durable.is_failing = durable.local_atomic = 0;
+  qp.sq.resumed = qp.sq.skips_first = qp.rq.resumed = false;
+  qp.store_sent();
+  qp.store_taken();
 }
 
 }  // namespace softhca::engine

@@ -69,6 +69,9 @@ class QpLifecycle {
   /// REQUIRES: it is installed under its former number, its attributes are stored, and the engine
   /// is restoring. False: the earlier engine has left no such queue pair, which stays in RESET.
   bool resume(QueuePair& qp);
+  /// Ends the restoring: drops what was left and not resumed. What lies between two queue pairs
+  /// goes on.
+  void end_resuming();
   /// True if resume() is possible.
   bool is_left(Qpn number) const { return queue_pairs_.is_left(number); }
 
@@ -104,6 +107,7 @@ class QpLifecycle {
  private:
   void enter(QueuePair& qp);
   void set_state(QueuePair& qp, QpState state);
+  void store_reset(QueuePair& qp, std::uint32_t send_sequence);
   transport::ReplayPlaces replays_of(const QueuePair& qp);
   // qp_resume.cpp
   void enter_former(QueuePair& qp, QpState state);

@@ -5,14 +5,39 @@
 // and have the PSNs that they had. What the peer has of them is a duplicate to it.
 #include <algorithm>
 
+#include "daemon/engine/queue_pairs/local_link.hpp"
 #include "daemon/engine/queue_pairs/qp_lifecycle.hpp"
 
 namespace softhca::engine {
+namespace {
+
+// Packets of an unreliable connection that may have left after its position was stored. A gap costs
+// nothing, but a PSN that the peer has seen would be dropped as a late one.
+constexpr std::uint32_t kMostUnrecorded = 256;
+
+/// Commits the completions that the earlier engine was about to push, if they are in their queues.
+void settle_pushes(const QueuePair& qp, QpDurable& left, ReceiveQueues& receives) {
+  shm::Completion completion{.qpn = qp.qpn.value};
+  if ((left.sent_pushes & kPushes) != 0 && qp.sq.cq != nullptr) {
+    completion.index = left.sent_index;
+    left.settle_sent(qp.sq.cq->ring.has(left.sent_counter, completion));
+  }
+  if ((left.taken_pushes & kPushes) == 0) return;
+  const SharedReceiveQueue* const xrc =
+      qp.type == QpType::kXrcReceive ? receives.find_xrc(qp, left.drawn_srq) : nullptr;
+  const CompletionQueue* const cq = xrc != nullptr ? xrc->cq : qp.rq.cq;
+  completion.index = left.taken_index;
+  completion.is_receive = abi::kCompletionOfReceive;
+  left.settle_taken(cq != nullptr && cq->ring.has(left.taken_counter, completion));
+}
+
+}  // namespace
 
 bool QpLifecycle::resume(QueuePair& qp) {
   if (!queue_pairs_.is_left(qp.qpn)) return false;
-  const QpDurable& left = parts_.state.queue_pair(qp.slot);
+  QpDurable& left = parts_.state.queue_pair(qp.slot);
   const auto state = static_cast<QpState>(left.state);
+  settle_pushes(qp, left, parts_.receives);
   qp.sq.first_sequence = qp.sq.done = left.done();
   // Until take_over() nothing changes the record.
   enter_former(qp, state);
@@ -21,7 +46,10 @@ bool QpLifecycle::resume(QueuePair& qp) {
   qp.sq.sqd_notify = (left.events & QpDurable::kWantsDrained) != 0;
   qp.error.last_wqe_raised = (left.events & QpDurable::kLastWqeRaised) != 0;
   qp.error.cause = static_cast<QpFailure>(left.cause);
-  qp.connection.established_raised = qp.connection.peer_seen = left.taken_position().established;
+  qp.sq.resumed = qp.rq.resumed = true;
+  qp.sq.skips_first = !is_reliable(qp.type) && left.attempted == qp.sq.done + 1;
+  qp.connection.established_raised = qp.connection.peer_seen =
+      left.taken_position(qp.rc.mtu).established;
   if (qp.receives()) qp.rq.ring.resume(left.received);
   if (left.drawn != 0 && !redraw(qp)) qp.record.durable->drawn = 0;
   resume_transport(qp);
@@ -66,20 +94,23 @@ bool QpLifecycle::redraw(QueuePair& qp) {
   work.bytes = 0;
   for (std::uint32_t i = 0; i < work.count; ++i) work.bytes += work.entries[i].length;
   const std::uint32_t after = qp.record.durable->drawn_counter + 1;
-  if (ring_distance(after, qp.srq->ring.taken()) > 0) qp.srq->ring.resume(after);
+  if (ring_distance(after, qp.srq->ring.taken()) > 0) {
+    qp.srq->ring.resume(after);
+    qp.srq->ring.publish_taken();
+  }
   qp.rq.drawn = true;
   return true;
 }
 
 void QpLifecycle::resume_transport(QueuePair& qp) {
   const transport::SentPosition sent = qp.record.durable->sent_position();
-  const transport::TakenPosition taken = qp.record.durable->taken_position();
+  const transport::TakenPosition taken = qp.record.durable->taken_position(qp.rc.mtu);
   if (auto* const within = std::get_if<transport::Local>(&qp.transport)) {
-    within->position() = {.send = sent.psn,
-                          .send_sequence = sent.sequence,
-                          .receive = taken.expected,
-                          .receive_sequence = taken.sequence};
-    return;
+    const transport::WirePosition former{.send = sent.psn,
+                                         .send_sequence = sent.sequence,
+                                         .receive = taken.expected,
+                                         .receive_sequence = taken.sequence};
+    return within->reset(&former);
   }
   QpEnvironment env(parts_, qp);
   const transport::ReplayPlaces replays = parts_.state.replays(qp.slot);
@@ -87,7 +118,7 @@ void QpLifecycle::resume_transport(QueuePair& qp) {
     rc->resume_sender(sent);
     rc->resume_receiver(taken, replays, env);
   } else if (auto* const uc = std::get_if<transport::Uc>(&qp.transport)) {
-    uc->resume_sender(sent);
+    uc->resume_sender({sent.psn + kMostUnrecorded});
     uc->resume_receiver(taken, env);
   } else {
     std::get<transport::Ud>(qp.transport).reset_sender(sent.psn);
@@ -100,6 +131,13 @@ void QpLifecycle::resume_send_queue(QueuePair& qp) {
   const std::uint32_t count = qp.record.durable->posted_end - qp.sq.done;
   if (!scheduler_.is_open(slot) || count == 0) return;
   scheduler_.ring(slot, qp.sq.done + std::min(count, qp.sq.ring.entries()));
+}
+
+void QpLifecycle::end_resuming() {
+  queue_pairs_.drop_left();
+  queue_pairs_.for_each([this](QueuePair& qp) {
+    if (qp.is_local() && qp.state != QpState::kError) QpLocalLink(parts_, qp).resume();
+  });
 }
 
 }  // namespace softhca::engine

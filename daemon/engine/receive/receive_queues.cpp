@@ -197,7 +197,9 @@ shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
   if (qp.rq.drawn) {
     qp.record.durable->drawn_srq = srq.number;
     qp.record.durable->drawn_counter = srq.ring.taken() - 1;
+    keep_store_order();
     qp.record.durable->drawn = 1;
+    keep_store_order();
     srq.ring.publish_taken();
   }
   if (take == shm::Take::kHostile) {
@@ -318,10 +320,14 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
     qp.srq->provisioner->completed(qp.rq.member,
                                    qp.rq.work->count == 0 ? 0 : qp.rq.work->entries[0].addr);
   }
-  qp.rq.drawn = false;
-  qp.record.durable->drawn = 0;
-  if (qp.receives()) qp.record.durable->received = qp.rq.ring.taken();
-  completion_queues_.push(xrc ? *qp.srq->cq : *qp.rq.cq, out, completion.solicited);
+  qp.rq.drawn = qp.rq.resumed = false;
+  CompletionQueue& cq = xrc ? *qp.srq->cq : *qp.rq.cq;
+  QpDurable& durable = *qp.record.durable;
+  const std::uint32_t received = qp.receives() ? qp.rq.ring.taken() : durable.received;
+  durable.begin_taken({cq.ring.next_counter(), out.index},
+                      qp.taken_behind(completion.verdict == Verdict::kOk), received % 2 != 0);
+  completion_queues_.push(cq, out, completion.solicited);
+  durable.end_taken(received);
 }
 
 }  // namespace softhca::engine

@@ -149,6 +149,8 @@ struct QpSendQueue {
   bool sparing = false;              ///< one unsent at a time, until one has succeeded
   bool releasing = false;            ///< CommandExecution::release_held() is running
   bool discarding = false;           ///< being reset or removed: no command completes
+  bool resumed = false;              ///< no command has completed since QpLifecycle::resume()
+  bool skips_first = false;          ///< the first command may have been sent by the earlier engine
   bool sqd_notify = false;           ///< its program requests an event when it has drained
   std::unique_ptr<QpRates> rates;    ///< null: the queue pair has no limits of its own
   WaitNotes waits;
@@ -175,6 +177,7 @@ struct QpReceiveQueue {
   /// UD: slot of the queue pair that is writing a datagram to it in steps (MemoryWaits).
   std::uint32_t writer = kNoIndex;
   bool given_up = false;      ///< its next message is refused and ends the connection
+  bool resumed = false;       ///< none has completed since QpLifecycle::resume()
   std::uint32_t drought = 0;  ///< starvation of its SRQ in which it found no receive
 };
 
@@ -238,14 +241,37 @@ struct QueuePair {
 
   /// True if it is connected and the peer is in this daemon.
   bool is_local() const { return std::holds_alternative<transport::Local>(transport); }
-  /// Stores for the next engine how far its requests and those of its peer have come.
-  void store_position() {
+  // For the next engine.
+  /// Stores how far its requests have come.
+  void store_sent() {
+    std::visit([this](const auto& now) { record.durable->store_sent(sq.done, sent_position(now)); },
+               transport);
+  }
+  /// Stores how far the requests of its peer have come.
+  void store_taken() {
     std::visit(
-        [this](const auto& now) {
-          record.durable->store(sq.done, sent_position(now));
-          record.durable->store(taken_position(now));
-        },
+        [this](const auto& now) { record.durable->store_taken(taken_position(now), rc.mtu); },
         transport);
+  }
+
+  /// Returns the stored word (qp_durable.hpp) behind the command that completes now.
+  std::uint64_t sent_behind(std::uint32_t sequence) const {
+    return std::visit(
+        [&](const auto& now) { return QpDurable::sent_word(sequence + 1, sent_position(now)); },
+        transport);
+  }
+  /// Returns the stored word behind the message that a receive ends now. A reliable connection over
+  /// the wire counts it when the receive has completed.
+  std::uint64_t taken_behind(bool succeeds) const {
+    transport::TakenPosition position =
+        std::visit([](const auto& now) { return taken_position(now); }, transport);
+    position.message = {};
+    if (succeeds && std::holds_alternative<transport::Rc>(transport)) {
+      ++position.expected;
+      ++position.sequence;
+      position.established = true;
+    }
+    return QpDurable::taken_word(position);
   }
 
   /// True if it accepts commands of its program.

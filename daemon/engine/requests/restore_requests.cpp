@@ -7,7 +7,7 @@
 namespace softhca::engine {
 
 void EndRestoring::run(Engine& engine) const {
-  engine.durable().queue_pairs.drop_left();
+  engine.queue_pairs().end_resuming();
   engine.memory().windows().drop_left();
   engine.durable().is_restoring = false;
 }

@@ -15,7 +15,7 @@ PartOfMessage IncomingMessage::part() const {
   if (offset_ == 0) return {};
   return {.kind = kind_,
           .received = static_cast<std::uint32_t>(offset_),
-          .remaining = remaining_,
+          .remaining = kind_ == Kind::kWrite ? remaining_ : 0,
           .rkey = rkey_,
           .addr = addr_};
 }

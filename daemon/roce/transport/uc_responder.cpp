@@ -59,7 +59,9 @@ void UcResponder::finish_packet(const ReceiverUpcalls& up, const RequestPacket& 
   const bool begun = std::exchange(resumes_, false);
   const bool taken = take(up, p, begun);
   if (resumes_) return;
-  if (!taken) return message_.end();
+  if (!taken) message_.end();
+  up.events.executed();
+  if (!taken) return;
   up.limits.took_request(static_cast<std::uint32_t>(p.payload.size()), p.starts());
 }
 

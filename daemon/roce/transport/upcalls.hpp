@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/base/atomic_step.hpp"
 #include "daemon/base/refusal.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
@@ -193,11 +194,15 @@ class RemoteMemory {
                                RemoteAccess access) = 0;
   virtual Verdict write_remote(Rkey rkey, std::uint64_t addr,
                                std::span<const std::byte> payload) = 0;
-  /// Runs an atomic on 8 aligned bytes, in host byte order; `original` gets the value before.
+  /// Runs an atomic on 8 aligned bytes, in host byte order. The step of `log` has the value before.
   /// kAtomicWrite stores `swap`.
   virtual Verdict atomic_remote(Rkey rkey, std::uint64_t addr, RequestKind kind,
-                                std::uint64_t compare_add, std::uint64_t swap,
-                                std::uint64_t& original) = 0;
+                                std::uint64_t compare_add, std::uint64_t swap, AtomicLog log) = 0;
+  /// Returns whether an atomic of an earlier engine has run. `writes`: it is an atomic write.
+  virtual WasRun recall_atomic(Rkey /*rkey*/, std::uint64_t /*addr*/, bool /*writes*/,
+                               const AtomicStep& /*step*/) {
+    return WasRun::kUnknown;
+  }
   /// Invalidates a key for a send with invalidate. Returns kOk or kRemoteAccess.
   virtual Verdict invalidate_key(Rkey rkey) = 0;
 
@@ -269,6 +274,9 @@ class QueuePairEvents {
   /// consumer is to be notified asynchronously.
   virtual void enter_error(std::optional<AsyncEvent> event) = 0;
   virtual void raise_event(AsyncEvent event) = 0;
+  /// A packet or local message of the peer was executed, or refused for good. It is recorded for
+  /// the next engine now, before the peer is answered.
+  virtual void executed() {}
   /// Names the check that fails next, with the value found and the limit.
   virtual void explain(RefusalCause /*cause*/, std::uint64_t /*value*/ = 0,
                        std::uint64_t /*limit*/ = 0) {}

@@ -148,7 +148,7 @@ TEST_P(Stall, EverythingBehindItHappensOnce) {
   EXPECT_EQ(counter.words[0], 0u);
   post_receives(*ends.far);
   expect_done(*ends.near, 5);
-  EXPECT_EQ(results.words, (std::vector<std::uint64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(results.words, (decltype(results.words){0, 1, 2, 3}));
   EXPECT_EQ(counter.words[0], 3u);
 }
 

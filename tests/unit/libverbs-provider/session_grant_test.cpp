@@ -78,7 +78,10 @@ class SessionGrant : public ::testing::Test {
       view_->release(std::uint64_t{1} << vcb);
     }
     abi::Doorbell doorbell;
-    while (view_->next_doorbell(doorbell) == shm::Take::kTaken) arrived(doorbell.qpn);
+    while (view_->next_doorbell(doorbell) == shm::Take::kTaken) {
+      arrived(doorbell.qpn);
+      view_->take_doorbell();
+    }
     return found;
   }
   void run_programs();

@@ -29,6 +29,11 @@ class ScatterListTest : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
   static constexpr PdId kPd{1};
 
+  Verdict run(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
+              std::uint64_t swap) {
+    return atomic(region, offset, op, compare_add, swap, {step, state});
+  }
+
   ScatterListTest() : tenant_(kBytes), process_(tenant_.memory()), mapped_(kBytes / 8) {
     for (std::size_t i = 0; i < kBytes; ++i) shared()[i] = std::byte(TenantProcess::pattern(i));
   }
@@ -77,6 +82,8 @@ class ScatterListTest : public ::testing::Test {
   std::shared_ptr<ProcessMemory> process_;
   std::vector<std::uint64_t> mapped_;
   KeyTable keys_{64};
+  AtomicStep step;
+  AtomicState state = AtomicState::kNone;
 };
 
 TEST_F(ScatterListTest, ReadsAndWritesWhicheverWayBytesAreReached) {
@@ -355,36 +362,32 @@ TEST_F(ScatterListTest, AtomicsWorkWhicheverWayTheBytesAreReached) {
       EXPECT_EQ(read(*r, 64, std::as_writable_bytes(std::span(&v, 1))), Verdict::kOk);
       return v;
     };
-    std::uint64_t original = 0;
-    ASSERT_EQ(atomic(*r, 64, AtomicOp::kFetchAdd, 5, 0, original), Verdict::kOk);
-    EXPECT_EQ(original, 100u);
+    ASSERT_EQ(run(*r, 64, AtomicOp::kFetchAdd, 5, 0), Verdict::kOk);
+    EXPECT_EQ(step.before, 100u);
     EXPECT_EQ(now(), 105u);
-    ASSERT_EQ(atomic(*r, 64, AtomicOp::kFetchAdd, ~std::uint64_t{0}, 0, original), Verdict::kOk);
+    ASSERT_EQ(run(*r, 64, AtomicOp::kFetchAdd, ~std::uint64_t{0}, 0), Verdict::kOk);
     EXPECT_EQ(now(), 104u) << "wraps";
-    ASSERT_EQ(atomic(*r, 64, AtomicOp::kCompareSwap, 1, 9, original), Verdict::kOk);
-    EXPECT_EQ(original, 104u);
+    ASSERT_EQ(run(*r, 64, AtomicOp::kCompareSwap, 1, 9), Verdict::kOk);
+    EXPECT_EQ(step.before, 104u);
     EXPECT_EQ(now(), 104u) << "no match, no swap";
-    ASSERT_EQ(atomic(*r, 64, AtomicOp::kCompareSwap, 104, 9, original), Verdict::kOk);
-    EXPECT_EQ(original, 104u);
+    ASSERT_EQ(run(*r, 64, AtomicOp::kCompareSwap, 104, 9), Verdict::kOk);
+    EXPECT_EQ(step.before, 104u);
     EXPECT_EQ(now(), 9u);
   }
 }
 
 TEST_F(ScatterListTest, AtomicsRefuseWhatIsNotAnAlignedWordOfTheRegion) {
-  std::uint64_t original = 0;
   for (Region* r : {process_region(), shared_region()}) {
     for (const std::uint64_t offset : {std::uint64_t{1}, std::uint64_t{4}, kBytes - 4,
                                        std::uint64_t{kBytes}, ~std::uint64_t{7}, ~std::uint64_t{0}})
-      EXPECT_EQ(atomic(*r, offset, AtomicOp::kFetchAdd, 1, 0, original), Verdict::kLocalProtection)
-          << offset;
-    EXPECT_EQ(atomic(*r, kBytes - 8, AtomicOp::kFetchAdd, 0, 0, original), Verdict::kOk);
+      EXPECT_EQ(run(*r, offset, AtomicOp::kFetchAdd, 1, 0), Verdict::kLocalProtection) << offset;
+    EXPECT_EQ(run(*r, kBytes - 8, AtomicOp::kFetchAdd, 0, 0), Verdict::kOk);
   }
   Region* split = region({4, kBytes - 4});
-  EXPECT_EQ(atomic(*split, 0, AtomicOp::kFetchAdd, 1, 0, original), Verdict::kLocalProtection)
+  EXPECT_EQ(run(*split, 0, AtomicOp::kFetchAdd, 1, 0), Verdict::kLocalProtection)
       << "a word reached in two ways";
   tenant_.end();
-  EXPECT_EQ(atomic(*process_region(), 0, AtomicOp::kFetchAdd, 1, 0, original),
-            Verdict::kLocalProtection);
+  EXPECT_EQ(run(*process_region(), 0, AtomicOp::kFetchAdd, 1, 0), Verdict::kLocalProtection);
 }
 
 TEST_F(ScatterListTest, AtomicsOnSharedMemoryAreAtomicTowardsTheTenant) {
@@ -394,9 +397,8 @@ TEST_F(ScatterListTest, AtomicsOnSharedMemoryAreAtomicTowardsTheTenant) {
   std::thread tenant([&] {
     for (std::uint64_t i = 0; i < kRounds; ++i) std::atomic_ref(mapped_[8]).fetch_add(1);
   });
-  std::uint64_t original = 0;
   for (std::uint64_t i = 0; i < kRounds; ++i)
-    ASSERT_EQ(atomic(*r, 64, AtomicOp::kFetchAdd, 1, 0, original), Verdict::kOk);
+    ASSERT_EQ(run(*r, 64, AtomicOp::kFetchAdd, 1, 0), Verdict::kOk);
   tenant.join();
   EXPECT_EQ(mapped_[8], 2 * kRounds);
 }

@@ -19,10 +19,12 @@ void Local::configure(const RcAttributes& attributes, bool reliable) {
   reliable_ = reliable;
 }
 
-void Local::reset() {
+void Local::reset(const WirePosition* former) {
   queue_.clear();
   bad_accesses_ = 0;
   checks_.reset();
+  resumed_ = former != nullptr;
+  if (resumed_) checks_.position() = *former;
   start_over();
 }
 
@@ -88,6 +90,7 @@ Local::Step Local::meet_other_psn(const Turn& turn, const LocalPeer& peer, const
   if (!waits_for_peer() || turn.now >= wait_until_)
     peer.events.count(checks_.position().send.is_after(peer.expected) ? Count::kOutOfSequence
                                                                       : Count::kDuplicateRequests);
+  if (resumed_ && checks_.behind(request) == peer.expected) return end(turn, Verdict::kOk);
   if (misses(peer)) return wait_for_peer(turn);
   if (checks_.repeats(peer, request)) return end(turn, Verdict::kOk);
   peer.events.explain(RefusalCause::kPacketOrder);
@@ -155,10 +158,17 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
   return offset_ == request.length ? finish(turn, peer, request) : Step::kGoOn;
 }
 
+/// Ends a message that has moved. The next engine may have to go on between any two stores. If the
+/// peer alone has taken the message, it is repeated and the peer drops it as a duplicate. A read or
+/// atomic cannot be repeated like that, so this end takes the answer first, and the next engine
+/// moves the peer on.
 Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request& request) {
   const bool invalidates = request.kind == RequestKind::kSendInvalidate;
   if (invalidates && peer.memory.invalidate_key(request.rkey) != Verdict::kOk)
     return refuse(turn, peer, Verdict::kRemoteAccess, Verdict::kRemoteAccess);
+  const Psn behind = checks_.behind(request);
+  const bool is_answered = awaits_response(request.kind);
+  if (!is_answered) peer.expected = behind;
   if (draws_receive(request.kind)) {
     ReceiveCompletion completion;
     completion.byte_len = request.length;
@@ -172,8 +182,13 @@ Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request
   }
   if (const auto counted = request_count(request.kind)) peer.events.count(*counted);
   turn.link.arrived(request);
+  if (!is_answered) {
+    peer.events.executed();
+    return end(turn, Verdict::kOk);
+  }
   const Step ended = end(turn, Verdict::kOk);
-  peer.expected = checks_.position().send;
+  peer.expected = behind;
+  peer.events.executed();
   return ended;
 }
 
@@ -199,6 +214,7 @@ Local::Step Local::refuse(const Turn& turn, const LocalPeer& peer, Verdict verdi
 
 Local::Step Local::end(const Turn& turn, Verdict verdict) {
   start_over();
+  resumed_ = false;
   if (verdict == Verdict::kOk) checks_.succeeded(queue_.front());
   turn.up.commands.complete_request(queue_.pop(), verdict);
   return Step::kGoOn;

@@ -42,8 +42,9 @@ class Local {
   void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
   /// `reliable`: RC or XRC, else UC.
   void configure(const RcAttributes& attributes, bool reliable);
-  /// Drops all requests without completing them.
-  void reset();
+  /// Drops all requests without completing them. `former`: where an earlier engine was. The peer
+  /// may have taken the first request from there already.
+  void reset(const WirePosition* former = nullptr);
   void reset_sender(Psn sq_psn) {
     reset();
     checks_.position().send = sq_psn;
@@ -148,6 +149,7 @@ class Local {
   MessageChecks checks_;
   bool reliable_ = true;
   std::uint16_t bad_accesses_ = 0;  ///< UC: since reset()
+  bool resumed_ = false;            ///< no request has ended since reset() with a former position
   SendQueue queue_;
 
   // The oldest request.

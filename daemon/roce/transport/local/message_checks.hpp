@@ -36,6 +36,8 @@ class MessageChecks {
   /// Runs the checks that a responder makes before it draws a receive. kBadResponse: the peer
   /// answers a read in packets that this end does not expect. REQUIRES: the request is the oldest.
   Verdict check(const LocalPeer& peer, const Request& request, const SendQueue& queue);
+  /// Returns the PSN behind the oldest request.
+  Psn behind(const Request& request) const { return position_.send + packets(request); }
   /// Moves this end behind a message that has succeeded.
   void succeeded(const Request& request) {
     position_.send = position_.send + packets(request);

@@ -10,11 +10,21 @@ namespace softhca::transport {
 namespace {
 
 /// True if an engine may have left this replay, and the peer may ask for it again. PSNs of an old
-/// one have wrapped around.
+/// one have wrapped around. The atomic at `expected` may have run.
 bool is_consistent(const Replay& r, Psn expected) {
   const std::int32_t behind = expected.distance_from(r.first);
+  if (behind == 0 && r.state != AtomicState::kNone) return r.packets == 1;
   if (r.packets == 0 || behind < 0 || static_cast<std::uint32_t>(behind) < r.packets) return false;
-  return !r.due || (r.start <= r.next && r.next < r.end && r.end <= r.packets);
+  return !r.due || (r.start <= r.next && r.next <= r.end && r.end <= r.packets);
+}
+
+/// Takes up what is owed of a replay. The peer may have the next response already, and may have
+/// sent another request since: so it counts as one that is owed again.
+void resume_due(Replay& r, Psn expected) {
+  const bool was_sent = r.due && r.next == r.end && !r.resume();
+  const bool was_counted = r.first != expected;
+  if (was_sent || !was_counted || r.next >= r.end || r.end > r.packets) r.due = false;
+  if (r.due) r.replay = true;
 }
 
 }  // namespace
@@ -40,6 +50,7 @@ void Replays::resume(const ReplayPlaces& places, Psn expected) {
     if (!places_[i].taken) continue;
     ++count_;
     const std::int32_t behind = expected.distance_from(places_[i].first);
+    resume_due(places_[i], expected);
     if (behind <= farthest) continue;
     farthest = behind;
     oldest_ = i;
@@ -134,6 +145,12 @@ Replay& Replays::push() {
   replay.taken = true;
   if (at >= *used_) *used_ = static_cast<std::uint8_t>(at + 1);
   return replay;
+}
+
+void Replays::drop_youngest() {
+  youngest().taken = false;
+  --count_;
+  oldest_due_ = kUnknown;
 }
 
 void Replays::pop() {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 
+#include "daemon/base/atomic_step.hpp"
 #include "daemon/base/types.hpp"
 
 namespace softhca::transport {
@@ -24,10 +25,11 @@ namespace softhca::transport {
 struct Replay {
   Psn first;
   std::uint32_t packets = 0;
-  bool atomic = false;
-  bool empty = false;       ///< atomic write, flush: the response carries no data
-  bool due = false;         ///< responses [next, end) are owed
-  bool taken : 1 = false;   ///< false: the place is free
+  bool due = false;  ///< responses [next, end) are owed
+  AtomicState state = AtomicState::kNone;
+  bool taken : 1 = false;  ///< false: the place is free
+  bool atomic : 1 = false;
+  bool empty : 1 = false;   ///< atomic write, flush: the response carries no data
   bool replay : 1 = false;  ///< the peer requested it again
   bool begun : 1 = false;   ///< a response that is owed was sent
   std::uint32_t start = 0;
@@ -38,14 +40,13 @@ struct Replay {
   std::uint32_t xrc_srq = 0;
   std::uint32_t answer_length = 0;  ///< bytes up to the end of response `end` - 1
   std::uint64_t addr = 0;
-  std::uint64_t reserved = 0;
   struct Rest {
     std::uint32_t next;
     std::uint32_t end;
   };
   union {
-    std::uint64_t original = 0;  ///< for an atomic
-    Rest rest;                   ///< for a read: owed after [next, end), if not empty
+    AtomicStep step = {};  ///< of an atomic or atomic write
+    Rest rest;             ///< of a read: owed after [next, end), if not empty
   };
 
   /// True if it is a read of at least one byte.
@@ -120,6 +121,8 @@ class Replays {
   Replay& youngest() { return (*this)[count_ - 1]; }
   /// Adds the youngest replay. REQUIRES: !full().
   Replay& push();
+  /// Drops the youngest replay, which is not owed. REQUIRES: !empty().
+  void drop_youngest();
   /// Drops the oldest replay. REQUIRES: !empty().
   void pop();
 

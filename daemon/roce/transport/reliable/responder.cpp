@@ -67,6 +67,25 @@ void Responder::resume(const TakenPosition& position, const ReplayPlaces& places
     return;
   }
   message_.resume(position.message, up.receives);
+  // An atomic that an earlier engine has begun.
+  if (!replays_.empty() && replays_.youngest().first == expected_) {
+    Replay& r = replays_.youngest();
+    WasRun run = WasRun::kYes;
+    if (r.state == AtomicState::kIntent) {
+      if (attributes_.xrc) up.memory.choose_receive_queue(r.xrc_srq);
+      run = up.memory.recall_atomic(r.rkey, r.addr, r.empty, r.step);
+    }
+    if (run == WasRun::kYes) {
+      r.state = AtomicState::kDone;
+      ++expected_;
+      ++sequence_;
+      replays_.owe(r, 0, 1);
+      up.events.executed();
+    } else {
+      replays_.drop_youngest();
+      if (run == WasRun::kUnknown) up.events.enter_error(AsyncEvent::kQpFatal);
+    }
+  }
   // A read or atomic is answered by its response, and the peer asks for that again.
   const bool is_answered =
       !replays_.empty() && replays_.youngest().first + replays_.youngest().packets == expected_;
@@ -95,8 +114,9 @@ void Responder::miss(Psn shown_by) {
   nak_psn_ = expected_;
 }
 
-/// Refuses the packet at `expected_`, which cannot be executed.
-void Responder::refuse(const ResponderUpcalls& up, Verdict verdict) {
+/// Refuses the packet at `expected_`, which cannot be executed. A receive that was drawn fails with
+/// `of_receive`; the NAK that is owed is recorded with it.
+void Responder::refuse(const ResponderUpcalls& up, Verdict verdict, Verdict of_receive) {
   if (verdict == Verdict::kReceiverNotReady)
     return refuse_for_now(Refusal::kNotReady, attributes_.min_rnr_timer);
   kept_.clear();
@@ -104,7 +124,8 @@ void Responder::refuse(const ResponderUpcalls& up, Verdict verdict) {
   refusal_ = Refusal::kFatal;
   nak_ = nak_syndrome(verdict);
   message_.end();
-  message_.fail_receive(up.receives, verdict);
+  message_.fail_receive(up.receives, of_receive);
+  up.events.executed();
 }
 
 /// Refuses the packet at `expected_`, which cannot be executed yet.

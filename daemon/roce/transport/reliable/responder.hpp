@@ -118,7 +118,7 @@ class Responder {
   void set_aeth(const ResponderUpcalls& up, wire::Headers& h) const;
 
   // responder.cpp
-  void refuse(const ResponderUpcalls& up, Verdict verdict);
+  void refuse(const ResponderUpcalls& up, Verdict verdict, Verdict of_receive);
   void refuse_for_now(Refusal why, std::uint8_t rnr_timer);
   void miss(Psn shown_by);
   void owe_nothing();

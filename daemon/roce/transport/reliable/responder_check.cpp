@@ -66,11 +66,12 @@ bool Responder::take(const ResponderUpcalls& up, const RequestPacket& p) {
   resumes_ = verdict == Verdict::kBusy;
   if (resumes_) return false;
   if (verdict != Verdict::kOk) {
-    refuse(up, verdict);
+    refuse(up, verdict, verdict);
     return false;
   }
   if (!p.mask.has_all(wire::kRead)) up.limits.took_request(brought_bytes(p), p.starts());
   accept(up, p);
+  up.events.executed();
   if (!kept_.empty()) kept_.forget(first, expected_);
   return true;
 }

@@ -10,12 +10,13 @@
 namespace softhca::transport {
 namespace {
 
-/// Owes the response of an empty read.
-void owe_empty_response(Replays& replays, const RequestPacket& p, Replay& r) {
-  r.empty = true;
+/// Fills in the replay of a request with one response.
+void describe(const RequestPacket& p, Replay& r) {
   r.first = p.h.psn;
   r.packets = 1;
-  replays.owe(r, 0, 1);
+  r.rkey = p.h.rkey;
+  r.addr = p.h.remote_addr;
+  r.xrc_srq = p.h.xrc_srq;
 }
 
 /// Returns the verdict for the peer: one cause for every memory error of this side.
@@ -42,7 +43,9 @@ Verdict execute_flush(const ResponderUpcalls& up, Replays& replays, const Reques
   if (checked != Verdict::kOk) return checked;
   Replay* const r = replays.remember();
   if (r == nullptr) return refuse_read(up, replays);
-  owe_empty_response(replays, p, *r);
+  describe(p, *r);
+  r->empty = true;
+  replays.owe(*r, 0, 1);
   return Verdict::kOk;
 }
 
@@ -67,7 +70,7 @@ Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket&
   }
   if (!message_.has_room(p.payload.size())) {
     message_.explain_no_room(up.events, p.payload.size());
-    message_.fail_receive(up.receives, Verdict::kLocalLength);
+    refuse(up, Verdict::kRemoteInvalidRequest, Verdict::kLocalLength);
     return Verdict::kRemoteInvalidRequest;
   }
   const Verdict stored = message_.store(up.receives, p.payload);
@@ -75,7 +78,7 @@ Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket&
   if (stored != Verdict::kOk) {
     // An error of the local consumer: it is notified of the cause, the peer only of a failure
     // (9.9.3).
-    message_.fail_receive(up.receives, stored);
+    refuse(up, Verdict::kRemoteOperation, stored);
     return Verdict::kRemoteOperation;
   }
   if (!p.ends()) return Verdict::kOk;
@@ -127,16 +130,16 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
     return Verdict::kRemoteAccess;
   Replay* const r = remember_atomic(replays_, resumes_);
   if (r == nullptr) return refuse_read(up, replays_);
+  describe(p, *r);
+  r->atomic = true;
   const bool swaps = wire::does(p.h.opcode, wire::Opcode::kRcCompareSwap);
+  const AtomicLog log{r->step, r->state};
   const Verdict done =
       swaps ? up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kCompareSwap,
-                                      p.h.compare, p.h.swap_add, r->original)
+                                      p.h.compare, p.h.swap_add, log)
             : up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kFetchAdd,
-                                      p.h.swap_add, 0, r->original);
+                                      p.h.swap_add, 0, log);
   if (done != Verdict::kOk) return memory_verdict(done);
-  r->atomic = true;
-  r->first = p.h.psn;
-  r->packets = 1;
   replays_.owe(*r, 0, 1);
   return Verdict::kOk;
 }
@@ -144,17 +147,18 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
 /// Executes an atomic write and records it like an atomic (annex A19).
 Verdict Responder::execute_atomic_write(const ResponderUpcalls& up, const RequestPacket& p) {
   std::uint64_t value = 0;
-  std::uint64_t original = 0;
   std::memcpy(&value, p.payload.data(), sizeof value);
   if (up.memory.check_remote(p.h.rkey, p.h.remote_addr, sizeof value, RemoteAccess::kWrite) !=
       Verdict::kOk)
     return Verdict::kRemoteAccess;
   Replay* const r = remember_atomic(replays_, resumes_);
   if (r == nullptr) return refuse_read(up, replays_);
+  describe(p, *r);
+  r->empty = true;
   const Verdict done = up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite,
-                                               0, value, original);
+                                               0, value, {r->step, r->state});
   if (done != Verdict::kOk) return memory_verdict(done);
-  owe_empty_response(replays_, p, *r);
+  replays_.owe(*r, 0, 1);
   return Verdict::kOk;
 }
 

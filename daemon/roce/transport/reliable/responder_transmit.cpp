@@ -96,7 +96,7 @@ SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
   }
   wire::Headers h = make_headers(opcode, r.first + r.next);
   if (first || last) set_aeth(up, h);
-  h.original = r.original;
+  if (r.atomic) h.original = r.step.before;
   const PayloadSource payload = response_payload(r, mtu_shift_);
   const SendResult result = up.packets.send(h, payload);
   if (result != SendResult::kSent) return result;
@@ -113,7 +113,7 @@ void Responder::refuse_response(const ResponderUpcalls& up) {
   const Replay& r = replays_.oldest_due();
   const Psn psn = r.first + r.next;
   owe_nothing();
-  refuse(up, Verdict::kRemoteAccess);
+  refuse(up, Verdict::kRemoteAccess, Verdict::kRemoteAccess);
   nak_psn_ = psn;
 }
 

@@ -56,9 +56,10 @@ class Memory : public ::testing::Test {
     header.remote_addr = to.addr();
     header.compare_add = bytes;
     header.imm = access;
-    return memory.bind(qp, header);
+    return memory.bind(qp, header, resumed);
   }
 
+  bool resumed = false;  ///< an earlier engine may have begun the command
   DurableState state{{.queue_pairs = 64, .memory_regions = 64, .memory_windows = 16}};
   MemoryAccess memory{state};
   QueuePair qp;
@@ -159,20 +160,22 @@ TEST_F(Memory, FlushesNeedARightOfTheirOwn) {
 
 TEST_F(Memory, AtomicsOnAlignedWords) {
   Buffer word = make(16);
-  std::uint64_t original = 7;
+  AtomicStep step;
+  AtomicState run = AtomicState::kNone;
   using transport::RequestKind;
   const auto add = [&](std::uint64_t addr) {
-    return memory.atomic(qp, Rkey(word.key), addr, RequestKind::kFetchAdd, 5, 0, original);
+    return memory.atomic(qp, Rkey(word.key), addr, RequestKind::kFetchAdd, 5, 0, {step, run});
   };
   EXPECT_EQ(add(word.addr()), Verdict::kOk);
-  EXPECT_EQ(original, 0u);
+  EXPECT_EQ(step.before, 0u);
+  EXPECT_EQ(run, AtomicState::kDone);
   EXPECT_EQ(word.words[0], 5u);
   EXPECT_EQ(add(word.addr() + 4), Verdict::kRemoteInvalidRequest);
   EXPECT_EQ(add(word.addr() + 16), Verdict::kRemoteAccess);
   qp.access = memory::kRemoteWrite;
   EXPECT_EQ(add(word.addr()), Verdict::kRemoteAccess);
   EXPECT_EQ(
-      memory.atomic(qp, Rkey(word.key), word.addr(), RequestKind::kAtomicWrite, 0, 9, original),
+      memory.atomic(qp, Rkey(word.key), word.addr(), RequestKind::kAtomicWrite, 0, 9, {step, run}),
       Verdict::kOk)
       << "which needs the right to write, not that to atomics";
   EXPECT_EQ(word.words[0], 9u);
@@ -186,13 +189,44 @@ TEST_F(Memory, WindowsLeadToTheirPartUntilTheyAreInvalidated) {
   EXPECT_TRUE(reaches(key, region.addr(), 32));
   EXPECT_FALSE(reaches(key, region.addr(), 33));
   EXPECT_FALSE(reaches(key, region.addr(), 8, RemoteAccess::kRead));
-  EXPECT_EQ(memory.invalidate(qp, Rkey(region.key)), Verdict::kLocalQpOperation);
+  EXPECT_EQ(memory.invalidate(qp, Rkey(region.key), resumed), Verdict::kLocalQpOperation);
   qp.qpn = Qpn(18);
-  EXPECT_EQ(memory.invalidate(qp, key), Verdict::kLocalQpOperation) << "of another queue pair";
+  EXPECT_EQ(memory.invalidate(qp, key, resumed), Verdict::kLocalQpOperation)
+      << "of another queue pair";
   EXPECT_FALSE(reaches(key, region.addr(), 32));
   qp.qpn = Qpn(17);
-  EXPECT_EQ(memory.invalidate(qp, key), Verdict::kOk);
+  EXPECT_EQ(memory.invalidate(qp, key, resumed), Verdict::kOk);
   EXPECT_FALSE(reaches(key, region.addr(), 32));
+}
+
+/// The earlier engine has bound or invalidated the window, and the command is done again.
+TEST_F(Memory, ResumedWindowCommand_SucceedsAgain) {
+  Buffer region = make(64, Process::kFull | memory::kBindWindow);
+  memory::Window& window = **memory.windows().insert(kPd, true);
+  ASSERT_EQ(bind(window, region, 32), Verdict::kOk);
+  EXPECT_EQ(bind(window, region, 32), Verdict::kWindowBind);
+  resumed = true;
+  EXPECT_EQ(bind(window, region, 32), Verdict::kOk);
+  EXPECT_EQ(bind(window, region, 33), Verdict::kWindowBind) << "not the same";
+  const Rkey key(window.key);
+  EXPECT_EQ(memory.invalidate(qp, key, false), Verdict::kOk);
+  EXPECT_EQ(memory.invalidate(qp, key, false), Verdict::kLocalQpOperation);
+  EXPECT_EQ(memory.invalidate(qp, key, true), Verdict::kOk);
+  qp.qpn = Qpn(18);
+  EXPECT_EQ(memory.invalidate(qp, key, true), Verdict::kLocalQpOperation);
+}
+
+TEST_F(Memory, RecalledAtomic_MemoryTellsWhetherItRan) {
+  Buffer word = make(8);
+  const Rkey key(word.key);
+  const auto recall = [&](std::uint64_t now) {
+    word.words[0] = now;
+    return memory.recall_atomic(qp, key, word.addr(), false, {.before = 5, .after = 9});
+  };
+  EXPECT_EQ(recall(5), WasRun::kNo);
+  EXPECT_EQ(recall(9), WasRun::kYes);
+  EXPECT_EQ(recall(7), WasRun::kUnknown);
+  EXPECT_EQ(memory.recall_atomic(qp, key, word.addr() + 8, false, {}), WasRun::kUnknown);
 }
 
 TEST_F(Memory, BindsOnlyWindowsOfItsDomain) {

@@ -89,41 +89,66 @@ TEST_F(DurableStateTest, OtherMemory_RefusedWithTheReason) {
   EXPECT_NE(short_one.error().message.find("16 bytes"), std::string::npos);
 }
 
+constexpr std::uint32_t kMtu = 1024;
+using Kind = transport::PartOfMessage::Kind;
+
 TEST(QpDurable, PositionsComeBack) {
   QpDurable record{};
   for (const std::uint32_t done : {0u, 5u, 0xffffu, 0x10000u, 0xfffffffeu}) {
     record.posted_end = done + 16384;
-    record.store(done, {Psn(0xffffff), Psn(0xfffffe), Psn(3), Psn(0x800000)});
+    record.store_sent(done, {Psn(0xfffff0), Psn(0xfffffe), Psn(3), Psn(90)});
     EXPECT_EQ(record.done(), done);
     const transport::SentPosition sent = record.sent_position();
-    EXPECT_EQ(sent.psn, Psn(0xffffff));
+    EXPECT_EQ(sent.psn, Psn(0xfffff0));
     EXPECT_EQ(sent.sequence, Psn(0xfffffe));
     EXPECT_EQ(sent.unacked, Psn(3));
-    EXPECT_EQ(sent.end, Psn(0x800000));
+    EXPECT_EQ(sent.end, Psn(90));
   }
   for (const std::uint8_t refused : {0x00, 0x61, 0x62, 0x63}) {
-    record.store({.expected = Psn(0xfffffd),
-                  .sequence = Psn(0xfffffc),
-                  .established = refused == 0x62,
-                  .refused = refused,
-                  .message = {.kind = transport::PartOfMessage::Kind::kWrite,
-                              .received = 1u << 31,
-                              .remaining = 7,
-                              .rkey = Rkey(8),
-                              .addr = ~std::uint64_t{0},
-                              .xrc_srq = 9}});
-    const transport::TakenPosition taken = record.taken_position();
-    EXPECT_EQ(taken.expected, Psn(0xfffffd));
+    record.store_taken({.expected = Psn(1),
+                        .sequence = Psn(0xfffffc),
+                        .established = refused == 0x62,
+                        .refused = refused,
+                        .message = {.kind = Kind::kWrite,
+                                    .received = 3 * kMtu,
+                                    .remaining = 7,
+                                    .rkey = Rkey(8),
+                                    .addr = ~std::uint64_t{0},
+                                    .xrc_srq = 9}},
+                       kMtu);
+    const transport::TakenPosition taken = record.taken_position(kMtu);
+    EXPECT_EQ(taken.expected, Psn(1));
     EXPECT_EQ(taken.sequence, Psn(0xfffffc));
     EXPECT_EQ(taken.established, refused == 0x62);
     EXPECT_EQ(taken.refused, refused);
-    EXPECT_EQ(taken.message.kind, transport::PartOfMessage::Kind::kWrite);
-    EXPECT_EQ(taken.message.received, 1u << 31);
+    EXPECT_EQ(taken.message.kind, Kind::kWrite);
+    EXPECT_EQ(taken.message.received, 3 * kMtu);
     EXPECT_EQ(taken.message.remaining, 7u);
     EXPECT_EQ(taken.message.rkey, Rkey(8));
     EXPECT_EQ(taken.message.addr, ~std::uint64_t{0});
     EXPECT_EQ(taken.message.xrc_srq, 9u);
   }
+}
+
+/// The word of a command that is complete is stored, and not yet what lies apart from it.
+TEST(QpDurable, SentStoredInPart_GoesOnFromTheWord) {
+  QpDurable record{};
+  record.store_sent(0, {Psn(10), Psn(1), Psn(12), Psn(13)});
+  record.end_sent(QpDurable::sent_word(1, {Psn(20), Psn(2)}));
+  EXPECT_EQ(record.sent_position().unacked, Psn(20));
+  EXPECT_EQ(record.sent_position().end, Psn(20));
+}
+
+/// The next message was described, and none of its packets counted.
+TEST(QpDurable, MessageStoredInPart_IsNone) {
+  QpDurable record{};
+  record.store_taken({.expected = Psn(5), .message = {.kind = Kind::kSend, .received = kMtu}},
+                     kMtu);
+  EXPECT_EQ(record.taken_position(kMtu).message.kind, Kind::kSend);
+  record.message_first = 5;
+  EXPECT_EQ(record.taken_position(kMtu).message.kind, Kind::kNone);
+  record.message_first = 6;
+  EXPECT_EQ(record.taken_position(kMtu).message.kind, Kind::kNone);
 }
 
 }  // namespace

@@ -51,10 +51,12 @@ class FakeEnvironment final : public PacketSink,
     return write_access;
   }
   Verdict atomic_remote(Rkey, std::uint64_t, RequestKind kind, std::uint64_t compare_add,
-                        std::uint64_t swap, std::uint64_t& original) override {
-    original = counter;
+                        std::uint64_t swap, AtomicLog log) override {
+    const std::uint64_t before = counter;
     if (kind == RequestKind::kFetchAdd) counter += compare_add;
     if (kind == RequestKind::kCompareSwap && counter == compare_add) counter = swap;
+    log.begin(before, counter);
+    log.end();
     return remote_access;
   }
   std::optional<std::uint64_t> draw_receive() override {
