@@ -175,6 +175,7 @@ class Sweep {
   std::uint64_t points_ = 0;
 };
 
+/// Returns the exit code: 1 if an engine that ended did harm, 2 if the programs fail by themselves.
 int run(const Options& options) {
   if (!StoreTrap::kAvailable) {
     std::printf("needs the single step of x86-64\n");
@@ -182,8 +183,14 @@ int run(const Options& options) {
   }
   Sweep sweep(options);
   std::uint64_t failures = 0, seed = options.first;
-  for (; seed < options.first + options.count && !(options.stop && failures != 0); ++seed)
-    failures += sweep.run(seed);
+  for (; seed < options.first + options.count && !(options.stop && failures != 0); ++seed) {
+    try {
+      failures += sweep.run(seed);
+    } catch (const Failure& failure) {
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), failure.what());
+      return 2;
+    }
+  }
   std::printf("%llu seeds, %llu points, %llu failures\n",
               static_cast<unsigned long long>(seed - options.first),
               static_cast<unsigned long long>(sweep.points()),

@@ -103,7 +103,7 @@ void Programs::watch(StoreTrap& trap, unsigned host) {
 }
 
 void Programs::finish() {
-  constexpr int kQuiet = 1000;
+  constexpr int kQuiet = 200;
   for (int i = 0; i < kQuiet; ++i) step();
   for (const auto& lane : lanes_) lane->expect_complete();
   for (unsigned host = 0; host < world_.hosts(); ++host)

@@ -122,6 +122,7 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
     record.first = Psn(command.header.sequence);
     record.rkey = request.rkey;
     record.addr = request.remote_addr;
+    record.xrc_srq = request.xrc_srq;
     record.empty = store;
     keep_store_order();
     qp_.record.durable->local_atomic = 1;
@@ -163,6 +164,7 @@ void QpLocalLink::resume() {
   if (!has_record(qp_.sq.done)) return;
   transport::Replay& record = record_of_atomic();
   if (record.state != AtomicState::kIntent) return;
+  if (qp_.type == QpType::kXrcSend) there_->choose_receive_queue(record.xrc_srq);
   switch (
       parts_.memory.recall_atomic(*peer_, record.rkey, record.addr, record.empty, record.step)) {
     case WasRun::kNo:
