@@ -22,7 +22,8 @@ engine::EngineLimits limits() {
   return limits;
 }
 
-/// The adapter's port; what is behind it outlives the adapter. Loses some of the frames.
+/// The adapter's port; what is behind it outlives the adapter. Loses some of the frames, but none
+/// of ARP: a run that waits for another one has millions of steps.
 class HeldPort final : public port::Port {
  public:
   HeldPort(port::Port& held, double loss, Random& random)
@@ -32,7 +33,7 @@ class HeldPort final : public port::Port {
     const std::size_t count = held_.receive(out);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (random_.chance(loss_))
+      if (!is_arp(out[i]) && random_.chance(loss_))
         held_.release({&out[i], 1});
       else
         out[kept++] = out[i];
@@ -49,6 +50,11 @@ class HeldPort final : public port::Port {
   port::PortCounters counters() const override { return held_.counters(); }
 
  private:
+  static bool is_arp(const port::Frame& frame) {
+    return frame.length > 13 && frame.data[12] == std::byte{0x08} &&
+           frame.data[13] == std::byte{0x06};
+  }
+
   port::Port& held_;
   const double loss_;
   Random& random_;
