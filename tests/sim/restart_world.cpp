@@ -7,7 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/base/endian.hpp"
 #include "daemon/engine/requests/restore_requests.hpp"
+#include "daemon/roce/wire/ip.hpp"
 
 namespace softhca::sim {
 namespace {
@@ -22,7 +24,13 @@ engine::EngineLimits limits() {
   return limits;
 }
 
-/// The adapter's port; what is behind it outlives the adapter. Loses some of the frames.
+bool resolves_address(const port::Frame& frame) {
+  const auto bytes = frame.bytes();
+  return bytes.size() > 14 && load_be<std::uint16_t>(bytes.data() + 12) == wire::kEtherTypeArp;
+}
+
+/// The adapter's port; what is behind it outlives the adapter. Loses some of the frames, but
+/// no ARP: a connection gives up before the second request.
 class HeldPort final : public port::Port {
  public:
   HeldPort(port::Port& held, double loss, Random& random)
@@ -32,7 +40,7 @@ class HeldPort final : public port::Port {
     const std::size_t count = held_.receive(out);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (random_.chance(loss_))
+      if (!resolves_address(out[i]) && random_.chance(loss_))
         held_.release({&out[i], 1});
       else
         out[kept++] = out[i];
