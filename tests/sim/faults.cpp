@@ -8,9 +8,11 @@
 // engine ends there, the next one takes over, and the programs run to their end. Meanwhile engines
 // end again now and then, some of them while they take over.
 //
-//   sim-faults [--first SEED] [--count SEEDS] [--chance C] [--point N] [--stop]
+//   sim-faults [--first SEED] [--count SEEDS] [--chance C] [--most N] [--step N] [--store N]
+//   [--stop]
 //
-// --chance visits a part of the stores, --point a single one, and --stop ends after a failure.
+// --chance visits the stores of a part of the steps, --most so many of a seed at most, and --step
+// and --store those of one step or a single one. --stop ends after a failure.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,9 +38,11 @@ constexpr std::uint32_t kMostStores = 40;  ///< of an engine that ends again
 struct Options {
   std::uint64_t first = 1;
   std::uint64_t count = 4;
-  double chance = 1;        ///< that a store is visited
-  std::uint64_t point = 0;  ///< visits only this store of a seed; 0: all
-  bool stop = false;        ///< after the first failure
+  double chance = 1;                       ///< that the stores of a step are visited
+  int step = -1;                           ///< visits only this step; -1: all
+  std::uint64_t store = 0;                 ///< visits only this store of a step; 0: all
+  std::uint64_t most = ~std::uint64_t{0};  ///< stores of a seed that are visited
+  bool stop = false;                       ///< after the first failure
 };
 
 pid_t make_child() {
@@ -69,24 +73,30 @@ class Sweep {
     Programs programs({.local = seed % 2 == 0, .loss = seed % 4 == 1 ? 0.02 : 0}, seed);
     programs.add_some();
     Random choice(seed);
-    std::uint64_t failures = 0, stores = 0;
+    std::uint64_t failures = 0, visited = 0;
     for (int i = 0; i < kMostSteps && !programs.is_done(); ++i) {
       if (programs.random().chance(0.1)) programs.act();
       programs.world().advance();
+      const bool visits = options_.step >= 0 ? options_.step == i : choice.chance(options_.chance);
+      std::uint64_t stores = 0;
       for (unsigned host = 0; host < programs.world().hosts(); ++host) {
+        if (!visits) {
+          programs.world().poll(host);
+          continue;
+        }
         StoreTrap trap;
         programs.watch(trap, host);
         const auto visit = [&](std::uint64_t) {
           ++stores;
-          const bool chosen =
-              options_.point != 0 ? options_.point == stores : choice.chance(options_.chance);
-          if (!chosen || (options_.stop && failures != 0)) return false;
+          const bool chosen = options_.store == 0 || options_.store == stores;
+          if (!chosen || visited == options_.most || (options_.stop && failures != 0)) return false;
+          ++visited;
           ++points_;
           const pid_t child = make_child();
           if (child == 0) return true;
           if (ended_well(child)) return false;
-          std::printf("--first %llu --count 1 --point %llu\n",
-                      static_cast<unsigned long long>(seed),
+          std::printf("--first %llu --count 1 --step %d --store %llu\n",
+                      static_cast<unsigned long long>(seed), i,
                       static_cast<unsigned long long>(stores));
           ++failures;
           return false;
@@ -216,8 +226,12 @@ int main(int argc, char** argv) {
       options.count = std::strtoull(value, nullptr, 0);
     else if (name == "--chance")
       options.chance = std::strtod(value, nullptr);
-    else if (name == "--point")
-      options.point = std::strtoull(value, nullptr, 0);
+    else if (name == "--most")
+      options.most = std::strtoull(value, nullptr, 0);
+    else if (name == "--step")
+      options.step = std::atoi(value);
+    else if (name == "--store")
+      options.store = std::strtoull(value, nullptr, 0);
     else
       return std::fprintf(stderr, "unknown: %s\n", argv[i]), 2;
     ++i;

@@ -7,7 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/base/endian.hpp"
 #include "daemon/engine/requests/restore_requests.hpp"
+#include "daemon/roce/wire/ip.hpp"
 
 namespace softhca::sim {
 namespace {
@@ -22,8 +24,13 @@ engine::EngineLimits limits() {
   return limits;
 }
 
-/// The adapter's port; what is behind it outlives the adapter. Loses some of the frames, but none
-/// of ARP: a run that waits for another one has millions of steps.
+bool resolves_address(const port::Frame& frame) {
+  const auto bytes = frame.bytes();
+  return bytes.size() > 14 && load_be<std::uint16_t>(bytes.data() + 12) == wire::kEtherTypeArp;
+}
+
+/// The adapter's port; what is behind it outlives the adapter. Loses some of the frames, but
+/// no ARP: a connection gives up before the second request.
 class HeldPort final : public port::Port {
  public:
   HeldPort(port::Port& held, double loss, Random& random)
@@ -33,7 +40,7 @@ class HeldPort final : public port::Port {
     const std::size_t count = held_.receive(out);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (!is_arp(out[i]) && random_.chance(loss_))
+      if (!resolves_address(out[i]) && random_.chance(loss_))
         held_.release({&out[i], 1});
       else
         out[kept++] = out[i];
@@ -50,11 +57,6 @@ class HeldPort final : public port::Port {
   port::PortCounters counters() const override { return held_.counters(); }
 
  private:
-  static bool is_arp(const port::Frame& frame) {
-    return frame.length > 13 && frame.data[12] == std::byte{0x08} &&
-           frame.data[13] == std::byte{0x06};
-  }
-
   port::Port& held_;
   const double loss_;
   Random& random_;
