@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 PROGRAM = 'tests/sim/sim-faults'
-RUN = ['--count', '400', '--chance', '0.3', '--most', '100', '--stop']
+RUN = ['--count', '100', '--chance', '0.3', '--most', '100', '--stop']
 ENGINE = 'daemon/engine/'
 RELIABLE = 'daemon/roce/transport/reliable/'
 

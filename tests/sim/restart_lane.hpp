@@ -31,6 +31,8 @@ class ReceiveSlots {
   void post(engine::ReceivePoster& queue, Random& random);
   /// Returns what a completed receive holds, and frees it.
   std::vector<std::byte> take(std::uint32_t index, std::uint32_t bytes);
+  /// Returns the number of receives that are posted and not completed.
+  std::uint32_t posted() const { return kSlots - static_cast<std::uint32_t>(free_.size()); }
 
  private:
   engine::Buffer& buffer_;

@@ -102,10 +102,21 @@ void Programs::watch(StoreTrap& trap, unsigned host) {
   for (const auto& lane : lanes_) trap.watch(lane->counter().pages());
 }
 
+/// Each receive of a shared queue is still there, or a queue pair has drawn it.
+void Programs::expect_receives(const ReceiveSlots& slots, engine::TestSrq& srq) {
+  std::uint32_t held = 0;
+  world_.queue_pairs(world_.hosts() - 1).for_each([&](const engine::QueuePair& qp) {
+    held += qp.rq.drawn && qp.srq == &srq.srq;
+  });
+  require(srq.srq.ring.available().value_or(0) + held == slots.posted(), "receive lost", held);
+}
+
 void Programs::finish() {
   constexpr int kQuiet = 200;
   for (int i = 0; i < kQuiet; ++i) step();
   for (const auto& lane : lanes_) lane->expect_complete();
+  expect_receives(*shared_, *srq_);
+  expect_receives(*xrc_shared_, *xrc_srq_);
   for (unsigned host = 0; host < world_.hosts(); ++host)
     for (const auto& event : world_.sink(host).async)
       require(event.type == engine::EventType::kCommunicationEstablished, "event",

@@ -41,6 +41,7 @@ class Programs {
  private:
   void add(const LaneOptions& options);
   Lane& lane_of(std::uint32_t qpn, bool near);
+  void expect_receives(const ReceiveSlots& slots, engine::TestSrq& srq);
 
   Random random_;
   RestartWorld world_;
