@@ -190,7 +190,8 @@ upgrade_live() {
   next_version 99.3
   serving sh -ec '
     /mnt/tests/traffic devices
-    apt-get -y --no-install-recommends -o Dpkg::Use-Pty=0 install /mnt/packages/next/*.deb
+    apt-get -y --no-install-recommends -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
+      install /mnt/packages/next/*.deb
     grep -q -- "--signal=USR1 softhcad.service" /var/lib/dpkg/info/softhca.postinst
     keeper=$(pgrep -x softhcad)
     before=$(pgrep -x softhca-adapter)
