@@ -4,8 +4,9 @@
 // process that runs it may end at any instruction.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "daemon/base/store_order.hpp"
 
 namespace softhca {
 
@@ -29,20 +30,17 @@ struct AtomicLog {
   /// To be called before each attempt to replace `before` by `after`.
   void begin(std::uint64_t before, std::uint64_t after) {
     state = AtomicState::kNone;
-    keep_order();
+    keep_store_order();
     step = {before, after};
-    keep_order();
+    keep_store_order();
     state = AtomicState::kIntent;
-    keep_order();
+    keep_store_order();
   }
   /// To be called when it has run.
   void end() {
-    keep_order();
+    keep_store_order();
     state = AtomicState::kDone;
   }
-
- private:
-  static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
 /// What the memory tells about an operation in state kIntent.

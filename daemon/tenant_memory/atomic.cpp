@@ -15,15 +15,31 @@ Word result_of(AtomicOp op, Word before, Word compare_add, Word swap) {
   return op == AtomicOp::kStore || before == compare_add ? swap : before;
 }
 
-/// Each attempt is recorded before it is made.
+// Attempts that fail because a program writes to the word all the time.
+constexpr int kMostAttempts = 64;
+
+/// Returns the value before.
+Word run_at_once(std::atomic_ref<Word> word, AtomicOp op, Word compare_add, Word swap) {
+  if (op == AtomicOp::kFetchAdd) return word.fetch_add(compare_add);
+  if (op == AtomicOp::kStore) return word.exchange(swap);
+  word.compare_exchange_strong(compare_add, swap);
+  return compare_add;
+}
+
+/// Each attempt is recorded before it is made. The last one cannot fail: no program keeps the
+/// engine here. If the engine ends at that one, its record may be wrong.
 void run_mapped(std::byte* at, AtomicOp op, Word compare_add, Word swap, AtomicLog log) {
   std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
   Word before = word.load();
-  for (;;) {
+  for (int attempt = 0;; ++attempt) {
     const Word after = result_of(op, before, compare_add, swap);
     log.begin(before, after);
     // Memory that does not change is not written: other processors may read it all the time.
     if (after == before && op == AtomicOp::kCompareSwap) return;
+    if (attempt == kMostAttempts) {
+      log.step.before = run_at_once(word, op, compare_add, swap);
+      return;
+    }
     if (word.compare_exchange_weak(before, after)) return;
   }
 }

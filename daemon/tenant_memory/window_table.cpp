@@ -2,11 +2,12 @@
 
 #include "daemon/tenant_memory/window_table.hpp"
 
-#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cerrno>
 #include <string>
+
+#include "daemon/base/store_order.hpp"
 
 namespace softhca::memory {
 namespace {
@@ -130,7 +131,7 @@ Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std
     return Verdict::kWindowBind;
   // The process may end in between: the next engine must not find a window that is bound in part.
   window.bound = false;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  keep_store_order();
   window.key = key;
   window.qpn = qpn;
   window.region_key = region_key;
@@ -138,7 +139,7 @@ Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std
   window.access = access;
   window.addr = addr;
   window.length = length;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  keep_store_order();
   window.bound = true;
   return Verdict::kOk;
 }

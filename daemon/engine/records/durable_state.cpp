@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <new>
 #include <string>
 
+#include "daemon/base/store_order.hpp"
 #include "daemon/engine/records/qp_table.hpp"
 
 namespace softhca::engine {
@@ -126,7 +126,7 @@ DurableState::DurableState(const Sizes& sizes, std::span<std::byte> memory) : si
     Header fresh = Header::of(sizes);
     fresh.magic = 0;
     *header = fresh;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    keep_store_order();
     header->magic = kMagic;
   }
   const auto array = [&]<class T>(std::size_t at, std::size_t count, std::span<T>& out) {

@@ -13,18 +13,14 @@
 // (DurableState::receive()), since its program may have written another into its place.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "daemon/base/store_order.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/roce/transport/position.hpp"
 #include "daemon/roce/transport/segment.hpp"
 
 namespace softhca::engine {
-
-/// Keeps the compiler from moving a store to the other side. After the end of a process all stores
-/// that it has retired are in memory, in their order.
-inline void keep_store_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// The place of a completion in its queue.
 struct PushPlace {
