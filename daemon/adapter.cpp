@@ -23,7 +23,9 @@
 #include "daemon/device/adapter/event_report.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/setup.hpp"
+#include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/engine/engine.hpp"
+#include "daemon/engine/records/system_clock.hpp"
 #include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/frontend/unix/server/listeners.hpp"
@@ -31,6 +33,7 @@
 #include "daemon/frontend/unix/sockets/descriptors.hpp"
 #include "daemon/frontend/unix/sockets/event_sender.hpp"
 #include "daemon/frontend/unix/sockets/unix_socket.hpp"
+#include "daemon/keeper/fault_signals.hpp"
 #include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/admin/admin_restarts.hpp"
 #include "daemon/operate/metrics/exporter.hpp"
@@ -323,9 +326,11 @@ Outcome open(control::Server& server, control::Adapter& adapter, Outliving& outl
   if (auto opened = open_metrics(adapter.config, source, adapter.kept, metrics_socket, endpoint);
       !opened)
     return opened;
+  const Subject culprit = outliving.keeper.culprit();
+  adapter.culprit = control::connection_of(culprit, outliving.left);
   if (auto restored = server.restore(outliving.left); !restored) return restored;
   outliving.left.clear();
-  adapter.worker.run(engine::EndRestoring{});
+  adapter.worker.run(engine::EndRestoring{culprit});
   outliving.records.end_restoring();
   outliving.keeper.drop_rest();
   return {};
@@ -365,7 +370,7 @@ int run(control::Server& server, control::Adapter& adapter, Outliving& outliving
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   keeper.ready();
-  restarts.report(adapter.journal);
+  restarts.report(adapter);
 
   const auto ended = server.run();
   if (!ended) return outliving.fail(ended.error());
@@ -393,6 +398,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   const auto memory = engine_memory(keeper, limits);
   if (!memory) return outliving.fail(memory.error());
   engine::Engine engine(limits, events, {memory->base(), memory->bytes()});
+  engine.clock().now = engine::monotonic_time();  // of what is restored
   engine::TenantAllocations allocations(engine);
   engine::Worker worker(engine, {.cpu = config.daemon.engine_cpu, .pulse = &keeper.engine_pulse()});
   const auto ports = control::open_ports(config, worker, outliving.kept);
@@ -408,6 +414,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .keeping = &keeper,
                            .records = &outliving.records,
                            .kept = std::move(outliving.kept),
+                           .pulse = &keeper.control_pulse(),
                            .version = SOFTHCA_VERSION,
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
@@ -442,6 +449,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
 
 int run(const keeper::Handover& handover, int argc, char** argv) {
   keeper::KeeperLink keeper(handover);
+  keeper::show_fault_signals(keeper.engine_pulse(), keeper.control_pulse());
   const Options options = read_options(argc, argv);
   if (options.exit_code) return *options.exit_code;
 

@@ -49,6 +49,12 @@ void give_up_capabilities() {
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+/// Closes what this process has inherited: a socket has no end as long as any process has it.
+void keep_open_only(int fd) {
+  ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(fd) - 1, 0);
+  ::close_range(static_cast<unsigned>(fd) + 1, ~0u, 0);
+}
+
 /// Seals the memory, then other memory that comes by `socket`, until that is closed.
 [[noreturn]] void serve_seals(UniqueFd memory, const UniqueFd& socket) {
   for (;;) {
@@ -109,7 +115,7 @@ Expected<std::shared_ptr<const HelperProcesses>> HelperProcesses::start() {
   const pid_t child = ::fork();
   if (child < 0) return system_error(kHelper);
   if (child == 0) {
-    ours.reset();
+    keep_open_only(theirs.get());
     serve(theirs.get());
   }
   return std::shared_ptr<const HelperProcesses>(new HelperProcesses(std::move(ours)));

@@ -147,6 +147,7 @@ bool Engine::poll(Time now) {
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
     demux_.receive(binding, frame);
   });
+  clock_.work_on(Subject());
   cpu_.choose_budget();
   work += datagram_services_.run();
   cpu_.end_work();
@@ -156,6 +157,7 @@ bool Engine::poll(Time now) {
   work += execution_.start_commands();
   work += transports_.run_ready();
   work += transports_.expire();
+  clock_.work_on(Subject());
   cpu_.end_work();
   if (events_.async.has_work()) work += events_.async.tell_holders();
   finish_batch();

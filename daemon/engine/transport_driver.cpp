@@ -43,6 +43,7 @@ std::size_t TransportDriver::run_ready() {
     if (!slot) break;
     ++runs;
     QueuePair& qp = parts_.queue_pairs[*slot];
+    clock_.work_on(subject_of(qp));
     parts_.cpu.note_competition(qp.qos_class, parts_.cpu.order(),
                                 parts_.commands.has_more(qp.qos_class));
     parts_.cpu.finished(qp, run(qp));
@@ -158,7 +159,10 @@ void TransportDriver::settle(QueuePair& qp) {
 
 std::size_t TransportDriver::expire() {
   return lifecycle_.timers().advance(clock_.now, [this](TimerId id) {
-    if (QueuePair* qp = parts_.queue_pairs.at(id.value)) expire(*qp);
+    QueuePair* const qp = parts_.queue_pairs.at(id.value);
+    if (qp == nullptr) return;
+    clock_.work_on(subject_of(*qp));
+    expire(*qp);
   });
 }
 
@@ -181,6 +185,7 @@ void TransportDriver::expire(QueuePair& qp) {
 }
 
 void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
+  clock_.work_on(subject_of(qp));
   qp.tenant->counters.wire.count_received(frame);
   parts_.cpu.charge_packet(*qp.tenant, qp.qos_class, frame.payload.size());
   WaitingPackets& waiting = parts_.memory_waits.packets();

@@ -143,7 +143,9 @@ bool Worker::run_call(Time now) {
   }
   call_waits_since_.reset();
   engine_.cpu().end_step();
+  if (payer != nullptr) engine_.clock().work_on(subject_of(*payer));
   call->serve(engine_, call->request);
+  engine_.clock().work_on(Subject());
   if (payer != nullptr) engine_.cpu().charge(*payer, kRequestCost);
   engine_.cpu().end_step();
   call_.store(nullptr);
@@ -164,9 +166,11 @@ void Worker::unwatch(const Session& session) const {
 void Worker::loop() {
   sigset_t all;
   sigfillset(&all);
+  for (const int fault : kFaultSignals) sigdelset(&all, fault);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   WorkClock clock;
   engine_.cpu().measure_by(&clock);
+  engine_.clock().pulse = &pulse_;
   engine_.clock().read = monotonic_time;
   engine_.completion_queues().notify_by(&notifier_);
   bool worked = false;
@@ -191,6 +195,7 @@ void Worker::loop() {
   engine_.completion_queues().notify_by(nullptr);
   engine_.clock().read = nullptr;
   engine_.cpu().measure_by(nullptr);
+  engine_.clock().pulse = nullptr;
 }
 
 void Worker::idle(Time now) {

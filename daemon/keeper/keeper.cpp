@@ -137,11 +137,15 @@ void Keeper::tick() {
   }
   if (phase_ == Phase::kServing) {
     if (adapter_.stopped) ++adapter_.stopped_for;
-    if (!engine_watch_.hangs(adapter_.process) && !control_watch_.hangs(adapter_.process) &&
-        adapter_.stopped_for < kEngineTicks)
-      return;
+    const bool engine = engine_watch_.hangs(adapter_.process);
+    const bool control = control_watch_.hangs(adapter_.process);
+    if (!engine && !control && adapter_.stopped_for < kEngineTicks) return;
+    if (engine && !adapter_.stopped) shared_->engine.fault.store(1);
+    if (control && !adapter_.stopped) shared_->control.fault.store(1);
   } else if (phase_ == Phase::kStopping || !has_served_ || now < due_) {
     return;
+  } else {
+    shared_->control.fault.store(1);
   }
   if (!adapter_.killed) report_warning("the adapter hangs: ending it");
   if (!adapter_.killed && phase_ == Phase::kServing) down_since_ = now;
@@ -168,6 +172,7 @@ void Keeper::ended(int status) {
 
 void Keeper::crashed(Cause cause, int status) {
   const auto now = Clock::now();
+  find_culprit();
   crashes_.push_back(now);
   while (now - crashes_.front() > kCrashTime) crashes_.pop_front();
   shared_->restarts.last_signal.store(WIFSIGNALED(status) ? WTERMSIG(status) : 0);
@@ -182,11 +187,22 @@ void Keeper::crashed(Cause cause, int status) {
   replace(cause);
 }
 
+/// Notes what the thread at fault worked on. The engine also works for the control thread, which
+/// then waits.
+void Keeper::find_culprit() {
+  const bool engine = shared_->engine.fault.load() != 0;
+  std::uint64_t work = engine ? shared_->engine.subject.load() : 0;
+  if (work == 0 && (engine || shared_->control.fault.load() != 0))
+    work = shared_->control.subject.load();
+  shared_->faults.culprit.store(shared_->faults.last.exchange(work) == work ? work : 0);
+}
+
 /// Ends the adapter, and starts the next one before it has ended: that takes time for each GiB that
 /// it has mapped.
 void Keeper::retired() {
   ::kill(adapter_.process, SIGKILL);
   std::swap(library_, *upgrade_.library);
+  shared_->faults.culprit.store(0);
   replace(Cause::kUpgrade);
 }
 

@@ -69,6 +69,7 @@ class Keeper {
   void retired();
   void replace(Cause cause);
   void crashed(Cause cause, int status);
+  void find_culprit();
   void finish(int status);
 
   // keeper_calls.cpp

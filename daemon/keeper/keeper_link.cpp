@@ -23,11 +23,14 @@ KeeperLink::KeeperLink(const Handover& handover)
       orders_(handover.orders),
       shared_(*handover.shared),
       cause_(static_cast<Cause>(handover.cause)) {
-  for (const KeptEntry& entry : std::span(handover.kept, handover.kept_count))
+  for (const KeptEntry& entry : std::span(handover.kept, handover.kept_count)) {
+    // In a process that this one starts it would outlive its tenant.
+    if (entry.address != nullptr) ::madvise(entry.address, entry.bytes, MADV_DONTFORK);
     inherited_.emplace(
         entry.id, Inherited{.fd = UniqueFd(entry.fd),
                             .memory = {entry.address, entry.address != nullptr ? entry.bytes : 0},
                             .role = static_cast<KeptRole>(entry.role)});
+  }
 }
 
 Expected<KeptId> KeeperLink::call(CallKind kind, const Call& call, int fd, std::string_view text) {

@@ -69,7 +69,11 @@ bool Keeper::start(Cause cause) {
       make_pair(adapter_.calls, their_calls) && make_pair(adapter_.orders, their_orders);
   phase_ = phase_ == Phase::kStopping ? phase_ : Phase::kStarting;
   due_ = Clock::now() + kTimeToStart;
-  for (Pulse* const pulse : {&shared_->engine, &shared_->control}) pulse->thread.store(0);
+  for (Pulse* const pulse : {&shared_->engine, &shared_->control}) {
+    pulse->thread.store(0);
+    pulse->subject.store(0);
+    pulse->fault.store(0);
+  }
   const pid_t child = paired ? ::fork() : -1;
   if (child < 0) {
     report_failure(std::string("no process for the adapter: ") + std::strerror(errno));

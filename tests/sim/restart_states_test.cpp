@@ -74,6 +74,30 @@ TEST_P(States, IdlePair_Works) {
   EXPECT_TRUE(to->equals(*from));
 }
 
+/// The adapter has crashed twice with it.
+TEST_P(States, Culprit_FailsAndOthersGoOn) {
+  connect_pair();
+  TestQp* const culprit = qa;
+  TestCq& other = world.a->make_cq(64);
+  send();  // no receive is there
+  TestCq* const of_culprit = std::exchange(ca, &other);
+  connect_pair();
+  send();
+  steps(100);
+  world.take_over(0, {Subject::Kind::kQueuePair, culprit->qp.qpn.value});
+  EXPECT_EQ(culprit->qp.state, QpState::kError);
+  EXPECT_EQ(culprit->qp.error.cause, engine::QpFailure::kCrash);
+  EXPECT_EQ(sink_of(*world.a).count(EventType::kQpFatal, culprit->qp.user_handle), 1u);
+  expect(*of_culprit, 0, Status::kFlushError);
+  world.b->post_receive(*qb, {to->all()});
+  expect(other, 0);
+  expect(*cb, 0);
+  EXPECT_TRUE(to->equals(*from));
+  world.restart(0);
+  EXPECT_EQ(culprit->qp.state, QpState::kError) << "it stays so";
+  EXPECT_EQ(sink_of(*world.a).count(EventType::kQpFatal, culprit->qp.user_handle), 1u);
+}
+
 /// The sender has given its commands back to the send queue.
 TEST_P(States, StalledForReceives_GoesOnWhenTheyCome) {
   connect_pair();

@@ -121,7 +121,7 @@ void RestartWorld::restart(unsigned number) {
   take_over(number);
 }
 
-void RestartWorld::take_over(unsigned number) {
+void RestartWorld::take_over(unsigned number, Subject culprit) {
   Host& host = hosts_[number];
   const auto sizes = engine::DurableState::check(host.memory->pages());
   ASSERT_TRUE(sizes) << sizes.error().message;
@@ -136,7 +136,7 @@ void RestartWorld::take_over(unsigned number) {
     const std::size_t tenant = process == &b ? next.tenants.size() - 1 : 0;
     *process = std::make_unique<Process>(std::move(**process), next, *next.tenants[tenant]);
   }
-  engine::EndRestoring{}.run(next.engine);
+  engine::EndRestoring{culprit}.run(next.engine);
   // The programs read their events where they did.
   for (const auto& event : host.former.back()->sink.async) next.sink.async.push_back(event);
   for (const auto& event : host.former.back()->sink.completions)

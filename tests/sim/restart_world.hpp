@@ -33,8 +33,9 @@ class RestartWorld {
   void poll(unsigned host) { idle_ = !hosts_[host].adapter->engine.poll(now_) && idle_; }
   /// Replaces the adapter of a host, between two steps.
   void restart(unsigned host);
-  /// Replaces an adapter that has ended in poll(), as a killed process has.
-  void take_over(unsigned host);
+  /// Replaces an adapter that has ended in poll(), as a killed process has. `culprit`: what it has
+  /// crashed twice with.
+  void take_over(unsigned host, Subject culprit = {});
   /// Watches the memory that outlives the adapter of a host.
   void watch(StoreTrap& trap, unsigned host);
   engine::QpTable& queue_pairs(unsigned host) {

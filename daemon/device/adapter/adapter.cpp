@@ -36,7 +36,7 @@ std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant, OneDevice device) 
 bool Adapter::link_up(const engine::Tenant& tenant, OneDevice device) const {
   return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
     return !address.port || address.device != device.value_or(address.device) ||
-           engine.ports[address.port->value]->port->link_up();
+           engine.ports[address.port->value]->link_up();
   });
 }
 

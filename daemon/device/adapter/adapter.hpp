@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/version.hpp"
+#include "daemon/base/pulse.hpp"
 #include "daemon/configuration/config.hpp"
 #include "daemon/configuration/resource_manager/reload_counters.hpp"
 #include "daemon/control_thread/blocking_calls.hpp"
@@ -52,6 +53,8 @@ struct Adapter {
   Keeping* keeping = nullptr;
   records::RecordStore* records = nullptr;
   KeptDescriptors kept{};
+  Pulse* pulse = nullptr;  ///< of the control thread
+  KeptId culprit = 0;      ///< the connection with which the adapter has crashed twice; 0: none
 
   /// Bytes of tenants' memory that the daemon may keep locked, and the bytes that it keeps locked.
   /// The daemon uses further memory too, but the kernel may have to read that from swap.

@@ -15,6 +15,7 @@
 namespace softhca::control {
 
 Outcome SessionRestorer::open(records::Adopted& record) {
+  const WorkingOn working(session_.adapter_.pulse, work());
   records::BodyReader body(record.body);
   record::Session kept;
   std::string level_name;
@@ -62,6 +63,7 @@ bool SessionRestorer::restore_offered(const record::OfferedMemory& kept, records
 }
 
 bool SessionRestorer::restore(records::Adopted& object) {
+  const WorkingOn working(session_.adapter_.pulse, work());
   const auto as = [&]<class Kept, class Part>(Part& part,
                                               bool (Part::*make)(const Kept&, records::Record)) {
     Kept kept;
@@ -99,6 +101,7 @@ bool SessionRestorer::restore(records::Adopted& object) {
 }
 
 bool SessionRestorer::restore_region(records::Adopted& region, const MrObjects::Earlier& earlier) {
+  const WorkingOn working(session_.adapter_.pulse, work());
   records::BodyReader body(region.body);
   record::MemoryRegion kept;
   if (!body.read(kept) || kept.extents > abi::kMaxMrExtents) return false;

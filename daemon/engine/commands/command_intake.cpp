@@ -112,6 +112,7 @@ std::size_t CommandIntake::collect() {
       continue;
     }
     cpu_.begin_work(session->qos_class);
+    clock_.work_on(subject_of(*session));
     const std::uint64_t begin = cpu_.done(), time = cpu_.spent();
     const bool others = cpu_.note_competition(session->qos_class, poller_.order(),
                                               commands_.has_more(session->qos_class));
@@ -266,6 +267,7 @@ std::size_t CommandIntake::relieve_doorbells() {
     const schedule::Relief relief = scheduler_.relieve();
     if (relief.kind == schedule::Relief::Kind::kNone) break;
     QueuePair& qp = queue_pairs_[relief.slot.value];
+    clock_.work_on(subject_of(qp));
     cpu_.charge(qp, kReliefCost);
     if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
   }

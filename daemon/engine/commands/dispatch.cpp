@@ -38,6 +38,7 @@ std::size_t Dispatch::fetch() {
       continue;
     }
     cpu_.begin_work(qp.qos_class);
+    clock_.work_on(subject_of(qp));
     commands_.end_wait(qp);
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
     std::uint32_t fetched = 0;

@@ -92,6 +92,12 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Frame
   return false;
 }
 
+/// Drops what a failed port has received.
+void PacketIo::drop_all(PortBinding& binding, std::span<const port::Frame> frames) {
+  for (std::size_t i = 0; i < frames.size(); ++i) binding.drops.add(FrameDrop::kFailedPort);
+  binding.port->release(frames);
+}
+
 void PacketIo::exchange_peers(std::unique_ptr<PeerTable>& table) {
   authentication_.exchange(table);
   keys_changed_ = clock_.now + kFrameLifetime;

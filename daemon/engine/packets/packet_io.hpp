@@ -72,6 +72,14 @@ class PacketIo {
     for (const auto& binding : ports_) {
       std::array<port::Frame, kBurst> frames;
       const std::size_t count = binding->port->receive(frames);
+      if (count == 0) continue;
+      received += count;
+      const Subject port(Subject::Kind::kPort, binding->id.value);
+      clock_.work_on(port);
+      if (binding->failed.load(std::memory_order_relaxed)) [[unlikely]] {
+        drop_all(*binding, {frames.data(), count});
+        continue;
+      }
       bool dropped = false;
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) __builtin_prefetch(frames[i + 1].data);
@@ -84,12 +92,12 @@ class PacketIo {
           }
           if (std::exchange(dropped, false)) cpu_.end_any_work();
           take(*binding, std::as_const(parsed));
+          clock_.work_on(port);
           cpu_.end_work();
         } while (packets.has_more());
       }
       if (dropped) cpu_.end_any_work();
-      if (count != 0) binding->port->release({frames.data(), count});
-      received += count;
+      binding->port->release({frames.data(), count});
     }
     if (faults_.on()) [[unlikely]]
       received += take_held(take);
@@ -123,6 +131,7 @@ class PacketIo {
  private:
   static constexpr std::size_t kBurst = 64;
 
+  static void drop_all(PortBinding& binding, std::span<const port::Frame> frames);
   static bool has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed);
   wire::DropReason check(PortBinding& binding, const wire::ParsedFrame& parsed);
   bool parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,

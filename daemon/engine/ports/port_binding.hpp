@@ -3,6 +3,7 @@
 // A port and the addresses that this daemon has on it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,6 +28,10 @@ struct PortBinding {
   /// Set if the port does not see the identification of received packets.
   std::optional<wire::HiddenIdentifications> hidden;
   PortDropCounters drops;
+  /// The adapter crashed twice while it served the port: what the port receives is dropped.
+  std::atomic<bool> failed{false};
+
+  bool link_up() const { return !failed.load(std::memory_order_relaxed) && port->link_up(); }
 
   /// Returns the UDP source port of packets of the flow that asks for `wanted`.
   std::uint16_t source_port(std::uint16_t wanted) const {

@@ -22,6 +22,7 @@ std::size_t CommandExecution::start_commands() {
 
 void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
+  clock_.work_on(subject_of(qp));
   cpu_.charge(qp, kStartCost);
   // Nothing begins on a queue pair that is about to fail. No command overtakes one that waits.
   if (qp.error.pending || !qp.sq.held.empty()) {

@@ -22,7 +22,8 @@ class CommandExecution final : public CommandSink {
   CommandExecution(const CommandCore& core, Dispatch& dispatch, MemoryAccess& memory,
                    AsyncEvents& async_events, CompletionQueues& completion_queues,
                    const CommandRefusals& refusals, QpHistory& history)
-      : cpu_(core.cpu),
+      : clock_(core.clock),
+        cpu_(core.cpu),
         commands_(core.commands),
         pcbs_(core.pcbs),
         scheduler_(core.scheduler),
@@ -54,6 +55,7 @@ class CommandExecution final : public CommandSink {
   // command_windows.cpp
   void run_window_command(QueuePair& qp, PcbId pcb);
 
+  const StepClock& clock_;
   CpuScheduler& cpu_;
   CommandStore& commands_;
   collect::PcbPool& pcbs_;

@@ -39,6 +39,7 @@ constexpr std::array<Words, static_cast<std::size_t>(QpFailure::kCount)> kWords{
      "program"},
     {"completion_queue_overflow", "its completion queue overflowed"},
     {"fatal", "fatal error"},
+    {"crash", "the adapter crashed twice while it served the queue pair"},
 }};
 
 }  // namespace

@@ -36,6 +36,7 @@ enum class QpFailure : std::uint8_t {
   kReceiveRing,
   kCompletionQueueOverflow,
   kFatal,  ///< none of these
+  kCrash,  ///< the adapter crashed
   kCount,
 };
 

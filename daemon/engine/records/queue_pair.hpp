@@ -12,6 +12,7 @@
 
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/linked_list.hpp"
+#include "daemon/base/pulse.hpp"
 #include "daemon/engine/records/events.hpp"
 #include "daemon/engine/records/qp_attributes.hpp"
 #include "daemon/engine/records/qp_durable.hpp"
@@ -286,5 +287,8 @@ struct QueuePair {
     return srq != nullptr ? srq->pd : memory::PdId();
   }
 };
+
+/// Names the queue pair as what a thread works on.
+inline Subject subject_of(const QueuePair& qp) { return {Subject::Kind::kQueuePair, qp.qpn.value}; }
 
 }  // namespace softhca::engine

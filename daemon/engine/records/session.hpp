@@ -127,6 +127,11 @@ inline bool held_by_rate(const QueuePair& qp) {
   return qp.tenant->rate.closed() || (level != nullptr && level->rate.closed());
 }
 
+/// Names the session as what a thread works on.
+inline Subject subject_of(const Session& session) {
+  return {Subject::Kind::kSession, session.id.value};
+}
+
 /// Returns an event about a process. `cause` is static text.
 inline DaemonEvent event_of(DaemonEventKind kind, const Session& session, Qpn qpn,
                             const char* cause) {

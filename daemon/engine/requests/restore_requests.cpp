@@ -5,8 +5,27 @@
 #include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
+namespace {
+
+void fail(Engine& engine, Subject culprit) {
+  if (culprit.kind() == Subject::Kind::kPort) {
+    for (const auto& binding : engine.ports())
+      if (binding->id.value == culprit.number()) binding->failed.store(true);
+  }
+  if (culprit.kind() != Subject::Kind::kQueuePair) return;
+  QueuePair* const qp =
+      engine.durable().queue_pairs.find(Qpn(static_cast<std::uint32_t>(culprit.number())));
+  const bool is_own = qp != nullptr && qp->clients != nullptr;  // all tenants need it
+  if (qp == nullptr || is_own || qp->state == QpState::kError) return;
+  engine.async_events().raise(*qp, EventType::kQpFatal);
+  engine.cpu().fail_later(*qp, QpFailure::kCrash);
+  engine.queue_pairs().enter_error(*qp);
+}
+
+}  // namespace
 
 void EndRestoring::run(Engine& engine) const {
+  fail(engine, culprit);
   engine.queue_pairs().end_resuming();
   engine.memory().windows().drop_left();
   engine.durable().is_restoring = false;

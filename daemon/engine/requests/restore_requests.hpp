@@ -5,12 +5,15 @@
 // RestoreQp.
 #pragma once
 
+#include "daemon/base/pulse.hpp"
+
 namespace softhca::engine {
 
 class Engine;
 
 /// Drops what the earlier engine has left and was not restored. The engine serves from now on.
 struct EndRestoring {
+  Subject culprit{};  ///< queue pair or port that is to fail first
   void run(Engine& engine) const;
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/engine/ports/port_binding.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 
 namespace softhca::control {
@@ -53,16 +54,23 @@ RpcResult AdminRestarts::upgrade(const Json& params) {
   return Json::object();
 }
 
-void AdminRestarts::report(Journal& journal) const {
+void AdminRestarts::report(Adapter& adapter) const {
   const Cause cause = keeper_.cause();
   if (cause == Cause::kStart) return;
   const keeper::Restarts& restarts = keeper_.restarts();
   const long ms = std::lround(blackout_of(restarts) * 1000);
-  journal.add({.kind = "restart",
-               .tenant = "",
-               .text = "the adapter was " + text_of(cause, restarts.last_signal.load()) + "; " +
-                       std::to_string(ms) + " ms without service",
-               .cause = keeper::name_of(cause)});
+  adapter.journal.add({.kind = "restart",
+                       .tenant = "",
+                       .text = "the adapter was " + text_of(cause, restarts.last_signal.load()) +
+                               "; " + std::to_string(ms) + " ms without service",
+                       .cause = keeper::name_of(cause)});
+  for (const auto& port : adapter.engine.ports)
+    if (port->failed.load())
+      adapter.journal.add({.kind = "culprit",
+                           .tenant = "",
+                           .text = "port " + port->name +
+                                   ": the adapter crashed twice while it served it; what it "
+                                   "receives is dropped until another adapter starts"});
 }
 
 Json AdminRestarts::show() const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/device/adapter/journal.hpp"
+#include "daemon/device/adapter/adapter.hpp"
 #include "daemon/keeper/keeper_link.hpp"
 #include "daemon/operate/admin/admin_methods.hpp"
 
@@ -20,8 +20,9 @@ class AdminRestarts {
   void add_to(AdminMethods& methods);
   /// Records why the keeper has refused the upgrade that was asked for.
   void refuse(std::string why) { refused_ = std::move(why); }
-  /// Reports to the journal why this adapter has replaced another one, if it has.
-  void report(Journal& journal) const;
+  /// Reports to the journal why this adapter has replaced another one, if it has, and a port that
+  /// is given up.
+  void report(Adapter& adapter) const;
   /// Returns the restarts by cause, and the last one, for `status`.
   Json show() const;
 

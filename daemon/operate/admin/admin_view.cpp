@@ -209,7 +209,7 @@ Json AdminView::ports() const {
   for (const auto& binding : adapter_.engine.ports) {
     Json port = counters_in(counters::kPort, binding->port->counters());
     port.update({{"name", binding->name},
-                 {"up", binding->port->link_up()},
+                 {"up", binding->link_up()},
                  {"mtu", binding->port->mtu()},
                  {"mac", hex(binding->port->mac())}});
     ports.push_back(std::move(port));

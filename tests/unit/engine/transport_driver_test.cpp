@@ -44,6 +44,28 @@ TEST_F(Driver, QueuePairsWithWorkHaveTheirTurns) {
   EXPECT_GE(tenant.counters.engine_time.value() - before, kRunCost + kLocalMessageCost);
 }
 
+TEST_F(Driver, NamesTheQueuePairThatItWorksOn) {
+  Pulse pulse{};
+  clock.pulse = &pulse;
+  far.introduce();
+  TestQp& test = make_connected();
+  const Subject named(Subject::Kind::kQueuePair, test.qp.qpn.value);
+  run();
+  EXPECT_EQ(pulse.subject.load(), named.word()) << "in its turn";
+  post(test, send());
+  run();
+  pulse.work_on({});
+  pass(milliseconds(100));
+  EXPECT_EQ(pulse.subject.load(), named.word()) << "when its timer is due";
+  pulse.work_on({});
+  wire::Headers ack;
+  ack.opcode = wire::raw(wire::Opcode::kRcAck);
+  wire::ParsedFrame frame;
+  frame.headers = ack;
+  driver.receive(test.qp, frame);
+  EXPECT_EQ(pulse.subject.load(), named.word()) << "at a packet";
+}
+
 TEST_F(Driver, AConnectionSendsPacketsAndWaitsForAnswers) {
   far.introduce();
   TestQp& test = make_connected();

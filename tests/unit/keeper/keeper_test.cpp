@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -146,6 +147,32 @@ TEST_F(KeeperTest, OutlivesAnAdapterThatLies) {
     EXPECT_THAT(said_, Not(HasSubstr("wrong"))) << said_;
     EXPECT_THAT(said_, Not(HasSubstr("Sanitizer"))) << said_;
   }
+}
+
+TEST_F(KeeperTest, NamesWhatTheAdapterCrashedWithTwice) {
+  const auto told = [&](const char* how) {
+    said_.clear();
+    EXPECT_EQ(run({"faults", how}), 0) << how << said_;
+    std::vector<std::string> all;
+    std::istringstream lines(said_);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("the queue") || line.starts_with("the conn") || line == "nothing")
+        all.push_back(line);
+    return all;
+  };
+  const auto after_two = [](const char* what) {
+    return testing::ElementsAre("nothing", "nothing", what);
+  };
+  EXPECT_THAT(told("engine"), after_two("the queue pair"));
+  EXPECT_THAT(told("hang"), after_two("the queue pair"));
+  EXPECT_THAT(told("control"), after_two("the connection"));
+  EXPECT_THAT(told("starting"), after_two("the connection"));
+  // The engine works for the control thread, which waits.
+  EXPECT_THAT(told("request"), after_two("the connection"));
+  EXPECT_THAT(told("differs"), after_two("nothing"));
+  EXPECT_THAT(told("elsewhere"), after_two("nothing")) << "a thread without a name of its own";
+  EXPECT_THAT(told("outside"), after_two("nothing")) << "killed by another process";
+  EXPECT_THAT(told("stop"), after_two("nothing")) << "stopped by another process";
 }
 
 TEST_F(KeeperTest, PassesSignalsOn) {

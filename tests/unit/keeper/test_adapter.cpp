@@ -16,10 +16,12 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/sealed_memory.hpp"
+#include "daemon/keeper/fault_signals.hpp"
 #include "daemon/keeper/keeper_link.hpp"
 
 namespace {
@@ -169,6 +171,49 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
   return 0;
 }
 
+/// Ends twice by a fault while a thread works on something; the third adapter ends well. Each says
+/// what it is told of the earlier ones.
+int have_faults(KeeperLink& keeper, std::string_view how) {
+  constexpr Subject kQueuePair(Subject::Kind::kQueuePair, 5),
+      kConnection(Subject::Kind::kConnection, 7);
+  const keeper::Restarts& restarts = keeper.restarts();
+  Pulse &engine = keeper.engine_pulse(), &control = keeper.control_pulse();
+  keeper::show_fault_signals(engine, control);
+  const Subject culprit = keeper.culprit();
+  const bool is_first = keeper.cause() == Cause::kStart;
+  if (how == "starting" && !is_first) {
+    const bool is_last = culprit == kConnection;
+    say(is_last ? "the connection" : "nothing");
+    if (is_last) return 0;
+    control.work_on(kConnection);
+    std::abort();
+  }
+  keeper.ready();
+  say(culprit == kQueuePair    ? "the queue pair"
+      : culprit == kConnection ? "the connection"
+                               : "nothing");
+  if (restarts.of[static_cast<int>(Cause::kCrash)].load() +
+          restarts.of[static_cast<int>(Cause::kHang)].load() ==
+      2)
+    return 0;
+  static int* volatile nowhere = nullptr;
+  if (how == "control" || how == "starting" || how == "elsewhere") {
+    control.begin();
+    control.work_on(kConnection);
+    if (how == "elsewhere") std::thread(std::abort).join();
+    std::abort();
+  }
+  engine.begin();
+  control.work_on(kConnection);
+  if (how == "request") *nowhere = 0;
+  engine.work_on(how == "differs" && is_first ? Subject(Subject::Kind::kQueuePair, 4) : kQueuePair);
+  if (how == "outside") die();
+  if (how == "hang") ::pause();
+  if (how == "stop") ::kill(::getpid(), SIGSTOP);
+  *nowhere = 0;
+  return 1;
+}
+
 }  // namespace
 
 extern "C" [[gnu::visibility("default")]] int softhca_adapter(const keeper::Handover* handover,
@@ -182,6 +227,7 @@ extern "C" [[gnu::visibility("default")]] int softhca_adapter(const keeper::Hand
   if (scenario == "lie") lie(*handover, static_cast<unsigned>(std::atoi(library.c_str())));
   KeeperLink keeper(*handover);
   if (scenario == "usage") return 2;
+  if (scenario == "faults") return have_faults(keeper, library);
   if (cause == Cause::kStart) {
     give(keeper);
     return serve(keeper, scenario, library);

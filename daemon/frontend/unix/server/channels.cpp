@@ -50,6 +50,7 @@ Outcome Channels::restore(records::Adopted& found) {
     if (each->name == name) tenant = each.get();
   if (!whole || tenant == nullptr)
     return Error{"the record of a channel of tenant \"" + name + "\" does not fit", EBADMSG};
+  const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, connection});
   auto peer = SocketPeer::restore(adapter_, *tenant, {.socket = connection});
   if (peer == nullptr || found.state == records::SlotState::kDying) return {};  // it has ended
   auto channel = found.kind == records::Kind::kEventChannel
@@ -74,6 +75,7 @@ Outcome Channels::start(Kept kept, std::unique_ptr<SocketChannel> channel) {
 }
 
 void Channels::serve(Entry& entry) {
+  const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, entry.channel->kept()});
   if (!entry.channel->serve()) return end(entry, Turn());
   // A request may have changed what restores it. The process has its reply: an error comes too
   // late.

@@ -98,6 +98,7 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
   if (listener == nullptr)
     return damaged("names tenant " + tenant + " level \"" + level + "\", which has no socket");
   if (found.state == records::SlotState::kDying) return {};
+  const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, kept.socket});
   auto peer = SocketPeer::restore(adapter_, *listener->tenant, kept);
   if (peer == nullptr) return {};  // the earlier adapter has ended it
   auto& accounts = listener->tenant->control.accounts;
@@ -154,6 +155,7 @@ Outcome Sessions::start(Entry& entry) {
 }
 
 void Sessions::serve(Entry& entry) {
+  const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, entry.peer->kept()});
   DeviceSession& session = *entry.session;
   const bool greeted = session.greeted();
   const bool goes_on = serve_session(*entry.peer, session);
@@ -184,6 +186,7 @@ void Sessions::arm(Entry& entry, Interest interest) {
 /// `turn` is too short is done in later turns of the tenant.
 void Sessions::end(Entry& entry, const Turn& turn) {
   if (std::exchange(entry.ending, true)) return;
+  const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, entry.peer->kept()});
   DeviceSession& session = *entry.session;
   entry.record.set_state(records::SlotState::kDying);
   // softhca-run only checks that a daemon answers. Events of such connections would displace

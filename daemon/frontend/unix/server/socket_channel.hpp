@@ -51,6 +51,7 @@ class SocketChannel {
   }
 
   int socket() const { return peer_->socket(); }
+  KeptId kept() const { return peer_->kept(); }
   const engine::Tenant& tenant() const { return channel_->tenant(); }
   TenantChannel::Kind kind() const { return channel_->kind(); }
 

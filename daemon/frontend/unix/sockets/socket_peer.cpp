@@ -96,7 +96,15 @@ std::unique_ptr<SocketPeer> SocketPeer::restore(Adapter& adapter, engine::Tenant
   auto peer =
       std::make_unique<SocketPeer>(adapter, tenant, std::move(socket), *identity, std::move(pidfd));
   peer->kept_pidfd_ = std::move(kept_pidfd);
-  return peer;
+  if (kept.socket != adapter.culprit) return peer;
+  const auto process = static_cast<std::uint32_t>(identity->pid);
+  adapter.journal.add({.kind = "culprit",
+                       .tenant = tenant.name,
+                       .text = "process " + std::to_string(process) +
+                               ": the adapter crashed twice while it served it; its connection is "
+                               "closed",
+                       .process = process});
+  return nullptr;
 }
 
 std::vector<gid_t> SocketPeer::groups() const {

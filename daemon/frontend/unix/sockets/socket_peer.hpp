@@ -42,7 +42,8 @@ class SocketPeer final : public Peer {
   Outcome keep();
   KeptPeer record() const { return {socket_.kept(), kept_pidfd_.id()}; }
   KeptId kept() const override { return socket_.kept(); }
-  /// Returns the process that an earlier adapter served. Null: nothing is kept under these numbers.
+  /// Returns the process that an earlier adapter served. Null: nothing is kept under these numbers,
+  /// or it is Adapter::culprit, which is reported.
   static std::unique_ptr<SocketPeer> restore(Adapter& adapter, engine::Tenant& tenant,
                                              const KeptPeer& kept);
 

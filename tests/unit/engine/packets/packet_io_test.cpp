@@ -334,6 +334,31 @@ TEST_F(Packets, OfAnIdentificationThatIsNotSeenAreTaken) {
   EXPECT_EQ(dropped(wire::DropReason::kBadIcrc), 2u);
 }
 
+TEST_F(Packets, OfAFailedPortAreDropped) {
+  EXPECT_TRUE(binding().link_up());
+  binding().failed.store(true);
+  EXPECT_FALSE(binding().link_up());
+  far.put(packet());
+  far.put(packet());
+  EXPECT_EQ(receive(), 2u);
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(binding().drops.frame[static_cast<std::size_t>(FrameDrop::kFailedPort)].value(), 2u);
+}
+
+TEST_F(Packets, ThePortIsNamedWhileAFrameIsLookedAt) {
+  Pulse pulse{};
+  clock.pulse = &pulse;
+  far.put(packet());
+  far.put(packet());
+  std::vector<Subject> named;
+  packets.receive([&](PortBinding&, const wire::ParsedFrame&) {
+    named.push_back(Subject::of_word(pulse.subject.load()));
+    clock.work_on(subject_of(qp));
+  });
+  const Subject port(Subject::Kind::kPort, 0);
+  EXPECT_EQ(named, (std::vector{port, port}));
+}
+
 TEST_F(Packets, OfAnotherVlanAreNotForThePort) {
   far.put(packet(5));
   receive();

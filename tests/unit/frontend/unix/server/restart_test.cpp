@@ -58,8 +58,8 @@ struct Link {
 /// An adapter with a control thread.
 class Serving {
  public:
-  /// `config`: for the first one.
-  Serving(FakeKeeper& keeper, const configuration::Config& config)
+  /// `config`: for the first one. `culprit`: what those before crashed with.
+  Serving(FakeKeeper& keeper, const configuration::Config& config, Subject culprit)
       : link_(keeper),
         daemon_(link_.configuration ? with_leavers(*link_.configuration) : config,
                 link_.engine_memory(config)),
@@ -75,6 +75,7 @@ class Serving {
     server_.on_reload([this] { std::exchange(on_signal_, nullptr)(); });
     const auto opened = server_.open();
     EXPECT_TRUE(opened) << opened.error().message;
+    adapter().culprit = connection_of(culprit, link_.left);
     const auto restored = server_.restore(link_.left);
     EXPECT_TRUE(restored) << restored.error().message;
     link_.left.clear();
@@ -151,7 +152,7 @@ class Restart : public ::testing::Test {
     start();
   }
 
-  void start() { now = std::make_unique<Serving>(keeper, config); }
+  void start(Subject culprit = {}) { now = std::make_unique<Serving>(keeper, config, culprit); }
   void retire() {
     now->retire();
     retired_ones().push_back(std::move(now));
@@ -297,6 +298,29 @@ TEST_F(Restart, GreetingWithoutAnAnswer_BeginsAnew) {
   const auto reply = receive_reply(program.get());
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->header.error, 0);
+}
+
+TEST_F(Restart, ProcessWithWhichAdaptersCrashed_IsGivenUp_OthersGoOn) {
+  const UniqueFd culprit = connected("a/socket"), other = connected("a/socket");
+  send_hello(culprit);
+  const auto greeted = receive_reply(culprit.get());
+  ASSERT_TRUE(greeted && greeted->header.error == 0);
+  abi::HelloReply hello{};
+  std::memcpy(&hello, greeted->body.data(), sizeof hello);
+  send_hello(other);
+  ASSERT_EQ(hello_reply(other), 0);
+  const std::size_t kept = keeper.objects();
+  retire();
+  start({Subject::Kind::kSession, hello.session});
+  char byte;
+  EXPECT_EQ(::recv(culprit.get(), &byte, 1, 0), 0) << "the end of its connection";
+  EXPECT_EQ(::recv(other.get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_LT(keeper.objects(), kept);
+  now->on_thread([&] {
+    const auto events = now->adapter().journal.after(0, 1000).entries;
+    EXPECT_EQ(std::ranges::count(events, "culprit", &JournalEntry::kind), 1);
+    EXPECT_EQ(now->server().sessions().all().size(), 1u);
+  });
 }
 
 TEST_F(Restart, ProgramThatEndsMeanwhile_LeavesNothing) {
