@@ -103,6 +103,9 @@ std::vector<std::byte> Lane::message(std::uint32_t number, std::uint32_t length)
 }
 
 Lane::Kind Lane::choose_kind() {
+  // What an atomic has done before the queue pair failed is not known.
+  if (options_.ending == Ending::kByProgram && is_reliable())
+    return static_cast<Kind>(random_.below(5));
   if (is_datagram()) return static_cast<Kind>(random_.below(2));
   if (!is_reliable()) return static_cast<Kind>(random_.below(4));
   if (window_ != 0 && options_.type == QpType::kRc && random_.chance(0.2))
@@ -117,6 +120,11 @@ void Lane::post() {
   const auto number = static_cast<std::uint32_t>(operations_.size());
   Operation op{.kind = choose_kind(), .signaled = number % 4 == 3 || random_.chance(0.5)};
   const bool last = number + 1 == options_.operations;
+  const bool ends = number == options_.ends_at;
+  const bool bad_key = ends && options_.ending == Ending::kRemoteAccess;
+  const bool bad_memory = ends && options_.ending == Ending::kLocalProtection;
+  if (bad_key) op.kind = Kind::kWrite;
+  if (bad_memory) op.kind = Kind::kSend;
   op.signaled |= last;
   const std::uint32_t most = is_datagram() ? std::min(options_.longest, 1024u) : options_.longest;
   op.length = random_.chance(0.5) ? random_.between(8, 64) : random_.between(8, most);
@@ -134,6 +142,7 @@ void Lane::post() {
     case Kind::kWriteImm:
       work.remote_addr = remote_->addr() + slot;
       work.rkey = window_ != 0 && random_.chance(0.5) ? window_ : remote_->key;
+      if (bad_key) work.rkey ^= 1;
       break;
     case Kind::kRead:
       op.length = std::min(op.length, kConstantBytes / 2);
@@ -145,6 +154,8 @@ void Lane::post() {
     case Kind::kCompareSwap:
       op.length = 8;
       op.original = count_;
+      // The program does not know of the failure yet.
+      if (fails() && number >= options_.ends_at) counted_ = counted_.value_or(count_);
       work.remote_addr = counter_->addr();
       work.rkey = counter_->key;
       if (op.kind == Kind::kFetchAdd) {
@@ -169,11 +180,12 @@ void Lane::post() {
     const auto bytes = message(number, op.length);
     std::copy(bytes.begin(), bytes.end(), local.data() + slot);
   }
-  if (!fetches && op.length <= 64 && random_.chance(0.5)) {
+  if (!fetches && !bad_memory && op.length <= 64 && random_.chance(0.5)) {
     work.flags |= abi::kCommandInline;
     work.bytes = message(number, op.length);
   } else {
     work.sge = {local.part(slot, op.length)};
+    if (bad_memory) work.sge.front().lkey ^= 1;
   }
   operations_.push_back(op);
   world_.a->post(*near_, work, random_.chance(0.5) ? Process::Way::kVcb : Process::Way::kDoorbell);
@@ -191,7 +203,24 @@ void Lane::bind_window() {
                          .swap = remote_->key});
 }
 
+/// What the program asks of the adapter besides work.
+void Lane::change_state() {
+  engine::QpLifecycle& states = world_.a->adapter.engine.queue_pairs();
+  engine::QueuePair& qp = near_->qp;
+  if (options_.ending == Ending::kByProgram && operations_.size() > options_.ends_at &&
+      qp.state != engine::QpState::kError)
+    return states.enter_error(qp);
+  if (!options_.drains || qp.state == engine::QpState::kError || !random_.chance(0.3)) return;
+  if (!draining_ && ++drained_ > kMostDrains) return;
+  draining_ = !draining_;
+  if (draining_)
+    states.enter_drain(qp, true);
+  else
+    states.enter_ready_to_send(qp, Psn());
+}
+
 void Lane::act() {
+  change_state();
   if (receives != nullptr && options_.srq == nullptr) receives->post(far_->receives, random_);
   while (random_.chance(0.5) && operations_.size() < options_.operations &&
          operations_.size() - done_ < kDepth)
@@ -200,28 +229,45 @@ void Lane::act() {
       window_ == 0 &&
       std::ranges::none_of(operations_.begin() + done_, operations_.end(),
                            [](const Operation& op) { return op.kind == Kind::kSendInvalidate; });
-  if (options_.type == QpType::kRc && !binding_ && all_invalidated && random_.chance(0.1) &&
-      operations_.size() < options_.operations)
+  if (options_.type == QpType::kRc && !fails() && !binding_ && all_invalidated &&
+      random_.chance(0.1) && operations_.size() < options_.operations)
     bind_window();
 }
 
 // --- what comes of it
 
 void Lane::completed(const Completed& completion) {
-  require(completion.status == Status::kSuccess, "send failed",
+  const bool failed = completion.status != Status::kSuccess;
+  require(!failed || may_fail(completion.index, completion.status), "send failed",
           static_cast<std::uint64_t>(completion.status));
+  require(failed || !failed_, "a success after an error", completion.index);
+  require(!failed_ || completion.index == done_, "not flushed", done_);
   require(completion.index >= done_ && completion.index < operations_.size(),
           "completion twice, or of nothing", completion.index);
   for (; done_ < completion.index; ++done_) {
     require(!operations_[done_].signaled, "completion missing", done_);
     check(done_, operations_[done_]);
   }
-  require(operations_[done_].signaled, "completion of an unsignalled command", done_);
-  check(done_, operations_[done_]);
+  failed_ |= failed;
+  require(failed || operations_[done_].signaled, "completion of an unsignalled command", done_);
+  if (!failed) check(done_, operations_[done_]);
   ++done_;
 }
 
+bool Lane::may_fail(std::uint32_t number, Status status) const {
+  if (!fails()) return false;
+  if (options_.ending == Ending::kByProgram || failed_) return status == Status::kFlushError;
+  // The peer, which has failed, does not repeat an answer that was lost.
+  if (options_.ending == Ending::kRemoteAccess && number <= options_.ends_at &&
+      status == Status::kRetryExceededError)
+    return true;
+  return number == options_.ends_at &&
+         status == (options_.ending == Ending::kRemoteAccess ? Status::kRemoteAccessError
+                                                             : Status::kLocalProtectionError);
+}
+
 void Lane::check(std::uint32_t number, const Operation& op) {
+  if (draws(op.kind)) last_drawn_ = number;
   const std::size_t slot = std::size_t{number % kSlots} * options_.longest;
   const auto expect = [&](const Buffer& in, std::span<const std::byte> bytes, const char* what) {
     const auto* at = reinterpret_cast<const std::byte*>(in.words.data()) + slot;
@@ -243,6 +289,11 @@ void Lane::check(std::uint32_t number, const Operation& op) {
 }
 
 void Lane::received(const Completed& completion) {
+  if (completion.status == Status::kFlushError && options_.ending == Ending::kRemoteAccess) {
+    far_failed_ = true;
+    return void(receives->take(completion.index, 0));
+  }
+  require(!far_failed_, "a receive after flushed ones", completion.index);
   require(completion.status == Status::kSuccess, "receive failed",
           static_cast<std::uint64_t>(completion.status));
   const bool write = completion.opcode == abi::CompletionOpcode::kReceiveRdmaWithImm;
@@ -282,12 +333,22 @@ bool Lane::is_done() const {
   if (operations_.size() < options_.operations || done_ < operations_.size() || binding_)
     return false;
   if (!is_reliable()) return true;
+  if (fails()) return last_drawn_ == kNone || next_message_ > last_drawn_;
   return std::none_of(operations_.begin() + next_message_, operations_.end(),
                       [&](const Operation& op) { return draws(op.kind); });
 }
 
 void Lane::expect_complete() const {
-  if (is_reliable()) require(counter_->words[0] == count_, "counter", counter_->words[0]);
+  if (is_reliable())
+    require(counter_->words[0] == counted_.value_or(count_), "counter", counter_->words[0]);
+  require(failed_ || !fails() || options_.ending == Ending::kByProgram, "no failure");
+}
+
+bool Lane::may_raise(engine::EventType type) const {
+  using engine::EventType;
+  if (type == EventType::kSendQueueDrained) return options_.drains;
+  return options_.ending == Ending::kRemoteAccess &&
+         (type == EventType::kQpAccessError || type == EventType::kQpLastWqeReached);
 }
 
 }  // namespace softhca::sim

@@ -2,11 +2,13 @@
 
 // A queue pair of program `a` with one of program `b`. `a` posts random work in order. Each
 // completion and each byte is checked: nothing comes twice, in another order or with an error, and
-// on a reliable service nothing is missing.
+// on a reliable service nothing is missing. The queue pair may fail at some command: all later ones
+// are flushed.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "tests/sim/random.hpp"
@@ -14,11 +16,22 @@
 
 namespace softhca::sim {
 
+/// How the queue pair of `a` fails.
+enum class Ending : std::uint8_t {
+  kNone,
+  kRemoteAccess,     ///< a command names memory that `b` has not registered
+  kLocalProtection,  ///< a command names memory that `a` has not registered
+  kByProgram,        ///< `a` moves it to the error state
+};
+
 struct LaneOptions {
   engine::QpType type = engine::QpType::kRc;
   engine::TestSrq* srq = nullptr;  ///< of `b`; null: the queue pair has a receive queue of its own
   std::uint32_t operations = 60;
   std::uint32_t longest = 6000;  ///< bytes of a message
+  Ending ending = Ending::kNone;
+  std::uint32_t ends_at = 0;  ///< number of the command at which it fails
+  bool drains = false;        ///< `a` moves it to SQD and back now and then
 };
 
 /// The receives of a queue of `b`.
@@ -56,6 +69,8 @@ class Lane {
   /// True if all work is done.
   bool is_done() const;
   void expect_complete() const;
+  /// True if an asynchronous event may come.
+  bool may_raise(engine::EventType type) const;
 
   const engine::TestQp& near() const { return *near_; }
   const engine::TestQp& far() const { return *far_; }
@@ -66,6 +81,8 @@ class Lane {
  private:
   static constexpr std::uint32_t kSlots = 32;
   static constexpr std::uint32_t kDepth = 16;
+  static constexpr std::uint32_t kNone = ~0u;
+  static constexpr unsigned kMostDrains = 5;
 
   enum class Kind : std::uint8_t {
     kSend,
@@ -91,7 +108,11 @@ class Lane {
     return kind == Kind::kSend || kind == Kind::kSendImm || kind == Kind::kWriteImm ||
            kind == Kind::kSendInvalidate;
   }
+  bool fails() const { return options_.ending != Ending::kNone; }
+  /// True if the command may complete with this status.
+  bool may_fail(std::uint32_t number, abi::CompletionStatus status) const;
   Kind choose_kind();
+  void change_state();
   void post();
   void bind_window();
   void check(std::uint32_t number, const Operation& operation);
@@ -113,6 +134,12 @@ class Lane {
   std::uint32_t window_ = 0;           ///< key; 0: none is bound
   std::uint32_t last_window_ = 0;
   bool binding_ = false;
+  bool draining_ = false;
+  unsigned drained_ = 0;
+  bool failed_ = false;               ///< a command has completed with an error
+  bool far_failed_ = false;           ///< a receive was flushed
+  std::uint32_t last_drawn_ = kNone;  ///< the last command that drew a receive and has not failed
+  std::optional<std::uint64_t> counted_;  ///< what the counter is at the failure
 };
 
 }  // namespace softhca::sim
