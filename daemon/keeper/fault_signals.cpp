@@ -16,15 +16,17 @@ std::array<struct sigaction, kFaultSignals.size()> before;
 
 void take_fault(int signal, siginfo_t* info, void*) {
   const auto thread = static_cast<std::int32_t>(::syscall(SYS_gettid));
-  if (shown_engine->thread.load() == thread)
+  const std::int32_t control = shown_control->thread.load();
+  if (info->si_code == SI_USER && info->si_pid != ::getpid()) {
+    // Another process has sent it.
+  } else if (shown_engine->thread.load() == thread) {
     shown_engine->fault.store(1);
-  else if (const std::int32_t control = shown_control->thread.load();
-           control == thread || control == 0)
+  } else if (control == thread || control == 0) {
     shown_control->fault.store(1);
+  }
   for (std::size_t i = 0; i < kFaultSignals.size(); ++i)
     if (kFaultSignals[i] == signal) ::sigaction(signal, &before[i], nullptr);
-  // An instruction that faults does so again. One that another instruction or process has sent is
-  // sent again.
+  // An instruction that faults does so again. A signal that was sent is sent again.
   if (info->si_code <= 0) ::raise(signal);
 }
 

@@ -172,6 +172,7 @@ TEST_F(KeeperTest, NamesWhatTheAdapterCrashedWithTwice) {
   EXPECT_THAT(told("differs"), after_two("nothing"));
   EXPECT_THAT(told("elsewhere"), after_two("nothing")) << "a thread without a name of its own";
   EXPECT_THAT(told("outside"), after_two("nothing")) << "killed by another process";
+  EXPECT_THAT(told("sent"), after_two("nothing")) << "a signal of another process";
   EXPECT_THAT(told("stop"), after_two("nothing")) << "stopped by another process";
 }
 

@@ -208,6 +208,11 @@ int have_faults(KeeperLink& keeper, std::string_view how) {
   if (how == "request") *nowhere = 0;
   engine.work_on(how == "differs" && is_first ? Subject(Subject::Kind::kQueuePair, 4) : kQueuePair);
   if (how == "outside") die();
+  if (how == "sent" && ::fork() == 0) {
+    ::kill(::getppid(), SIGSEGV);
+    ::_exit(0);
+  }
+  if (how == "sent") ::pause();
   if (how == "hang") ::pause();
   if (how == "stop") ::kill(::getpid(), SIGSTOP);
   *nowhere = 0;
