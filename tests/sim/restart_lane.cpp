@@ -211,7 +211,6 @@ void Lane::change_state() {
       qp.state != engine::QpState::kError)
     return states.enter_error(qp);
   if (!options_.drains || qp.state == engine::QpState::kError || !random_.chance(0.3)) return;
-  if (!draining_ && ++drained_ > kMostDrains) return;
   draining_ = !draining_;
   if (draining_)
     states.enter_drain(qp, true);

@@ -82,7 +82,6 @@ class Lane {
   static constexpr std::uint32_t kSlots = 32;
   static constexpr std::uint32_t kDepth = 16;
   static constexpr std::uint32_t kNone = ~0u;
-  static constexpr unsigned kMostDrains = 5;
 
   enum class Kind : std::uint8_t {
     kSend,
@@ -135,7 +134,6 @@ class Lane {
   std::uint32_t last_window_ = 0;
   bool binding_ = false;
   bool draining_ = false;
-  unsigned drained_ = 0;
   bool failed_ = false;               ///< a command has completed with an error
   bool far_failed_ = false;           ///< a receive was flushed
   std::uint32_t last_drawn_ = kNone;  ///< the last command that drew a receive and has not failed

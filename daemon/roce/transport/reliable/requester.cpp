@@ -12,6 +12,10 @@ namespace softhca::transport {
 
 void Requester::configure(const RcAttributes& attributes) {
   assert(std::has_single_bit(attributes.mtu));
+  // A program that changes other attributes does not give a silent peer more time.
+  const RcAttributes& before = format_.attributes;
+  if (attributes.retry_count != before.retry_count) retries_left_ = attributes.retry_count;
+  if (attributes.rnr_retry != before.rnr_retry) rnr_retries_left_ = attributes.rnr_retry;
   format_.attributes = attributes;
   RcAttributes& ours = format_.attributes;
   ours.psn_window = std::max<std::uint16_t>(attributes.psn_window, 1);
@@ -20,8 +24,6 @@ void Requester::configure(const RcAttributes& attributes) {
   if (attributes.timeout == 0) ours.selective_repeat = false;
   flight_.set_limit(ours.psn_window);
   timer_.configure(ack_timeout(attributes.timeout));
-  retries_left_ = attributes.retry_count;
-  rnr_retries_left_ = attributes.rnr_retry;
 }
 
 void Requester::reset(const SentPosition& position) {

@@ -140,6 +140,25 @@ TEST_F(RequesterTest, RetriesAreExceeded) {
   expect_done({"1 flushed"});
 }
 
+TEST_F(RequesterTest, AttributesThatStayDoNotRenewTheRetries) {
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 3; ++i) pass(kTimeout);
+  requester.configure(attributes);
+  pass(kTimeout);
+  expect_done({"0 retry-exceeded"});
+}
+
+TEST_F(RequesterTest, AnotherNumberOfRetriesRenewsThem) {
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 3; ++i) pass(kTimeout);
+  attributes.retry_count = 4;
+  requester.configure(attributes);
+  for (int i = 0; i < 4; ++i) pass(kTimeout);
+  expect_done({});
+  pass(kTimeout);
+  expect_done({"0 retry-exceeded"});
+}
+
 TEST_F(RequesterTest, ProgressRenewsTheRetries) {
   post_and_run(RequestKind::kSend, 1);
   post_and_run(RequestKind::kSend, 1);
