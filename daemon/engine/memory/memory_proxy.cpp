@@ -358,7 +358,7 @@ void MemoryProxy::pass(Patience& patience, Time now) {
   const Duration passed =
       patience.last == Time{} ? Duration{} : std::min<Duration>(now - patience.last, 2 * kSlice);
   patience.last = now;
-  const bool at_work = area_.awake.load(std::memory_order_relaxed) != 0;
+  const bool at_work = area_.working.load(std::memory_order_relaxed) != 0;
   (at_work ? patience.at_work : patience.idle) += passed;
 }
 

@@ -41,7 +41,6 @@ class Server {
     constexpr auto kLong = std::chrono::hours(1);
     for (;;) {
       const std::uint32_t seen = area_.wake.load(std::memory_order_acquire);
-      area_.awake.store(nanoseconds(monotonic_time()), std::memory_order_relaxed);
       // In this order: the message about a memory comes before accesses to it.
       const bool asked = is_asked();
       if (!take_messages()) return;
@@ -54,7 +53,6 @@ class Server {
         nap();
         continue;
       }
-      area_.awake.store(0, std::memory_order_relaxed);
       area_.slept.store(seen, std::memory_order_seq_cst);
       if (!is_asked()) futex_wait(area_.wake, seen, kLong);
     }
@@ -65,6 +63,7 @@ class Server {
   bool take_messages() {
     const std::uint32_t sent = area_.messages.load(std::memory_order_acquire);
     if (sent == area_.taken.load(std::memory_order_relaxed)) return true;
+    area_.working.store(1, std::memory_order_relaxed);
     for (;;) {
       ProxyMessage message{};
       std::array<UniqueFd, 1> fds;
@@ -72,6 +71,7 @@ class Server {
           socket_.get(), std::as_writable_bytes(std::span{&message, 1}), fds, MSG_DONTWAIT);
       if (got < 0 && errno == EAGAIN) {
         area_.taken.store(sent, std::memory_order_relaxed);
+        area_.working.store(0, std::memory_order_relaxed);
         return true;
       }
       if (got != sizeof message) return false;
@@ -91,8 +91,10 @@ class Server {
     const std::uint32_t number = area_.done.load(std::memory_order_relaxed);
     const std::uint32_t place = area_.order[number % ProxyArea::kPlaces] % ProxyArea::kPlaces;
     const long sleeps = sleeps_so_far();
+    area_.working.store(1, std::memory_order_relaxed);
     area_.access[place].ok = run(area_.access[place], area_.bytes[place]) == Verdict::kOk;
     area_.kept_waiting = sleeps_so_far() != sleeps ? 1 : 0;
+    area_.working.store(0, std::memory_order_relaxed);
     area_.done.store(number + 1, std::memory_order_seq_cst);
     if (area_.waiting.load(std::memory_order_seq_cst) != 0) futex_wake(area_.done);
   }
@@ -108,10 +110,6 @@ class Server {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
     return usage.ru_nvcsw;
-  }
-
-  static std::uint64_t nanoseconds(Time time) {
-    return static_cast<std::uint64_t>(time.time_since_epoch().count());
   }
 
   Verdict run(const ProxyArea::Access& access, std::span<std::byte> bytes) {

@@ -54,16 +54,15 @@ struct ProxyArea {
   std::atomic<std::uint32_t> asked;     ///< accesses requested so far
   std::atomic<std::uint32_t> done;      ///< futex: all accesses before this number are done
   std::atomic<std::uint32_t> waiting;   ///< not 0: the engine sleeps until `done` changes
-  /// When the process began to work on the current access, by the clock of the machine, in ns. 0:
-  /// it sleeps.
-  std::atomic<std::uint64_t> awake;
+  /// Not 0: the process is in an access, or takes a message, which its tenant can delay. Else it
+  /// sleeps, or waits for a processor.
+  std::atomic<std::uint32_t> working;
   /// Not 0: the process slept during the access that was done last.
   std::uint32_t kept_waiting;
   std::array<std::uint32_t, kPlaces> order;  ///< place of access number n, at n % kPlaces
   std::array<Access, kPlaces> access;
   alignas(4096) std::array<std::array<std::byte, kBytes>, kPlaces> bytes;
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// A record on the socket of the process. With `adds`, the socket of a memory::OfferedMemory is
 /// attached to the record and becomes `memory`. Without it, the process closes `memory`.

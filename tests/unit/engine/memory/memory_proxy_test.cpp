@@ -138,6 +138,26 @@ TEST(MemoryProxy, AnAccessThatDoesNotComeBackCostsItsTenantAlone) {
   EXPECT_EQ(proxy.add_error(), 0);
 }
 
+/// It polls for a while after an access, so it lacks the processor more often than it sleeps.
+TEST(MemoryProxy, ATenantIsNotAtFaultIfTheProcessGetsNoProcessor) {
+  AccessBounds bounds;
+  bounds.start = std::chrono::hours(1);
+  bounds.longest = std::chrono::milliseconds(5);
+  Proxy proxy(bounds);
+  const auto process = proxy.add();
+  std::uint64_t word = 0;
+  std::uint64_t there = 7;
+  ASSERT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk);
+  proxy.stop();
+  std::thread later([&] {
+    ::usleep(50'000);
+    proxy.go_on();
+  });
+  EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk);
+  later.join();
+  EXPECT_EQ(proxy.counters.late_accesses.value(), 0u);
+}
+
 TEST(MemoryProxy, WhatItClosesKeepsItsTenantAlone) {
   AccessBounds bounds;
   bounds.start = std::chrono::hours(1);
