@@ -49,6 +49,12 @@ RULES = {
          ('    const DoorbellCause cause = abi::cause_of(doorbell);\n',
           '    session.view.take_doorbell();\n'
           '    const DoorbellCause cause = abi::cause_of(doorbell);\n')]),
+    'a failure is recorded with the completion that tells of it': (
+        ENGINE + 'queue_pairs/command_completion.cpp',
+        [('    qp.record.durable->begin_sent({qp.sq.cq->ring.next_counter(), completion.index}, behind, '
+          'fails);\n',
+          '    qp.record.durable->begin_sent({qp.sq.cq->ring.next_counter(), completion.index}, behind, '
+          'false);\n')]),
     'an atomic is recorded before it runs': (
         'daemon/tenant_memory/atomic.cpp',
         [('    log.begin(before, after);\n', ''),
