@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The records of a session's objects: what an adapter that follows needs to make each again, with
-// the choices that this adapter made. A change of any of them needs another
-// records::MemoryHeader::kVersion.
+// the choices that this adapter made. A structure never changes: what a release adds to a record
+// follows behind it, as a structure of its own (daemon/live_records/record_format.hpp).
 //
 // Session: Peer::kept() of its process. An object of a session that has gone ends with it, except
 // in a device file that other sessions have, and targets of XRC that they hold.
