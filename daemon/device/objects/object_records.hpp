@@ -164,6 +164,25 @@ struct QueuePair {
   std::uint8_t group[abi::kMaxMulticastGroups][16];
 };
 
+struct Rates {
+  std::uint64_t bytes_per_second;
+  std::uint64_t burst_bytes;
+  std::uint64_t messages_per_second;
+  std::uint64_t burst_messages;
+};
+/// Follows a QueuePair: what the operator has set for it (`qp.set`).
+struct QueuePairTerms {
+  Rates sent;
+  Rates inbound;
+  Rates served;
+  std::uint64_t min_bytes_per_second;
+  std::uint32_t srq_limit;
+  std::uint8_t importance;
+  std::uint8_t has_rates;
+  std::uint8_t has_srq_limit;
+  std::uint8_t has_importance;
+};
+
 struct OpenedQueuePair {
   SessionKey key;
   std::uint64_t user_handle;
@@ -187,6 +206,7 @@ static_assert(sizeof(Session) == 56 && sizeof(OfferedMemory) == 24 && sizeof(Dev
               sizeof(MemoryWindow) == 24 && sizeof(CompletionChannel) == 24 &&
               sizeof(CompletionQueue) == 64 && sizeof(XrcDomain) == 40 &&
               sizeof(SharedReceiveQueue) == 64 && sizeof(QueuePair) == 520 &&
-              sizeof(OpenedQueuePair) == 32 && sizeof(AddressHandle) == 56);
+              sizeof(QueuePairTerms) == 112 && sizeof(OpenedQueuePair) == 32 &&
+              sizeof(AddressHandle) == 56);
 
 }  // namespace softhca::control::record

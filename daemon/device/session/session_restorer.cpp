@@ -87,8 +87,10 @@ bool SessionRestorer::restore(records::Adopted& object) {
       return as(session_.xrc_domains_, &OpenXrcDomains::restore);
     case records::Kind::kSharedReceiveQueue:
       return as(session_.srqs_, &SrqObjects::restore);
-    case records::Kind::kQueuePair:
-      return as(session_.qps_, &QpObjects::restore);
+    case records::Kind::kQueuePair: {
+      KeptQueuePair kept;
+      return kept.read(object.body) && session_.qps_.restore(kept, std::move(object.record));
+    }
     case records::Kind::kOpenedQueuePair:
       return as(session_.qps_, &QpObjects::restore_opened);
     case records::Kind::kAddressHandle:

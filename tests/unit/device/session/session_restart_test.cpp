@@ -211,6 +211,50 @@ TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
   expect_nothing_is_left();
 }
 
+TEST_F(SessionRestart, TermsOfAQueuePair_StayInForce) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  auto request = qp_request(kReliable, pd.handle, cq.handle);
+  request.srq = made<abi::CreateSrqReply>(client, Operation::kCreateSrq,
+                                          abi::CreateSrqRequest{6, pd.handle, 30, 2, 0})
+                    .handle;
+  const std::uint32_t qpn = made<abi::CreateQpReply>(client, Operation::kCreateQp, request).qpn;
+  const std::uint32_t plain = made<abi::CreateQpReply>(client, Operation::kCreateQp, request).qpn;
+  const SentLimits sent{{1000, 2000, 30, 40}, 500};
+  const InboundLimits inbound{{5000, 6000, 70, 80}};
+  const ServedLimits served{{9000, 10000, 110, 120}};
+  const auto reserve = [&] { EXPECT_TRUE(life->records.reserve()); };
+  reserve();
+  first().session().queue_pairs().set_rates(qpn, sent, inbound, served);
+  reserve();
+  EXPECT_EQ(first().session().queue_pairs().set_receive_terms(qpn, {.limit = 7, .importance = 6}),
+            0);
+  reserve();
+  EXPECT_EQ(first().session().queue_pairs().set_receive_terms(plain, {.limit = 9}), 0);
+  reserve();
+  EXPECT_EQ(first().session().queue_pairs().set_receive_terms(
+                plain, {.limit = receive::Member::kByPolicy}),
+            0);
+  for (int times = 0; times < 2; ++times) {
+    restart();
+    life->daemon.worker.run(engine::Task{[&](engine::Engine& engine) {
+      const engine::QueuePair& qp = *engine.durable().queue_pairs.find(Qpn(qpn));
+      ASSERT_NE(qp.sq.rates, nullptr);
+      EXPECT_EQ(qp.sq.rates->sent.limits(), sent);
+      EXPECT_EQ(qp.sq.rates->peers.inbound.limits(), inbound);
+      EXPECT_EQ(qp.sq.rates->peers.served.limits(), served);
+      EXPECT_EQ(engine.cpu().minimums().of_queue_pair(qp.slot).per_second, 500u);
+      EXPECT_EQ(qp.rq.member.limit, 7u);
+      EXPECT_EQ(qp.rq.member.own_importance, 6u);
+      const engine::QueuePair& other = *engine.durable().queue_pairs.find(Qpn(plain));
+      EXPECT_EQ(other.sq.rates, nullptr);
+      EXPECT_EQ(other.rq.member.limit, receive::Member::kByPolicy);
+    }});
+  }
+}
+
 TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
   Client& client = connect();
   const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
