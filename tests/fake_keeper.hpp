@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <map>
@@ -30,10 +31,7 @@ class FakeKeeper {
   };
 
   FakeKeeper() = default;
-  ~FakeKeeper() {
-    for (auto& [id, kept] : kept_)
-      if (kept.base != nullptr) ::munmap(kept.base, kept.bytes);
-  }
+  ~FakeKeeper() { clear(); }
   FakeKeeper(const FakeKeeper&) = delete;
   FakeKeeper& operator=(const FakeKeeper&) = delete;
 
@@ -43,6 +41,18 @@ class FakeKeeper {
     std::size_t count = 0;
     for (const auto& [id, kept] : kept_) count += kept.role == KeptRole::kNone;
     return count;
+  }
+  void clear() {
+    for (auto& [id, kept] : kept_)
+      if (kept.base != nullptr) ::munmap(kept.base, kept.bytes);
+    kept_.clear();
+    last_ = 0;
+  }
+  const std::map<KeptId, Kept>& all() const { return kept_; }
+  /// Holds what an adapter of another time has given.
+  void put(KeptId id, Kept kept) {
+    kept_[id] = std::move(kept);
+    last_ = std::max(last_, id);
   }
   /// Requests that an adapter had to wait for.
   std::size_t round_trips() const { return round_trips_; }

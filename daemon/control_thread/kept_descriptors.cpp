@@ -24,7 +24,7 @@ Outcome KeptDescriptors::adopt(records::Adopted& found) {
   records::BodyReader body(found.body);
   KeptId id = 0;
   std::string name;
-  if (!body.read(id) || !body.read_text(name) || !body.is_at_end())
+  if (!body.read(id) || !body.read_text(name))
     return Error{std::string("the record of a ") + records::name_of(found.kind) + " is damaged",
                  EBADMSG};
   earlier_.insert_or_assign({found.kind, std::move(name)},

@@ -17,8 +17,6 @@
 #include <new>
 #include <utility>
 
-#include "daemon/keeper/report.hpp"
-
 namespace softhca::keeper {
 namespace {
 
@@ -61,8 +59,6 @@ Keeper::Keeper(Library library, int argc, char** argv)
       }()),
       engine_watch_(shared_->engine, kEngineTicks),
       control_watch_(shared_->control, kControlTicks) {}
-
-Keeper::~Keeper() { ::munmap(shared_, sizeof(Shared)); }
 
 int Keeper::run() {
   sigset_t set;
@@ -135,6 +131,8 @@ void Keeper::tick() {
     ::sd_notify(0, "WATCHDOG=1");
     next_watchdog_ = now + watchdog_;
   }
+  if (upgrade_.trial > 0 && now >= upgrade_.due)
+    end_trial("its trial does not end: stopped after 10 s");
   if (phase_ == Phase::kServing) {
     if (adapter_.stopped) ++adapter_.stopped_for;
     const bool engine = engine_watch_.hangs(adapter_.process);

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/keeper/handover.hpp"
@@ -25,6 +25,10 @@
 namespace softhca::keeper {
 
 using Clock = std::chrono::steady_clock;
+
+// Tell the operator, on standard error.
+void report_warning(const std::string& text);
+void report_failure(const std::string& text);  ///< also tells the service manager
 
 /// A file with the code of an adapter. It stays the same when another file takes its path.
 class Library {
@@ -45,9 +49,6 @@ class Keeper {
  public:
   /// `argv` is for the adapter.
   Keeper(Library library, int argc, char** argv);
-  ~Keeper();
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
 
   /// Runs until the adapter has ended for good. Returns the exit code of this process.
   int run();
@@ -74,15 +75,17 @@ class Keeper {
 
   // keeper_calls.cpp
   void serve_calls();
-  void serve(const Call& call, std::string_view text, UniqueFd fd);
+  std::optional<int> serve(const Call& call, std::string_view text, UniqueFd fd, std::uint64_t& id);
   int begin_upgrade(std::string_view path);
   void take_verdict();
+  void end_trial(std::string_view verdict);
   void ready();
   void order(OrderKind kind, std::string_view text = {}) const;
 
   // keeper_start.cpp
   bool start(Cause cause);
-  [[noreturn]] void become_adapter(const Handover& handover, const Library& library) const;
+  Handover handover_of(const std::vector<KeptEntry>& kept, Cause cause) const;
+  [[noreturn]] void become_adapter(const Handover& handover) const;
   void start_trial();
 
   /// The process that serves, or is to serve.
@@ -97,8 +100,9 @@ class Keeper {
   /// The library that an upgrade brings.
   struct Upgrade {
     std::optional<Library> library;
-    pid_t trial = -1;  ///< a process that tries if it fits
-    UniqueFd verdict;  ///< what that process says
+    pid_t trial = -1;         ///< a process that tries if it fits
+    UniqueFd verdict;         ///< what that process says
+    Clock::time_point due{};  ///< it must have said it by then
   };
 
   Library library_;  ///< of the adapter

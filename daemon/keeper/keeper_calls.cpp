@@ -9,11 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/keeper/keeper.hpp"
-#include "daemon/keeper/report.hpp"
 
 namespace softhca::keeper {
 namespace {
@@ -43,45 +41,41 @@ void Keeper::serve_calls() {
     const ssize_t got = receive_with_descriptors(adapter_.calls.get(), record, fd, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) return adapter_.calls.reset();  // SIGCHLD tells the rest
+    const std::size_t head = std::min(sizeof(Call), static_cast<std::size_t>(got));
     Call call{};
-    std::memcpy(&call, record.data(), std::min(sizeof call, static_cast<std::size_t>(got)));
-    const std::size_t text =
-        static_cast<std::size_t>(got) - std::min(sizeof call, static_cast<std::size_t>(got));
-    serve(call, {reinterpret_cast<const char*>(record.data()) + sizeof call, text},
-          std::move(fd[0]));
+    std::memcpy(&call, record.data(), head);
+    CallReply reply{};
+    const auto error = serve(
+        call,
+        {reinterpret_cast<const char*>(record.data()) + head, static_cast<std::size_t>(got) - head},
+        std::move(fd[0]), reply.id);
+    if (!error) continue;  // it was the last call of this adapter
+    reply.error = *error;
+    ::send(adapter_.calls.get(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }
 
-void Keeper::serve(const Call& call, std::string_view text, UniqueFd fd) {
-  CallReply reply{};
+/// Serves a call. Returns 0, with `id` of what is kept, or an errno value. Nothing: no reply.
+std::optional<int> Keeper::serve(const Call& call, std::string_view text, UniqueFd fd,
+                                 std::uint64_t& id) {
   switch (static_cast<CallKind>(call.kind)) {
     case CallKind::kKeep:
-      reply.error = kept_.add(std::move(fd), 0, call.role, reply.id);
-      break;
+      return kept_.add(std::move(fd), 0, call.role, id);
     case CallKind::kKeepMemory:
-      reply.error =
-          call.bytes == 0 ? EINVAL : kept_.add(std::move(fd), call.bytes, call.role, reply.id);
-      break;
+      return call.bytes == 0 ? EINVAL : kept_.add(std::move(fd), call.bytes, call.role, id);
     case CallKind::kCloseDescriptor:
-      reply.error = kept_.close_descriptor(call.id);
-      break;
+      return kept_.close_descriptor(call.id);
     case CallKind::kDrop:
-      reply.error = kept_.drop(call.id);
-      break;
+      return kept_.drop(call.id);
     case CallKind::kReady:
-      ready();
-      break;
+      return ready(), 0;
     case CallKind::kUpgrade:
-      reply.error = begin_upgrade(text);
-      break;
+      return begin_upgrade(text);
     case CallKind::kRetired:
-      if (phase_ == Phase::kRetiring) return retired();
-      reply.error = EINVAL;
-      break;
-    default:
-      reply.error = EINVAL;
+      if (phase_ != Phase::kRetiring) return EINVAL;
+      return retired(), std::nullopt;
   }
-  ::send(adapter_.calls.get(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return EINVAL;
 }
 
 void Keeper::ready() {
@@ -106,17 +100,21 @@ int Keeper::begin_upgrade(std::string_view path) {
   return upgrade_.trial > 0 ? 0 : EAGAIN;
 }
 
-/// Takes what the trial of a library says: nothing if it fits, else why not.
+/// Takes what the trial of a library says: kFits, or why it does not.
 void Keeper::take_verdict() {
   std::array<char, kMostText> text{};
   const ssize_t got = ::read(upgrade_.verdict.get(), text.data(), text.size());
+  end_trial(got > 0 ? std::string_view(text.data(), static_cast<std::size_t>(got))
+                    : "its trial has ended early");
+}
+
+void Keeper::end_trial(std::string_view verdict) {
+  ::kill(std::exchange(upgrade_.trial, -1), SIGKILL);
   upgrade_.verdict.reset();
-  upgrade_.trial = -1;
-  const std::string_view why(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
   if (phase_ != Phase::kServing) return;
-  if (why != kFits) {
+  if (verdict != kFits) {
     upgrade_.library.reset();
-    return order(OrderKind::kRefuseUpgrade, why.empty() ? "its trial has ended early" : why);
+    return order(OrderKind::kRefuseUpgrade, verdict);
   }
   phase_ = Phase::kRetiring;
   down_since_ = Clock::now();
@@ -125,10 +123,9 @@ void Keeper::take_verdict() {
 }
 
 void Keeper::order(OrderKind kind, std::string_view text) const {
-  std::vector<std::byte> record(sizeof(Order) + text.size());
   const Order head{.kind = static_cast<std::uint32_t>(kind), .reserved = 0};
-  std::memcpy(record.data(), &head, sizeof head);
-  std::memcpy(record.data() + sizeof head, text.data(), text.size());
+  std::string record(reinterpret_cast<const char*>(&head), sizeof head);
+  record += text;
   ::send(adapter_.orders.get(), record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

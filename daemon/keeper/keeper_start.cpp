@@ -16,13 +16,12 @@
 #include <vector>
 
 #include "daemon/keeper/keeper.hpp"
-#include "daemon/keeper/report.hpp"
 
 namespace softhca::keeper {
 namespace {
 
 constexpr int kExitNoAdapter = 1;
-constexpr std::chrono::seconds kTimeToStart{60};
+constexpr std::chrono::seconds kTimeToStart{60}, kTimeToTry{10};
 
 bool make_pair(UniqueFd& ours, UniqueFd& theirs) {
   int ends[2];
@@ -87,21 +86,28 @@ bool Keeper::start(Cause cause) {
   adapter_.orders.reset();
   signals_.reset();
   const std::vector<KeptEntry> kept = kept_.entries();
-  become_adapter({.version = kHandoverVersion,
-                  .bytes = sizeof(Handover),
-                  .calls = their_calls.release(),
-                  .orders = their_orders.release(),
-                  .shared = shared_,
-                  .kept = kept.data(),
-                  .kept_count = kept.size(),
-                  .cause = static_cast<std::uint32_t>(cause),
-                  .reserved = 0},
-                 library_);
+  Handover handover = handover_of(kept, cause);
+  handover.calls = their_calls.release();
+  handover.orders = their_orders.release();
+  become_adapter(handover);
+}
+
+/// Returns what an adapter gets, without its ends of sockets.
+Handover Keeper::handover_of(const std::vector<KeptEntry>& kept, Cause cause) const {
+  return {.version = kHandoverVersion,
+          .bytes = sizeof(Handover),
+          .calls = -1,
+          .orders = -1,
+          .shared = shared_,
+          .kept = kept.data(),
+          .kept_count = kept.size(),
+          .cause = static_cast<std::uint32_t>(cause),
+          .reserved = 0};
 }
 
 /// Runs the adapter in this process. All signals but SIGCHLD stay blocked: it takes them when it is
 /// ready for them.
-void Keeper::become_adapter(const Handover& handover, const Library& library) const {
+void Keeper::become_adapter(const Handover& handover) const {
   sigset_t child_ended;
   sigemptyset(&child_ended);
   sigaddset(&child_ended, SIGCHLD);
@@ -109,7 +115,7 @@ void Keeper::become_adapter(const Handover& handover, const Library& library) co
   ::prctl(PR_SET_NAME, "softhca-adapter");
   ::setpgid(0, 0);  // signals of a terminal come by the keeper alone
   std::string why;
-  const auto adapter = load<AdapterFunction>(library, kAdapterFunction, why);
+  const auto adapter = load<AdapterFunction>(library_, kAdapterFunction, why);
   if (adapter == nullptr) {
     report_failure("no adapter: " + why);
     std::exit(kExitNoAdapter);
@@ -122,6 +128,7 @@ void Keeper::start_trial() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   upgrade_.verdict = UniqueFd(ends[0]);
+  upgrade_.due = Clock::now() + kTimeToTry;
   const UniqueFd verdict(ends[1]);
   upgrade_.trial = ::fork();
   if (upgrade_.trial < 0) upgrade_.verdict.reset();
@@ -134,15 +141,7 @@ void Keeper::start_trial() {
   const std::vector<KeptEntry> kept = kept_.entries();
   std::vector<char> text(kMostText);
   if (fits != nullptr) {
-    const Handover handover{.version = kHandoverVersion,
-                            .bytes = sizeof(Handover),
-                            .calls = -1,
-                            .orders = -1,
-                            .shared = shared_,
-                            .kept = kept.data(),
-                            .kept_count = kept.size(),
-                            .cause = static_cast<std::uint32_t>(Cause::kUpgrade),
-                            .reserved = 0};
+    const Handover handover = handover_of(kept, Cause::kUpgrade);
     why = fits(&handover, argc_, argv_, text.data(), text.size()) ? kFits : text.data();
   }
   [[maybe_unused]] const ssize_t put = ::write(verdict.get(), why.data(), why.size());

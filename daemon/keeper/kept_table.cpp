@@ -40,20 +40,15 @@ int most_descriptors() {
 
 }  // namespace
 
-KeptTable::~KeptTable() {
-  for (const auto& [id, kept] : kept_)
-    if (kept.address != nullptr) ::munmap(kept.address, kept.bytes);
-}
-
 int KeptTable::add(UniqueFd fd, std::uint64_t bytes, std::uint32_t role, std::uint64_t& id) {
   if (!fd) return EBADF;
   if (fd.get() >= most_descriptors()) return EMFILE;
   if (kept_.size() >= kMost) return ENOSPC;
-  Kept kept{.fd = std::move(fd), .address = nullptr, .bytes = bytes, .role = role};
+  KeptEntry entry{.id = next_, .bytes = bytes, .address = nullptr, .fd = fd.get(), .role = role};
   if (bytes != 0)
-    if (const int error = map(kept.fd.get(), bytes, kept.address)) return error;
+    if (const int error = map(fd.get(), bytes, entry.address)) return error;
   id = next_++;
-  kept_.emplace_hint(kept_.end(), id, std::move(kept));
+  kept_.emplace_hint(kept_.end(), id, Kept{std::move(fd), entry});
   return 0;
 }
 
@@ -61,13 +56,15 @@ int KeptTable::close_descriptor(std::uint64_t id) {
   const auto at = kept_.find(id);
   if (at == kept_.end()) return ENOENT;
   at->second.fd.reset();
+  at->second.entry.fd = -1;
   return 0;
 }
 
 int KeptTable::drop(std::uint64_t id) {
   const auto at = kept_.find(id);
   if (at == kept_.end()) return ENOENT;
-  if (at->second.address != nullptr) ::munmap(at->second.address, at->second.bytes);
+  const KeptEntry& entry = at->second.entry;
+  if (entry.address != nullptr) ::munmap(entry.address, entry.bytes);
   kept_.erase(at);
   return 0;
 }
@@ -75,12 +72,7 @@ int KeptTable::drop(std::uint64_t id) {
 std::vector<KeptEntry> KeptTable::entries() const {
   std::vector<KeptEntry> entries;
   entries.reserve(kept_.size());
-  for (const auto& [id, kept] : kept_)
-    entries.push_back({.id = id,
-                       .bytes = kept.bytes,
-                       .address = kept.address,
-                       .fd = kept.fd.get(),
-                       .role = kept.role});
+  for (const auto& [id, kept] : kept_) entries.push_back(kept.entry);
   return entries;
 }
 

@@ -13,19 +13,15 @@
 
 namespace softhca::keeper {
 
+/// The mappings stay until the end of the process.
 class KeptTable {
  public:
   static constexpr std::size_t kMost = 1 << 17;  ///< entries
 
-  KeptTable() = default;
-  ~KeptTable();
-  KeptTable(const KeptTable&) = delete;
-  KeptTable& operator=(const KeptTable&) = delete;
-
   /// Adds a descriptor, and a mapping of its first `bytes` unless these are 0. Returns 0 with `id`,
   /// or an errno value. EBADF: the descriptor is missing; EINVAL: the file has fewer bytes, or they
-  /// are not whole pages; EMFILE: this process has
-  /// nearly no descriptors left; ENOSPC: the table is full.
+  /// are not whole pages; EMFILE: this process has nearly no descriptors left; ENOSPC: the table is
+  /// full.
   int add(UniqueFd fd, std::uint64_t bytes, std::uint32_t role, std::uint64_t& id);
   /// Returns 0, or ENOENT.
   int close_descriptor(std::uint64_t id);
@@ -36,11 +32,9 @@ class KeptTable {
  private:
   struct Kept {
     UniqueFd fd;
-    std::byte* address = nullptr;
-    std::uint64_t bytes = 0;
-    std::uint32_t role = 0;
+    KeptEntry entry;
   };
-  std::map<std::uint64_t, Kept> kept_;
+  std::map<std::uint64_t, Kept> kept_;  ///< by KeptEntry::id
   std::uint64_t next_ = 1;
 };
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "daemon/keeper/keeper.hpp"
-#include "daemon/keeper/report.hpp"
 
 namespace {
 

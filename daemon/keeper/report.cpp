@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/keeper/report.hpp"
-
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <cstdlib>
+
+#include "daemon/keeper/keeper.hpp"
 
 namespace softhca::keeper {
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The body of a record: values, and bytes with their number before them. The layout of a value is
-// that of this machine, as the same machine reads it.
+// that of this machine, as the same machine reads it. A body only grows at its end
+// (record_format.hpp). Behind the last value that a reader knows may be those of a later release.
 #pragma once
 
 #include <cstddef>
@@ -69,8 +70,12 @@ class BodyReader {
     text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return true;
   }
-  /// True if nothing is left, as it must be behind the last value.
-  bool is_at_end() const { return rest_.empty(); }
+  /// Reads a value that a release has added to the body. What an earlier release wrote ends before
+  /// it: `value` stays as it is then.
+  template <class T>
+  [[nodiscard]] bool read_added(T& value) {
+    return rest_.empty() || read(value);
+  }
 
  private:
   std::span<const std::byte> rest_;

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How records of live objects lie in memory that outlives an adapter. An adapter of another version
-// reads them: a change of this file, or of the body of any kind, needs another kVersion.
+// How records of live objects lie in memory that outlives an adapter. Adapters of all releases with
+// the same kVersion read them, later ones and earlier ones. So a release changes nothing that an
+// earlier one has written, and adds only what an earlier adapter may do without:
+//
+//   - Values at the end of a body. A later adapter takes defaults for those that are missing, an
+//     earlier one ignores those that it does not know.
+//   - Kinds, of which an adapter writes none before it serves. An earlier adapter refuses to follow
+//     while there are records of kinds that it does not know (RecordStore::check_format). It drops
+//     those that it finds when it starts, which are of an adapter that failed to start.
+//
+// Any other change needs another kVersion, by which adapters refuse each other's records.
 //
 // The memory is a MemoryHeader and slots. A record has as many slots as its body needs, anywhere,
 // the first of which is its head. All have the number of the record, the same generation, and their

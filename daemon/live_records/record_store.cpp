@@ -81,12 +81,13 @@ Expected<std::uint32_t> check_memory(std::span<const std::byte> memory) {
   return header.slots;
 }
 
+bool is_known(std::uint32_t kind) { return name_of(static_cast<Kind>(kind)) != nullptr; }
+
 /// Checks a slot by itself. Returns what is wrong; null: nothing.
 const char* fault_of(const Slot& slot, SlotState state) {
   if (!is_head(state) && state != SlotState::kPart) return "an unknown state";
   if (slot.checksum != checksum_of(slot)) return "a wrong checksum";
   if (slot.number == 0) return "no number";
-  if (name_of(static_cast<Kind>(slot.kind)) == nullptr) return "an unknown kind";
   if (slot.size > RecordStore::kMaxBytes) return "too large a body";
   if (slot.place >= slots_for(slot.size)) return "a place beyond its body";
   if (is_head(state) != (slot.place == 0)) return "a state that does not fit its place";
@@ -121,6 +122,7 @@ class RecordStore::Check {
   std::vector<SlotIndex> unused;  ///< free, or left over from an interrupted change
   std::unordered_map<std::uint64_t, Slots> records;
   std::vector<std::uint64_t> numbers;  ///< of the records, ascending
+  std::vector<std::uint64_t> unknown;  ///< numbers of records of other kinds
   std::uint64_t last_number = 0;
 
  private:
@@ -190,7 +192,7 @@ Outcome RecordStore::Check::finish() {
     if (!version.is_whole())
       return damaged("record " + std::to_string(name.first) + " is not complete");
     records[name.first] = version.places;
-    numbers.push_back(name.first);
+    (is_known(slots[version.places.front()]->kind) ? numbers : unknown).push_back(name.first);
   }
   std::ranges::reverse(numbers);
   return {};
@@ -198,8 +200,18 @@ Outcome RecordStore::Check::finish() {
 
 Outcome RecordStore::check_format(Keeping& keeping) {
   for (KeptId id = keeping.find(KeptRole::kRecords); id != 0;
-       id = keeping.find(KeptRole::kRecords, id))
-    if (const auto slots = check_memory(keeping.memory(id)); !slots) return slots.error();
+       id = keeping.find(KeptRole::kRecords, id)) {
+    const std::span<std::byte> memory = keeping.memory(id);
+    const auto count = check_memory(memory);
+    if (!count) return count.error();
+    for (Slot& slot : std::span(slots_in(memory.data()), *count)) {
+      if (!is_head(state_of(slot))) continue;
+      const auto kind = std::atomic_ref(slot.kind).load(std::memory_order_relaxed);
+      if (!is_known(kind))
+        return damaged("there are records of kind " + std::to_string(kind) +
+                       ", which this adapter does not know");
+    }
+  }
   return {};
 }
 
@@ -220,6 +232,7 @@ Outcome RecordStore::adopt() {
   slots_ = std::move(check.slots);
   records_ = std::move(check.records);
   adopted_ = std::move(check.numbers);
+  unwanted_ = std::move(check.unknown);
   last_number_ = last_adopted_ = check.last_number;
   free(check.unused);
   return {};

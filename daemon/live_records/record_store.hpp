@@ -68,15 +68,16 @@ class RecordStore {
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
 
-  /// Checks that this adapter can read the records that another one is writing: by their format, as
-  /// the records themselves change meanwhile. Errors: EBADMSG.
+  /// Checks that this adapter can read the records that another one is writing: by their format and
+  /// their kinds, as the records themselves change meanwhile. Errors: EBADMSG.
   static Outcome check_format(Keeping& keeping);
 
   bool is_active() const { return keeping_ != nullptr; }
 
-  /// Takes up the records of the earlier adapter, after a check of all of them. Errors: EBADMSG, a
-  /// record or its memory is damaged, or of another version; nothing has changed then, but this
-  /// process has no more way to the records. REQUIRES: nothing was written.
+  /// Takes up the records of the earlier adapter, after a check of all of them. Those of kinds that
+  /// this adapter does not know are erased by end_restoring(). Errors: EBADMSG, a record or its
+  /// memory is damaged, or of another version; nothing has changed then, but this process has no
+  /// more way to the records. REQUIRES: nothing was written.
   Outcome adopt();
   /// Returns the records of adopt(), in the order in which they were made. Those that the caller
   /// does not take out of the result are erased with it. Call it once. Until end_restoring(), no

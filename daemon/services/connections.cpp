@@ -484,7 +484,7 @@ Outcome Connections::restore(std::span<records::Adopted> left) {
     State& state = states.emplace_back();
     std::string tenant;
     const bool whole = body.read_text(tenant) && body.read(state.kind) && body.read(state.number) &&
-                       body.read_bytes(state.bytes) && body.is_at_end();
+                       body.read_bytes(state.bytes);
     for (const auto& it : served_)
       if (it->tenant().name == tenant) state.of = it.get();
     if (!whole || state.of == nullptr)

@@ -61,8 +61,7 @@ std::unique_ptr<TenantChannel> DatagramClient::restore(DatagramClients& clients,
                                                        records::BodyReader& body,
                                                        const Peer& peer) {
   std::unique_ptr<DatagramClient> client(new DatagramClient(tenant));
-  if (!client->restore_signal(body, peer) || !body.read(client->request_) || !body.is_at_end())
-    return nullptr;
+  if (!client->restore_signal(body, peer) || !body.read(client->request_)) return nullptr;
   client->announced_ = client->signal_->is_raised();
   client->tell_quota_ = true;  // an adapted share starts anew
   if (client->enter(clients, peer, true) != 0) return nullptr;

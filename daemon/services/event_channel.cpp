@@ -52,8 +52,7 @@ std::unique_ptr<TenantChannel> EventChannel::restore(Connections& connections,
                                                      records::BodyReader& body, const Peer& peer) {
   std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant));
   std::uint32_t number = 0;
-  if (!channel->restore_signal(body, peer) || !body.read(number) || !body.read(channel->process_) ||
-      !body.is_at_end())
+  if (!channel->restore_signal(body, peer) || !body.read(number) || !body.read(channel->process_))
     return nullptr;
   const management::rdma_cm::ChannelId id(number);
   if (!connections.restore_channel(tenant, id, [of = channel.get()] { of->signal_->raise(); }))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The records of a session's objects: what an adapter that follows needs to make each again, with
-// the choices that this adapter made. A change of any of them needs another
-// records::MemoryHeader::kVersion.
+// the choices that this adapter made. A structure never changes: what a release adds to a record
+// follows behind it, as a structure of its own (daemon/live_records/record_format.hpp).
 //
 // Session: Peer::kept() of its process. An object of a session that has gone ends with it, except
 // in a device file that other sessions have, and targets of XRC that they hold.
@@ -164,6 +164,25 @@ struct QueuePair {
   std::uint8_t group[abi::kMaxMulticastGroups][16];
 };
 
+struct Rates {
+  std::uint64_t bytes_per_second;
+  std::uint64_t burst_bytes;
+  std::uint64_t messages_per_second;
+  std::uint64_t burst_messages;
+};
+/// Follows a QueuePair: what the operator has set for it (`qp.set`).
+struct QueuePairTerms {
+  Rates sent;
+  Rates inbound;
+  Rates served;
+  std::uint64_t min_bytes_per_second;
+  std::uint32_t srq_limit;
+  std::uint8_t importance;
+  std::uint8_t has_rates;
+  std::uint8_t has_srq_limit;
+  std::uint8_t has_importance;
+};
+
 struct OpenedQueuePair {
   SessionKey key;
   std::uint64_t user_handle;
@@ -187,6 +206,7 @@ static_assert(sizeof(Session) == 56 && sizeof(OfferedMemory) == 24 && sizeof(Dev
               sizeof(MemoryWindow) == 24 && sizeof(CompletionChannel) == 24 &&
               sizeof(CompletionQueue) == 64 && sizeof(XrcDomain) == 40 &&
               sizeof(SharedReceiveQueue) == 64 && sizeof(QueuePair) == 520 &&
-              sizeof(OpenedQueuePair) == 32 && sizeof(AddressHandle) == 56);
+              sizeof(QueuePairTerms) == 112 && sizeof(OpenedQueuePair) == 32 &&
+              sizeof(AddressHandle) == 56);
 
 }  // namespace softhca::control::record

@@ -3,10 +3,13 @@
 // Queue pairs of a session: those that it has made, and XRC targets that it has opened.
 //
 // The files: qp_objects.cpp (create, query, destroy), modify_qp.cpp, xrc_targets.cpp,
-// qp_multicast.cpp, restore_qp.cpp.
+// qp_multicast.cpp, qp_terms.cpp, restore_qp.cpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "daemon/base/handle_table.hpp"
@@ -18,8 +21,21 @@
 #include "daemon/device/objects/qp_object.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
 #include "daemon/device/objects/srq_objects.hpp"
+#include "daemon/engine/receive/receive_queues.hpp"
+#include "daemon/live_records/record_body.hpp"
+#include "daemon/qos/pools/rate_limits.hpp"
 
 namespace softhca::control {
+
+/// A record of a queue pair.
+struct KeptQueuePair {
+  record::QueuePair head;
+  record::QueuePairTerms terms{};  ///< added after the first release of the format
+  bool read(std::span<const std::byte> body) {
+    records::BodyReader reader(body);
+    return reader.read(head) && reader.read_added(terms);
+  }
+};
 
 class QpObjects {
  public:
@@ -56,13 +72,20 @@ class QpObjects {
   int destroy(const RequestBody& body, Reply& reply);
 
   // restore_qp.cpp: make the same as an earlier adapter. Return false if the record does not fit.
-  bool restore(const record::QueuePair& kept, records::Record record);
+  bool restore(const KeptQueuePair& record_body, records::Record record);
   /// Makes a target that its process made and no longer has. The first opener takes it.
-  bool restore_target(const record::QueuePair& kept, const record::OpenedQueuePair& opener,
+  bool restore_target(const KeptQueuePair& record_body, const record::OpenedQueuePair& opener,
                       records::Record record);
   bool restore_opened(const record::OpenedQueuePair& kept, records::Record record);
   /// True if the domain that the opener names has the target.
   bool has_target(const record::OpenedQueuePair& opener) const;
+
+  // qp_terms.cpp: what the operator sets for a queue pair of the session. REQUIRES: there is room
+  // for a record.
+  void set_rates(std::uint32_t qpn, const SentLimits& sent, const InboundLimits& inbound,
+                 const ServedLimits& served) const;
+  /// Returns 0; ENOENT: it does not use a shared receive queue; EAGAIN: that changes all the time.
+  int set_receive_terms(std::uint32_t qpn, const engine::ReceiveQueues::ReceiveTerms& terms) const;
 
   // modify_qp.cpp
   int modify(const RequestBody& body, Reply& reply);
@@ -114,7 +137,11 @@ class QpObjects {
   abi::CreateQpReply reply_of(const QpObject& qp, const Sizes& sizes) const;
 
   void write(QpObject& qp) const;
-  bool install(QpObject& qp, const record::QueuePair& kept);
+  bool install(QpObject& qp, const KeptQueuePair& record_body);
+  void restore_terms(QpObject& qp, const record::QueuePairTerms& kept) const;
+  void put_rates_in_force(const QpObject& qp) const;
+  int put_in_force(const engine::QueuePair& qp,
+                   const engine::ReceiveQueues::ReceiveTerms& terms) const;
   std::shared_ptr<QpObject> make_target(const abi::CreateQpRequest& request,
                                         const OpenXrcDomain& open) const;
   void count_opened(const OpenedQp& opened, OpenXrcDomain& open);

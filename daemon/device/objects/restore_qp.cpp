@@ -27,14 +27,17 @@ void QpObjects::write(QpObject& qp) const {
                          .group = {}};
   for (std::size_t i = 0; i < qp.groups.size(); ++i)
     std::ranges::copy(qp.groups[i].bytes, kept.group[i]);
-  if (qp.record) return qp.record.replace(std::as_bytes(std::span(&kept, 1)));
+  records::BodyWriter body;
+  body.add(kept).add(qp.terms);
+  if (qp.record) return qp.record.replace(body.bytes());
   qp.maker = kept.key;
-  qp.record = context_.write_object(records::Kind::kQueuePair, kept);
+  qp.record = context_.write(records::Kind::kQueuePair, body.bytes());
 }
 
 /// Gives the engine a queue pair that is complete but for what its program has set. One that the
 /// earlier engine has removed, while its adapter had no time to erase the record, is in RESET.
-bool QpObjects::install(QpObject& qp, const record::QueuePair& kept) {
+bool QpObjects::install(QpObject& qp, const KeptQueuePair& record_body) {
+  const record::QueuePair& kept = record_body.head;
   qp.maker = kept.key;
   qp.attributes = kept.attributes;
   if (kept.has_path != 0) qp.path = path_of(context_, kept.path);
@@ -52,17 +55,19 @@ bool QpObjects::install(QpObject& qp, const record::QueuePair& kept) {
     (void)context_.on_engine(engine::AttachMulticast{.qp = qp.engine, .group = group});
     qp.groups.push_back(group);
   }
+  restore_terms(qp, record_body.terms);
   return true;
 }
 
-bool QpObjects::restore(const record::QueuePair& kept, records::Record record) {
+bool QpObjects::restore(const KeptQueuePair& record_body, records::Record record) {
+  const record::QueuePair& kept = record_body.head;
   if (kept.groups > abi::kMaxMulticastGroups || qps_.contains(kept.number)) return false;
   std::shared_ptr<QpObject> qp;
   if (kept.xrc_domain != 0) {
     OpenXrcDomain* const open = domains_.find(kept.request.xrc_domain);
     if (open == nullptr || open->domain->id.value != kept.xrc_domain) return false;
     qp = make_target(kept.request, *open);
-    if (!install(*qp, kept)) return false;
+    if (!install(*qp, record_body)) return false;
     ++open->users;
     open->domain->targets[kept.number] = qp;
   } else {
@@ -74,7 +79,7 @@ bool QpObjects::restore(const record::QueuePair& kept, records::Record record) {
     if (!rings_.restore(kept.ring, qp->ring)) return false;
     qp->request = kept.request;
     fill(*qp, sizes);
-    if (!install(*qp, kept)) return false;
+    if (!install(*qp, record_body)) return false;
     use(kept.request, 1);
   }
   qp->record = std::move(record);
@@ -87,15 +92,16 @@ bool QpObjects::has_target(const record::OpenedQueuePair& opener) const {
   return open != nullptr && open->domain->targets.contains(opener.number);
 }
 
-bool QpObjects::restore_target(const record::QueuePair& kept, const record::OpenedQueuePair& opener,
-                               records::Record record) {
+bool QpObjects::restore_target(const KeptQueuePair& record_body,
+                               const record::OpenedQueuePair& opener, records::Record record) {
+  const record::QueuePair& kept = record_body.head;
   OpenXrcDomain* const open = domains_.find(opener.xrc_domain);
   if (open == nullptr || open->domain->id.value != kept.xrc_domain || kept.groups != 0)
     return false;
   auto qp = make_target(kept.request, *open);
   qp->engine.user_handle = opener.user_handle;
   qp->holders = 0;
-  if (!install(*qp, kept)) return false;
+  if (!install(*qp, record_body)) return false;
   qp->record = std::move(record);
   open->domain->targets[kept.number] = qp;
   restored_target_ = std::move(qp);

@@ -104,12 +104,7 @@ class DeviceSession final : private configuration::IdleHolder {
     std::size_t queue_pairs = 0;
   };
   ObjectCounts object_counts() const;
-  /// Calls f(const engine::QueuePair&) for each. Only the engine's thread may read the members that
-  /// change.
-  template <class F>
-  void for_each_qp(F&& f) const {
-    qps_.for_each(f);
-  }
+  const QpObjects& queue_pairs() const { return qps_; }
   /// True if the session has queue pairs of a level that is not its own.
   bool has_queue_pairs_of(const engine::Level& level) const;
   /// Calls f(handle, engine::SharedReceiveQueue&, max_wr) for each. Only the engine's thread may

@@ -222,8 +222,8 @@ bool Restoration::restore_opened(Adopted& opened) {
   }
   if (const auto left = left_targets_.find(kept.number);
       left != left_targets_.end() && !session->queue_pairs().has_target(kept)) {
-    record::QueuePair target;
-    if (!read_head(left->second, target) ||
+    KeptQueuePair target;
+    if (!target.read(left->second.body) ||
         !session->queue_pairs().restore_target(target, kept, std::move(left->second.record)))
       return false;
     left_targets_.erase(left);

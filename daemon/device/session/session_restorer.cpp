@@ -19,7 +19,7 @@ Outcome SessionRestorer::open(records::Adopted& record) {
   records::BodyReader body(record.body);
   record::Session kept;
   std::string level_name;
-  if (!body.read(kept) || !body.read_text(level_name) || !body.is_at_end())
+  if (!body.read(kept) || !body.read_text(level_name))
     return Error{"the record of a session is damaged", EBADMSG};
   const auto refuse = [&](const std::string& why) {
     return Error{"session " + std::to_string(kept.number) + ": its tenant has no " + why, EBADMSG};
@@ -68,7 +68,7 @@ bool SessionRestorer::restore(records::Adopted& object) {
                                               bool (Part::*make)(const Kept&, records::Record)) {
     Kept kept;
     records::BodyReader body(object.body);
-    return body.read(kept) && body.is_at_end() && (part.*make)(kept, std::move(object.record));
+    return body.read(kept) && (part.*make)(kept, std::move(object.record));
   };
   switch (object.kind) {
     case records::Kind::kOfferedMemory:
@@ -89,8 +89,10 @@ bool SessionRestorer::restore(records::Adopted& object) {
       return as(session_.xrc_domains_, &OpenXrcDomains::restore);
     case records::Kind::kSharedReceiveQueue:
       return as(session_.srqs_, &SrqObjects::restore);
-    case records::Kind::kQueuePair:
-      return as(session_.qps_, &QpObjects::restore);
+    case records::Kind::kQueuePair: {
+      KeptQueuePair kept;
+      return kept.read(object.body) && session_.qps_.restore(kept, std::move(object.record));
+    }
     case records::Kind::kOpenedQueuePair:
       return as(session_.qps_, &QpObjects::restore_opened);
     case records::Kind::kAddressHandle:
@@ -108,8 +110,7 @@ bool SessionRestorer::restore_region(records::Adopted& region, const MrObjects::
   std::vector<record::RegionExtent> extents(kept.extents);
   for (record::RegionExtent& extent : extents)
     if (!body.read(extent)) return false;
-  return body.is_at_end() &&
-         session_.regions_.restore(kept, extents, earlier, std::move(region.record));
+  return session_.regions_.restore(kept, extents, earlier, std::move(region.record));
 }
 
 }  // namespace softhca::control

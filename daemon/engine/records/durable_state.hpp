@@ -3,6 +3,10 @@
 // The state of an engine that the next engine takes over, in memory that may outlive the process.
 // The layout is a header, then arrays by slot of a queue pair, of a region and of a window. All
 // zero is the state of an engine without objects. Memory of an array that is not used has no pages.
+//
+// Engines of other releases read it. Reserved bytes are zero: a release may use them if zero means
+// what earlier engines did, and if an earlier engine may ignore them. Any other change of the
+// layout needs another version.
 #pragma once
 
 #include <cstddef>

@@ -173,7 +173,7 @@ RpcResult AdminView::queue_pairs(const Json& params) {
   std::vector<ShownQp> found;
   for (const DeviceSession* session : sessions_())
     if (tenant.empty() || session->tenant().name == tenant)
-      session->for_each_qp([&](const engine::QueuePair& qp) {
+      session->queue_pairs().for_each([&](const engine::QueuePair& qp) {
         if (qp.qpn.value > after) found.push_back({session, &qp});
       });
   const std::size_t taken = std::min(found.size(), limit);

@@ -4,7 +4,6 @@
 // queue pair exists.
 #include "daemon/configuration/live_settings.hpp"
 #include "daemon/device/session/device_session.hpp"
-#include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/engine/requests/showing.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 #include "daemon/qos/schedule/minimum_rates.hpp"
@@ -108,7 +107,7 @@ std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
           .per_second;
   std::uint64_t others = 0;
   for (const DeviceSession* session : sessions_())
-    session->for_each_qp([&](const engine::QueuePair& other) {
+    session->queue_pairs().for_each([&](const engine::QueuePair& other) {
       if (&other != &qp && other.qos_class == qp.qos_class)
         others += minimums.of_queue_pair(other.slot).per_second;
     });
@@ -129,19 +128,20 @@ std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
   return std::nullopt;
 }
 
-void AdminView::set_rate(const engine::QueuePair& qp, const Json& params) {
-  auto made = std::make_unique<QpRates>();
+std::optional<RpcError> AdminView::set_rate(const DeviceSession& owner, const engine::QueuePair& qp,
+                                            const Json& params) {
+  if (auto wrong = reserve_record()) return wrong;
+  const QpRates unlimited;
   // Only this thread's requests change limits, so it may read them.
-  const QpRates& rates = qp.sq.rates != nullptr ? *qp.sq.rates : *made;
+  const QpRates& rates = qp.sq.rates != nullptr ? *qp.sq.rates : unlimited;
   std::uint64_t minimum = adapter_.engine.minimums.of_queue_pair(qp.slot).per_second;
   if (params.contains(kMinimum))
     minimum = params.at(kMinimum).is_null() ? 0 : params.at(kMinimum).get<std::uint64_t>();
-  adapter_.worker.run(
-      engine::SetQpRates{.qpn = qp.qpn,
-                         .sent = {changed(rates.sent.limits(), kSent, params), minimum},
-                         .inbound = {changed(rates.peers.inbound.limits(), kInbound, params)},
-                         .served = {changed(rates.peers.served.limits(), kServed, params)},
-                         .made = std::move(made)});
+  owner.queue_pairs().set_rates(qp.qpn.value,
+                                {changed(rates.sent.limits(), kSent, params), minimum},
+                                {changed(rates.peers.inbound.limits(), kInbound, params)},
+                                {changed(rates.peers.served.limits(), kServed, params)});
+  return std::nullopt;
 }
 
 void add_throttling(Json& out, const RateGate& gate) {

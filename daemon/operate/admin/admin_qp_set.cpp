@@ -3,8 +3,9 @@
 // The method `qp.set`: sets the rates of a queue pair (admin_qp_rate.cpp), and its limit and
 // importance on its shared receive queue (mechanisms D1, D6). They hold until the queue pair ends,
 // or until a null restores the default.
+#include <cerrno>
+
 #include "daemon/device/session/device_session.hpp"
-#include "daemon/engine/requests/qp_terms.hpp"
 #include "daemon/operate/admin/admin_view.hpp"
 
 namespace softhca::control {
@@ -49,14 +50,15 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
   const DeviceSession* owner = nullptr;
   const engine::QueuePair* found = nullptr;
   for (const DeviceSession* session : sessions_())
-    session->for_each_qp([&](const engine::QueuePair& qp) {
+    session->queue_pairs().for_each([&](const engine::QueuePair& qp) {
       if (qp.qpn.value == qpn) owner = session, found = &qp;
     });
   if (found == nullptr) return no_such("queue pair", std::to_string(qpn));
   if (auto wrong = check_minimum(*found, params)) return *wrong;
   if (of_receives)
-    if (RpcResult set = set_receive_terms(*found, terms); !set) return set;
-  if (names_rate(params)) set_rate(*found, params);
+    if (auto wrong = set_receive_terms(*owner, qpn, terms)) return *wrong;
+  if (names_rate(params))
+    if (auto wrong = set_rate(*owner, *found, params)) return *wrong;
   std::string text = "queue pair";
   for (const auto& [key, value] : params.items())
     if (key != "qpn") text += text_of(key, value);
@@ -65,29 +67,25 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
   return Json{{"qpn", qpn}};
 }
 
-RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
-                                       const ReceiveQueues::ReceiveTerms& terms) {
-  const std::string name = "queue pair " + std::to_string(qp.qpn.value);
-  // An XRC target may move to another queue between the two requests, as its peer asks.
-  constexpr int kTries = 16;
-  for (int i = 0; i < kTries; ++i) {
-    const auto [srq, entries, provisioned] = adapter_.worker.run(engine::FindSrqOfQp{qp});
-    if (srq == nullptr)
-      return RpcError{RpcCode::kNoSuchThing, name + " does not use a shared receive queue", {}};
-    // Queues of a tenant without limits have no provisioner. This thread makes it, so that the
-    // engine need not allocate. The queue stays valid: only this thread makes and removes queue
-    // pairs and queues.
-    std::unique_ptr<receive::Provisioner> made;
-    if (!provisioned) {
-      engine::Tenant& tenant = *srq->session->tenant;
-      made = std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
-                                                    tenant.counters.receive);
-    }
-    if (adapter_.worker.run(engine::SetReceiveTerms{qp.qpn, terms, *srq, std::move(made)}))
-      return Json{};
-  }
-  return RpcError{
-      RpcCode::kRefused, name + ": its shared receive queue changes all the time; try again", {}};
+/// Makes room for the record of a queue pair.
+std::optional<RpcError> AdminView::reserve_record() const {
+  if (adapter_.records == nullptr) return std::nullopt;
+  const Outcome reserved = adapter_.records->reserve();
+  if (reserved) return std::nullopt;
+  return RpcError{RpcCode::kRefused, "it cannot be recorded: " + reserved.error().message, {}};
+}
+
+std::optional<RpcError> AdminView::set_receive_terms(const DeviceSession& owner, std::uint32_t qpn,
+                                                     const ReceiveQueues::ReceiveTerms& terms) {
+  const std::string name = "queue pair " + std::to_string(qpn);
+  if (auto wrong = reserve_record()) return wrong;
+  const int error = owner.queue_pairs().set_receive_terms(qpn, terms);
+  if (error == ENOENT)
+    return RpcError{RpcCode::kNoSuchThing, name + " does not use a shared receive queue", {}};
+  if (error != 0)
+    return RpcError{
+        RpcCode::kRefused, name + ": its shared receive queue changes all the time; try again", {}};
+  return std::nullopt;
 }
 
 }  // namespace softhca::control

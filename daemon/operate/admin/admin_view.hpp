@@ -78,15 +78,17 @@ class AdminView {
 
   // admin_qp_set.cpp
   RpcResult set_queue_pair(const Json& params);
-  RpcResult set_receive_terms(const engine::QueuePair& qp,
-                              const engine::ReceiveQueues::ReceiveTerms& terms);
+  std::optional<RpcError> reserve_record() const;
+  std::optional<RpcError> set_receive_terms(const DeviceSession& owner, std::uint32_t qpn,
+                                            const engine::ReceiveQueues::ReceiveTerms& terms);
 
   // admin_qp_rate.cpp
   static bool names_rate(const Json& params);
   std::optional<RpcError> check_rate(const Json& params) const;
   std::optional<RpcError> check_minimum(const engine::QueuePair& qp, const Json& params) const;
   /// Sets the rates of a queue pair. REQUIRES: check_rate() and check_minimum() passed.
-  void set_rate(const engine::QueuePair& qp, const Json& params);
+  std::optional<RpcError> set_rate(const DeviceSession& owner, const engine::QueuePair& qp,
+                                   const Json& params);
 
   /// Returns a tenant. Null: unknown name.
   const engine::Tenant* find_tenant(const std::string& name) const;

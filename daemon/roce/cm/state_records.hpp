@@ -100,8 +100,8 @@ class StateReader {
   void operator()(T&... values) {
     (get(values), ...);
   }
-  /// True if all that was read was there, and nothing is left.
-  bool is_complete() const { return good_ && body_.is_at_end(); }
+  /// True if all that was read was there.
+  bool is_complete() const { return good_; }
 
  private:
   template <class T>

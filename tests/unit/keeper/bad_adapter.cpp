@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Libraries to which an upgrade fails: one fits and does not start, one does not fit.
+// Libraries to which an upgrade fails: one fits and does not start, one does not fit, one does not
+// say.
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdio>
 

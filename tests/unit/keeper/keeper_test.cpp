@@ -133,6 +133,11 @@ TEST_F(KeeperTest, RefusesALibraryThatDoesNotFit) {
   EXPECT_THAT(said_, HasSubstr("order: /etc/passwd: "));
 }
 
+TEST_F(KeeperTest, RefusesALibraryOfWhichTheTrialDoesNotEnd_AndTakesTheNext) {
+  EXPECT_EQ(run({"upgrade-again", STUCK}), 0);
+  EXPECT_EQ(said_, "start\norder: its trial does not end: stopped after 10 s\nupgrade\nserved\n");
+}
+
 TEST_F(KeeperTest, GoesBackToTheLibraryBeforeIfTheNewOneDoesNotStart) {
   EXPECT_EQ(run({"upgrade", FAILING}), 0);
   EXPECT_THAT(said_, AllOf(HasSubstr("the new adapter does not start (exit code 5)"),

@@ -160,13 +160,14 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
     ::kill(::getppid(), SIGUSR1);
     if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
   }
-  if (scenario == "upgrade") {
+  if (scenario == "upgrade" || scenario == "upgrade-again") {
+    keeper.engine_pulse().fall_asleep();
     if (const auto begun = keeper.upgrade(library); !begun) {
       say("refused: " + begun.error().message);
       return 0;
     }
-    if (await_order(keeper) != keeper::OrderKind::kRetire) return 0;
-    keeper.retired();
+    if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
+    if (scenario == "upgrade-again") return serve(keeper, "upgrade", "");
   }
   return 0;
 }

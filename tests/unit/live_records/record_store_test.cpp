@@ -273,8 +273,10 @@ class ForgedSlotTest : public RecordStoreTest {
   ForgedSlotTest() {
     Generation& first = next();
     first.keep(first.write(std::string(2 * Slot::kBytes, 'r'), Kind::kSession));
+    first.keep(first.write("known", Kind::kSession));
     for (Slot* slot = slots(); head == nullptr || part == nullptr; ++slot) {
-      if (slot->state == static_cast<std::uint32_t>(SlotState::kLive)) head = slot;
+      if (slot->state == static_cast<std::uint32_t>(SlotState::kLive) && slot->number == 1)
+        head = slot;
       if (slot->state == static_cast<std::uint32_t>(SlotState::kPart)) part = slot;
     }
   }
@@ -293,10 +295,18 @@ class ForgedSlotTest : public RecordStoreTest {
   Slot* part = nullptr;
 };
 
-TEST_F(ForgedSlotTest, UnknownKind_IsRefused) {
+TEST_F(ForgedSlotTest, UnknownKind_RefusedBeforeAnUpgrade_DroppedAtAStart) {
+  EXPECT_TRUE(RecordStore::check_format(next().keeping));
   head->kind = part->kind = 31;
   seal(*head), seal(*part);
-  EXPECT_NE(refusal().find("unknown kind"), std::string::npos);
+  const Outcome fits = RecordStore::check_format(next().keeping);
+  ASSERT_FALSE(fits);
+  EXPECT_NE(fits.error().message.find("kind 31, which this adapter does not know"),
+            std::string::npos);
+  EXPECT_TRUE(next().store.adopt()) << "an adapter that fails to restore erases nothing";
+  EXPECT_EQ(used(), 3u);
+  EXPECT_EQ(next().texts(), std::vector<std::string>{"known"});
+  EXPECT_EQ(used(), 1u);
 }
 
 TEST_F(ForgedSlotTest, OtherFormat_IsRefusedByItsNumber) {
@@ -359,17 +369,31 @@ TEST(RecordBody, ReadsWhatWasWritten_AndNothingBeyondIt) {
   std::string text;
   std::uint64_t large = 0;
   ASSERT_TRUE(reader.read(number) && reader.read_text(text));
-  EXPECT_FALSE(reader.is_at_end());
   ASSERT_TRUE(reader.read(large));
   EXPECT_EQ(number, 7u);
   EXPECT_EQ(text, "name");
   EXPECT_EQ(large, 9u);
-  EXPECT_TRUE(reader.is_at_end());
   EXPECT_FALSE(reader.read(number));
   for (std::size_t length = 0; length < writer.bytes().size(); ++length) {
     BodyReader cut(writer.bytes().first(length));
     EXPECT_FALSE(cut.read(number) && cut.read_text(text) && cut.read(large)) << length;
   }
+}
+
+TEST(RecordBody, ValueThatALaterReleaseAdds_IsOptionalAndWhole) {
+  BodyWriter writer;
+  writer.add(std::uint32_t{7});
+  std::uint32_t number = 0, added = 5;
+  BodyReader earlier(writer.bytes());
+  EXPECT_TRUE(earlier.read(number) && earlier.read_added(added));
+  EXPECT_EQ(added, 5u);
+  writer.add(std::uint32_t{8});
+  BodyReader later(writer.bytes());
+  EXPECT_TRUE(later.read(number) && later.read_added(added));
+  EXPECT_EQ(added, 8u);
+  BodyReader cut(writer.bytes().first(6));
+  EXPECT_TRUE(cut.read(number));
+  EXPECT_FALSE(cut.read_added(added)) << "a part of it is damage";
 }
 
 }  // namespace

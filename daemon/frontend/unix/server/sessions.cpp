@@ -92,7 +92,7 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
   records::BodyReader body(found.body);
   SocketPeer::KeptPeer kept;
   std::string tenant, level;
-  if (!body.read(kept) || !body.read_text(tenant) || !body.read_text(level) || !body.is_at_end())
+  if (!body.read(kept) || !body.read_text(tenant) || !body.read_text(level))
     return damaged("is damaged");
   Listener* const listener = find_listener(tenant, level);
   if (listener == nullptr)

@@ -97,6 +97,8 @@ class ProcessEnd {
     served_end_ = UniqueFd(ends[1]);
   }
 
+  explicit ProcessEnd(UniqueFd socket) : socket_(std::move(socket)) {}
+
   /// For what serves the process. Once.
   UniqueFd take_served_end() { return std::move(served_end_); }
 
@@ -145,7 +147,8 @@ class ProcessEnd {
 /// A process and its session, in one thread.
 class Client : public ProcessEnd {
  public:
-  explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt) {
+  explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt)
+      : tenant_(tenant) {
     PeerSocket served(take_served_end(), daemon.adapter.blocking_calls,
                       daemon.adapter.tenants[tenant]->name);
     PeerIdentity peer = *peer_identity(served.get());
@@ -163,20 +166,26 @@ class Client : public ProcessEnd {
   /// The same process, served by the adapter that follows that of `earlier`. The earlier session
   /// and its peer stay, as if their process had ended without a trace.
   Client(Daemon& daemon, Client& earlier)
-      : ProcessEnd(std::move(earlier)), vcbs(earlier.vcbs), offers(earlier.offers) {
-    engine::Tenant& tenant = *daemon.adapter.tenants[earlier.session_->tenant().id.value];
+      : Client(daemon, earlier.record(), std::move(earlier), earlier.tenant_) {
+    vcbs = earlier.vcbs;
+    offers = earlier.offers;
+    kept_ = std::move(earlier.kept_);
+  }
+  /// A process of an earlier adapter, by its kept connection and its own end.
+  Client(Daemon& daemon, const SocketPeer::KeptPeer& kept, ProcessEnd own, std::size_t tenant = 0)
+      : ProcessEnd(std::move(own)), tenant_(tenant) {
+    engine::Tenant& of = *daemon.adapter.tenants[tenant];
     calls_ = &daemon.adapter.blocking_calls;
-    peer_ = SocketPeer::restore(daemon.adapter, tenant, earlier.peer_->record());
+    peer_ = SocketPeer::restore(daemon.adapter, of, kept);
     EXPECT_NE(peer_, nullptr);
     session_ = std::make_unique<DeviceSession>(
-        daemon.adapter, daemon.shared_objects, tenant, *peer_,
-        tenant.control.accounts.take(configuration::Kind::kDescriptors,
-                                     DeviceSession::kDescriptors));
-    kept_ = std::move(earlier.kept_);
+        daemon.adapter, daemon.shared_objects, of, *peer_,
+        of.control.accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors));
   }
   /// Makes the connection outlive the adapter.
   void keep() { EXPECT_TRUE(peer_->keep()); }
   KeptId connection() const { return peer_->kept(); }
+  SocketPeer::KeptPeer record() const { return peer_->record(); }
   DeviceSession& restored() { return *session_; }
 
   VcbHolder vcb_holder() { return session_->vcb_holder(); }
@@ -271,6 +280,7 @@ class Client : public ProcessEnd {
   unsigned turns = 0;  ///< that the last request took
 
  private:
+  std::size_t tenant_ = 0;
   BlockingCalls* calls_ = nullptr;
   std::unique_ptr<SocketPeer> peer_;
   std::unique_ptr<DeviceSession> session_;

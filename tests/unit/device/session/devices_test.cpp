@@ -67,7 +67,7 @@ class DevicesTest : public ::testing::Test {
   }
   static const engine::QueuePair& only_qp(const Client& client) {
     const engine::QueuePair* found = nullptr;
-    client.session().for_each_qp([&](const engine::QueuePair& qp) { found = &qp; });
+    client.session().queue_pairs().for_each([&](const engine::QueuePair& qp) { found = &qp; });
     return *found;
   }
   static int connect(Client& client, std::uint32_t qpn, std::uint8_t gid_index) {
