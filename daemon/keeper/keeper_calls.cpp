@@ -109,7 +109,8 @@ void Keeper::take_verdict() {
 }
 
 void Keeper::end_trial(std::string_view verdict) {
-  ::kill(std::exchange(upgrade_.trial, -1), SIGKILL);
+  if (upgrade_.trial > 0) ::kill(upgrade_.trial, SIGKILL);
+  upgrade_.trial = -1;
   upgrade_.verdict.reset();
   if (phase_ != Phase::kServing) return;
   if (verdict != kFits) {

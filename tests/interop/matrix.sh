@@ -90,6 +90,9 @@ matrix_cases() {
   start_daemon socket || die "the daemon does not start"
   socket_cases
   stop_daemon
+  start_daemon interface || die "the daemon does not start"
+  restart_cases
+  stop_daemon
   guest_link_bad || die "the guest's link does not get bad"
   start_daemon link && host_link_bad || die "the daemon does not start"
   short_choice=10244 contents_cases 'link, bad' --lossy --few

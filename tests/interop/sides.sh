@@ -103,7 +103,8 @@ systemd-sysusers 2>/dev/null
 systemctl daemon-reload'
 }
 
-# The host's daemon, on the link, its VLAN, or the link by UDP sockets: link|vlan|socket
+# The host's daemon, on the link, its VLAN, or the link by UDP sockets or the kernel's interface:
+# link|vlan|socket|interface
 start_daemon() {
   local where=$1 address=$host_ip address6=$host_ip6 port
   # Without qdisc_bypass=0 dumpcap would not see what is sent.
@@ -113,6 +114,7 @@ start_daemon() {
 [[port]]
 name = \"link4\"
 socket = \"$address\"" ;;
+    interface) port="interface = \"$tap\"" ;;&
     vlan) address=$vlan_host_ip address6=$vlan_host_ip6 port+="
 vlan = $vlan" ;;&
     *) port+="

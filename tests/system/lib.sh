@@ -33,10 +33,12 @@ wait_listening() {
   return 1
 }
 
-# Fills `command` with a program of ibverbs-utils or perftest, told its device and TCP port.
+# Fills `command` with a program of ibverbs-utils or perftest, told its device and TCP port. Where adapters are
+# restarted ($RESTARTS) a reliable peer waits 1 s for an answer, since other tests may have the processor.
 compose() {  # PROGRAM ARGUMENT...
   local program=$1
   shift
+  [[ -z ${RESTARTS:-} || $program == ibv_* || $* == *U[CD]* ]] || set -- "$@" -u 18
   next_port=$((next_port + 1))
   case $program in
     ibv_*) command=("$program" -d "$DEV" -g "$GID" -p "$next_port" "$@") ;;

@@ -2,7 +2,7 @@
 """One of two ends that check each other's RDMA operations by contents and completions.
 
 usage: python3 peer serve|call --device D --gid INDEX --port TCP-PORT [--host ADDRESS] [--mtu M]
-               [--transports rc,uc,ud] [--lossy] [--few] [--extended] [--errors] [--traffic-class N]
+               [--transports rc,uc,ud] [--lossy] [--few] [--rounds N] [--extended] [--errors] [--traffic-class N]
                [--long-send-status N] [--invalidated-flag N] [--peer-ignores-window-ends]
 
 Both ends make a queue pair of each transport, tell each other about it over TCP, and take the part of
@@ -32,6 +32,7 @@ def main():
     parser.add_argument("--transports", default="rc,uc,ud")
     parser.add_argument("--lossy", action="store_true", help="packets may be lost, repeated, reordered")
     parser.add_argument("--few", action="store_true", help="fewer lengths")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each end requests, on one queue pair")
     parser.add_argument("--extended", action="store_true", help="post by ibv_wr_*")
     parser.add_argument("--errors", action="store_true", help="also what must fail (RC)")
     parser.add_argument("--traffic-class", type=int, default=0, help="of the packets of RC and UC")
@@ -49,7 +50,7 @@ def main():
         parts = [end.respond, lambda: request(end)]
         if options.role == "call":
             parts.reverse()
-        for part in parts:
+        for part in parts * options.rounds:
             part()
 
 
