@@ -14,13 +14,14 @@ namespace {
 bool is_consistent(const Replay& r, Psn expected) {
   const std::int32_t behind = expected.distance_from(r.first);
   if (behind == 0 && r.state != AtomicState::kNone) return r.packets == 1;
-  if (r.packets == 0 || behind < 0 || static_cast<std::uint32_t>(behind) < r.packets) return false;
-  return !r.due || (r.start <= r.next && r.next <= r.end && r.end <= r.packets);
+  return r.packets != 0 && behind >= 0 && static_cast<std::uint32_t>(behind) >= r.packets;
 }
 
 /// Takes up what is owed of a replay. The peer may have the next response already, and may have
-/// sent another request since: so it counts as one that is owed again.
+/// sent another request since: so it counts as one that is owed again. What was owed again may be
+/// recorded in part, and the peer asks once more.
 void resume_due(Replay& r, Psn expected) {
+  if (r.replay || r.start > r.next) r.due = false;
   const bool was_sent = r.due && r.next == r.end && !r.resume();
   const bool was_counted = r.first != expected;
   if (was_sent || !was_counted || r.next >= r.end || r.end > r.packets) r.due = false;
@@ -115,8 +116,8 @@ void Replays::owe_part(Replay& r, std::uint32_t from, std::uint32_t end) {
   const Replay::Rest rest{r.next, r.end};
   const bool is_apart = r.rest.end == 0 && end <= r.next;
   const std::uint32_t last = r.rest.end != 0 ? r.rest.end : r.end;
+  r.begin_again();
   r.rest = is_apart ? rest : Replay::Rest();
-  r.replay = true;
   owe(r, from, is_apart ? end : last);
 }
 

@@ -17,6 +17,7 @@
 #include <span>
 
 #include "daemon/base/atomic_step.hpp"
+#include "daemon/base/store_order.hpp"
 #include "daemon/base/types.hpp"
 
 namespace softhca::transport {
@@ -51,6 +52,11 @@ struct Replay {
 
   /// True if it is a read of at least one byte.
   bool reads() const { return !atomic && length != 0; }
+  /// The peer requested it again: what is owed changes from now on.
+  void begin_again() {
+    replay = true;
+    keep_store_order();
+  }
   /// Ends the part that the peer requested again. Returns true if the rest is still owed.
   bool resume() {
     if (atomic || empty || rest.end == 0) return false;
@@ -58,6 +64,7 @@ struct Replay {
     start = next - 1;  // the rest does not start with a first response
     end = rest.end;
     rest = {};
+    keep_store_order();
     replay = false;
     return true;
   }

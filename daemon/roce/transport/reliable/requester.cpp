@@ -34,7 +34,7 @@ void Requester::reset(const SentPosition& position) {
   queued_end_ = position.psn;
   queued_sequence_ = position.sequence;
   reads_in_flight_ = unasked_ = 0;
-  repeat_.reset(unacked_);
+  repeat_.reset(unacked_, sent_end_);
   response_missed_ = failed_ = exhausted_ = withdrawn_.any = false;
   silence_.end();
   credits_.reset();

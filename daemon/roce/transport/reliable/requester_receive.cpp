@@ -103,7 +103,7 @@ void Requester::receive_response(const RequesterUpcalls& up, const ResponsePacke
   }
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
   const Slot& slot = queue_[queue_.oldest()];
-  if (!is_response_to(format_, slot, p, repeat_.parts_end()))
+  if (!is_response_to(format_, slot, p, repeat_.last_part_end()))
     return fail(up, Verdict::kBadResponse);
   const Verdict stored = store_response(format_, up.memory, slot, p);
   if (stored == Verdict::kBusy) return;

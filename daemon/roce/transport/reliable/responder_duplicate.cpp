@@ -31,7 +31,7 @@ void Responder::replay_read(const wire::Headers& h) {
     return replays_.owe_part(*r, index, end);
   // A request for the response that is next anyway does not begin a message.
   if (!r->due || index != r->next) r->begun = false;
-  r->replay = true;
+  r->begin_again();
   r->answer_length = offset + h.dma_length;
   r->rest = {};
   replays_.owe(*r, index, end);
@@ -40,7 +40,7 @@ void Responder::replay_read(const wire::Headers& h) {
 void Responder::replay_atomic(const RequestPacket& p) {
   Replay* const r = replays_.find(p.h.psn);
   if (r == nullptr || !(p.mask.has_all(wire::kAtomic) ? r->atomic : r->empty)) return;
-  r->replay = true;
+  r->begin_again();
   replays_.owe(*r, 0, 1);
 }
 

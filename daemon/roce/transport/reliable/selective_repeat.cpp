@@ -14,10 +14,11 @@ constexpr unsigned kRequestsLookedAt = 64;  ///< when searching the request of a
 
 }  // namespace
 
-void SelectiveRepeat::reset(Psn psn) {
+void SelectiveRepeat::reset(Psn psn, Psn sent_end) {
   repair_.reset();
   early_.clear();
   parts_end_ = psn;
+  resumed_end_ = sent_end;
   gap_told_ = false;
   probes_ = 0;
 }
@@ -30,6 +31,7 @@ void SelectiveRepeat::go_back() {
 void SelectiveRepeat::acknowledged(std::uint32_t packets, Psn unacked, PcbId oldest) {
   if (!early_.empty()) early_.forget(unacked - packets, packets);
   if (!parts_end_.is_after(unacked)) parts_end_ = unacked;
+  if (!resumed_end_.is_after(unacked)) resumed_end_ = unacked;
   repair_.acknowledge(unacked, oldest);
   probes_ = 0;
 }
@@ -49,7 +51,7 @@ void SelectiveRepeat::take_early(const RequestFormat& format, LocalMemory& memor
     if (queue[pcb].index_of(p.h.psn) < queue[pcb].packets) break;
     if (++i == kRequestsLookedAt) return;
   }
-  if (pcb != SendQueue::kEnd && is_response_to(format, queue[pcb], p, parts_end_) &&
+  if (pcb != SendQueue::kEnd && is_response_to(format, queue[pcb], p, last_part_end()) &&
       store_response(format, memory, queue[pcb], p) == Verdict::kOk)
     early_.add(p.h.psn);
 }

@@ -24,7 +24,8 @@ namespace softhca::transport {
 
 class SelectiveRepeat {
  public:
-  void reset(Psn psn);
+  /// `sent_end`: an earlier engine has sent what is before it.
+  void reset(Psn psn, Psn sent_end);
   /// Cancels the repair, since the requester sends everything from the oldest packet on again.
   void go_back();
   /// Drops the stored responses, since the requests are withdrawn.
@@ -61,6 +62,11 @@ class SelectiveRepeat {
   bool is_gap(Psn psn) const { return gap_told_ && gap_ == psn; }
   bool was_told_of_gap() const { return gap_told_; }
   Psn parts_end() const { return parts_end_; }
+  /// Responses before it may be the last one of a partial read. An earlier engine may have asked
+  /// for any part of what it had sent.
+  Psn last_part_end() const {
+    return resumed_end_.is_after(parts_end_) ? resumed_end_ : parts_end_;
+  }
   /// True if no retransmission distorts the measured response time.
   bool is_undisturbed() const { return !repair_.awaits() && early_.empty(); }
   /// Returns the wait before a probe; Duration::max(): send no probe.
@@ -84,7 +90,8 @@ class SelectiveRepeat {
  private:
   Repair repair_;
   EarlyResponses early_;
-  Psn parts_end_;  ///< responses before it may be the last one of a partial read
+  Psn parts_end_;    ///< the end of the latest partial read
+  Psn resumed_end_;  ///< the end of what an earlier engine had sent
   Psn gap_;
   bool gap_told_ = false;
   std::uint8_t probes_ = 0;  ///< since the last progress
