@@ -10,7 +10,6 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -34,18 +33,27 @@ constexpr seconds kCrashTime{30};
 
 constexpr int kExitFailure = 1;
 
-/// The exit code of a process that ends as its child did.
-int exit_code_of(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 std::string how_it_ended(int status) {
   if (!WIFSIGNALED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
   return std::string(::strsignal(WTERMSIG(status))) + " (signal " +
          std::to_string(WTERMSIG(status)) + ")";
 }
 
+void report(const char* priority, const std::string& text) {
+  // A journal takes the priority from the beginning of the line (sd-daemon(3)).
+  const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
+  const std::string line = (journal ? priority : "") + ("softhcad: " + text) + "\n";
+  [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
 }  // namespace
+
+void report_warning(const std::string& text) { report(SD_WARNING, text); }
+
+void report_failure(const std::string& text) {
+  report(SD_ERR, text);
+  ::sd_notifyf(0, "STATUS=%s", text.c_str());
+}
 
 Keeper::Keeper(Library library, int argc, char** argv)
     : library_(std::move(library)),
@@ -99,15 +107,13 @@ void Keeper::take_signals() {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) {
       reap();
-      continue;
-    }
-    if (signal == SIGUSR1) {
+    } else if (signal == SIGUSR1) {
       if (const int error = begin_upgrade({}); error != 0)
         report_warning(std::string("no upgrade: ") + std::strerror(error));
-      continue;
+    } else {
+      if (signal != SIGHUP) phase_ = Phase::kStopping;
+      if (adapter_.process > 0) ::kill(adapter_.process, signal);
     }
-    if (signal != SIGHUP) phase_ = Phase::kStopping;
-    if (adapter_.process > 0) ::kill(adapter_.process, signal);
   }
 }
 
@@ -145,8 +151,8 @@ void Keeper::tick() {
   } else {
     shared_->control.fault.store(1);
   }
-  if (!adapter_.killed) report_warning("the adapter hangs: ending it");
   if (!adapter_.killed && phase_ == Phase::kServing) down_since_ = now;
+  if (!adapter_.killed) report_warning("the adapter hangs: ending it");
   adapter_.killed = true;
   ::kill(adapter_.process, SIGKILL);
 }
@@ -210,17 +216,15 @@ void Keeper::replace(Cause cause) {
 }
 
 void Keeper::finish(int status) {
-  if (WIFSIGNALED(status)) {
-    // Ends as the adapter did, which a service manager may tell from a failure.
-    const int signal = WTERMSIG(status);
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, signal);
-    ::signal(signal, SIG_DFL);
-    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
-    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) ::raise(signal);
-  }
-  exit_code_ = exit_code_of(status);
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  exit_code_ = signal != 0 ? 128 + signal : WEXITSTATUS(status);
+  if (signal != SIGTERM && signal != SIGINT && signal != SIGHUP) return;
+  // Ends as the adapter did, which a service manager may tell from a failure.
+  sigset_t none;
+  sigemptyset(&none);
+  ::signal(signal, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::raise(signal);
 }
 
 }  // namespace softhca::keeper

@@ -73,15 +73,10 @@ bool Keeper::start(Cause cause) {
     pulse->subject.store(0);
     pulse->fault.store(0);
   }
-  const pid_t child = paired ? ::fork() : -1;
-  if (child < 0) {
+  adapter_.process = paired ? ::fork() : -1;
+  if (adapter_.process < 0)
     report_failure(std::string("no process for the adapter: ") + std::strerror(errno));
-    return false;
-  }
-  if (child != 0) {
-    adapter_.process = child;
-    return true;
-  }
+  if (adapter_.process != 0) return adapter_.process > 0;
   adapter_.calls.reset();
   adapter_.orders.reset();
   signals_.reset();

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <random>
 #include <set>
 #include <string>
 
@@ -153,6 +154,64 @@ class GoldenObjects : public SessionRestart {
     return values;
   }
 
+  /// Starts an adapter that takes up the state.
+  void start(GoldenState& state) {
+    life = std::make_unique<SessionLife>(keeper);
+    for (const std::string name : {"client0", "client1"}) {
+      const SocketPeer::KeptPeer kept{state.value(name + ".socket"), state.value(name + ".pidfd")};
+      clients.push_back(std::make_unique<Client>(life->daemon, kept,
+                                                 ProcessEnd(state.take_other_end(kept.socket))));
+    }
+    const Outcome restored = life->restore({&first(), &second()});
+    ASSERT_TRUE(restored) << restored.error().message;
+  }
+  /// Puts any bytes into some words of what the engine has left.
+  void damage(std::mt19937_64& random) {
+    FakeKeeping keeping(keeper);
+    const std::span<std::byte> memory = keeping.memory(keeping.find(KeptRole::kEngine, 0));
+    const auto sizes = engine::DurableState::check(memory);
+    ASSERT_TRUE(sizes);
+    engine::DurableState left(*sizes, memory);
+    const auto change = [&](std::span<std::byte> bytes) {
+      for (auto times = random() % 8; times != 0; --times) {
+        const std::size_t width = std::size_t{1} << random() % 4;
+        const std::size_t at = random() % (bytes.size() / width) * width;
+        const std::uint64_t value = random() % 2 != 0 ? random() : random() % 4;
+        std::memcpy(bytes.data() + at, &value, width);
+      }
+    };
+    const auto change_one = [&](auto& object) {
+      change(std::as_writable_bytes(std::span(&object, 1)));
+    };
+    for (std::uint32_t slot = 0; slot < left.slots(); ++slot) {
+      engine::QpDurable& qp = left.queue_pair(slot);
+      if (qp.in_use == 0) continue;
+      const auto number = qp.number;
+      change_one(qp);
+      // Otherwise it is not found, and the rest of its damage has no effect.
+      if (random() % 8 != 0) qp.number = number, qp.in_use = 1;
+      change_one(left.receive(slot));
+      change(std::as_writable_bytes(left.replays(slot).all));
+    }
+    for (memory::Window& window : left.windows()) change_one(window);
+    for (memory::RegionMark& mark : left.regions().all)
+      if (mark.key != 0 && random() % 4 == 0) change_one(mark);
+    change(std::as_writable_bytes(left.time_waits()));
+    if (random() % 4 == 0) *left.regions().last_serial = random();
+    keeping.retire();
+  }
+  /// Lets the engine do what it finds to do, and asks for objects. Returns how many queue pairs are
+  /// in the error state.
+  unsigned use(const GoldenState& state) {
+    for (int turns = 0; turns < 20; ++turns) life->daemon.worker.run(engine::Task{[](auto&) {}});
+    unsigned failed = 0;
+    for (const char* const name : {"rc", "of_srq", "ud", "target"})
+      failed += query(first(), state.number(name)).qp_state ==
+                static_cast<std::uint32_t>(engine::QpState::kError);
+    EXPECT_EQ(end(first(), Operation::kImportPd, state.number("pd")), 0);
+    return failed;
+  }
+
   /// The kinds of objects that the state has records of.
   std::set<records::Kind> kinds() {
     std::set<records::Kind> all;
@@ -184,14 +243,7 @@ TEST_P(GoldenObjectsOf, AnEarlierRelease_AreTakenUp) {
   for (unsigned kind = 1; kind <= static_cast<unsigned>(records::Kind::kOfferedMemory); ++kind)
     EXPECT_TRUE(all.contains(static_cast<records::Kind>(kind)))
         << name_of(static_cast<records::Kind>(kind));
-  life = std::make_unique<SessionLife>(keeper);
-  for (const std::string name : {"client0", "client1"}) {
-    const SocketPeer::KeptPeer kept{state.value(name + ".socket"), state.value(name + ".pidfd")};
-    clients.push_back(std::make_unique<Client>(life->daemon, kept,
-                                               ProcessEnd(state.take_other_end(kept.socket))));
-  }
-  const Outcome restored = life->restore({&first(), &second()});
-  ASSERT_TRUE(restored) << restored.error().message;
+  start(state);
 
   const auto mapped = made<abi::ImportMrReply>(first(), Operation::kImportMr,
                                                abi::HandleBody{state.number("mapped"), 0});
@@ -244,6 +296,34 @@ TEST_P(GoldenObjectsOf, AnEarlierRelease_AreTakenUp) {
     EXPECT_EQ(end(first(), operation, state.number(name)), 0) << name << ": " << first().why();
   EXPECT_EQ(end(second(), Operation::kCloseXrcDomain, state.number("joined")), 0);
   expect_nothing_is_left();
+}
+
+/// As when an engine has written over its own memory before it crashed.
+TEST_F(GoldenObjects, AnyBytesInTheMemoryOfTheEngine_EndNoAdapter) {
+  const std::string file =
+      std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/objects-0.2.0";
+  std::mt19937_64 random(static_cast<std::uint64_t>(
+      ::testing::UnitTest::GetInstance()->random_seed()));  // 0 without --gtest_shuffle
+  unsigned failed = 0;
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(round);
+    {
+      GoldenState state(file, keeper);
+      damage(random);
+      start(state);
+      failed += use(state);
+      restart();
+      use(state);
+      for (const char* const name : {"rc", "of_srq", "ud"})
+        first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{state.number(name), 0});
+      end_adapter();
+      life->retire();
+      life.reset();
+      earlier_.clear();
+    }
+    keeper.clear();
+  }
+  EXPECT_GT(failed, 0u) << "the damage has an effect";
 }
 
 INSTANTIATE_TEST_SUITE_P(Releases, GoldenObjectsOf, ::testing::Values("objects-0.2.0"));
