@@ -12,10 +12,10 @@ crash() {
 }
 
 # Replaces the adapter, half a second after a queue pair is connected and again every SECONDS while one is, until
-# "$dir/enough" exists: upgrade|crash SECONDS
+# "$dir/enough" exists, or the run has ended: upgrade|crash SECONDS
 replace() {
   local next=0
-  until [[ -e $dir/enough ]]; do
+  while [[ -d $dir && ! -e $dir/enough ]]; do
     sleep 0.5  # the program does its work meanwhile
     ((SECONDS >= next)) && host_has_connected || continue
     next=$((SECONDS + $2))

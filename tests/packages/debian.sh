@@ -20,9 +20,10 @@ within() {  # [--net] [--guest ROOT] ROOT COMMAND...
       mount -t proc proc "$root/proc"
       mount -t tmpfs tmpfs "$root/dev/shm"
       mount -t tmpfs tmpfs "$root/mnt"
-      mkdir "$root/mnt/packages" "$root/mnt/tests" "$root/mnt/guest"
+      mkdir "$root/mnt/packages" "$root/mnt/tests" "$root/mnt/system" "$root/mnt/guest"
       mount --bind "$packages" "$root/mnt/packages"
       mount --bind "$here" "$root/mnt/tests"
+      mount --bind "$here/../system" "$root/mnt/system"
       if [[ $guest ]]; then
         mount --bind "$guest" "$root/mnt/guest"
         mount -t proc proc "$root/mnt/guest/proc"
@@ -89,7 +90,7 @@ make_root() {
   depends=$(for package in "${packages[@]}"; do field "$package" Depends; done | tr ',' '\n' |
     sed 's/[(|].*//; s/ //g; /^softhca/d' | sort -u)
   # shellcheck disable=SC2086  # words
-  "$root/tests/distributions/make-root" bookworm "$cache/bookworm-packages" $depends ibverbs-utils
+  "$root/tests/distributions/make-root" bookworm "$cache/bookworm-packages" $depends ibverbs-utils perftest
   cp -a --reflink=auto "$cache/bookworm-packages" "$tree"
   ready_for_packages "$tree"
 }
@@ -185,24 +186,24 @@ upgrade_conffile() {
   grep "of version 99.2" "$tree/etc/softhca/softhca.toml.dpkg-dist"
 }
 
-# The daemon that runs goes on as the next version, at the signal that softhca.postinst sends where there is systemd.
+# The daemon that runs goes on as the next version, at the signal that softhca.postinst sends where there is systemd,
+# and so do programs that run meanwhile.
 upgrade_live() {
   next_version 99.3
   serving sh -ec '
     /mnt/tests/traffic devices
-    apt-get -y --no-install-recommends -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
-      install /mnt/packages/next/*.deb
-    grep -q -- "--signal=USR1 softhcad.service" /var/lib/dpkg/info/softhca.postinst
-    keeper=$(pgrep -x softhcad)
     before=$(pgrep -x softhca-adapter)
-    kill -USR1 "$keeper"
-    for i in $(seq 100); do
-      softhcactl status | grep "^restarts: upgrade 1" && break
-      sleep 0.1
-    done
+    /mnt/tests/traffic through sh -ec "
+      apt-get -y --no-install-recommends -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
+        install /mnt/packages/next/*.deb
+      grep -q -- --signal=USR1\ softhcad.service /var/lib/dpkg/info/softhca.postinst
+      pkill -USR1 -x softhcad
+      for i in \$(seq 100); do
+        softhcactl status | grep \"^restarts: upgrade 1\" && break
+        sleep 0.1
+      done"
     [ "$(pgrep -x softhca-adapter)" != "$before" ]
-    softhcactl events | tail -n 3
-    /mnt/tests/traffic pingpong'
+    softhcactl events | tail -n 3'
 }
 
 remove() {

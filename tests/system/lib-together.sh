@@ -77,7 +77,7 @@ fio() {
 
 # Runs those that match while a function is called so many times: REGEX COUNT FUNCTION
 together() {
-  local i name failed=''
+  local i name pid failed=''
   # Open MPI's ranks meet by TCP at the loopback.
   for name in write_bw read_bw atomic_bw send_srq send_lat stress ucx rsockets fio \
     $([[ -d $SANDBOX_DIR/b ]] || echo mpi); do again $name "$1"; done
@@ -85,7 +85,7 @@ together() {
   sleep 3  # they begin
   for ((i = 0; i < $2; ++i)); do
     "$3"
-    kill -0 "${fleet[@]}" 2>/dev/null || break
+    for pid in "${fleet[@]}"; do kill -0 "$pid" 2>/dev/null || break 2; done
   done
   touch "$enough"
   for i in "${!fleet[@]}"; do
