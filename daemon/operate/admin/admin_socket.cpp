@@ -89,12 +89,14 @@ void AdminSocket::end(Client& client) {
   clients_.erase(client.self);
 }
 
-/// Does one step for a client: writes its output, else answers a line, else reads.
+/// Does one step for a client: writes its output, else answers a line, else reads. The begin of an
+/// answer goes out with it: the adapter may retire before the next step.
 void AdminSocket::serve(Client& client) {
   if (!client.output.empty()) {
     if (!write(client)) return end(client);
   } else if (client.has_line()) {
     answer_line(client);
+    if (!client.output.empty() && !write(client)) return end(client);
   } else if (!read(client)) {
     return end(client);
   }

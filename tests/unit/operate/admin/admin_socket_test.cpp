@@ -152,6 +152,23 @@ TEST_F(AdminSocketTest, AnswersLinesInOrderHoweverTheyAreCut) {
   EXPECT_EQ(received(client), reply("1") + reply("2") + reply("3"));
 }
 
+/// After the step that has answered it, the adapter may retire.
+TEST_F(AdminSocketTest, AnAnswerGoesOutInTheStepThatMakesIt) {
+  bool answered = false;
+  methods.add("mark", [&](const Json& params) -> RpcResult {
+    answered = true;
+    return params;
+  });
+  const UniqueFd client = connected();
+  const std::string line = request("1", "mark");
+  ASSERT_EQ(::send(client.get(), line.data(), line.size(), 0), static_cast<ssize_t>(line.size()));
+  for (int i = 0; i < 10 && !answered; ++i) admin.serve();
+  std::array<char, 256> bytes;
+  const ssize_t got = ::recv(client.get(), bytes.data(), bytes.size(), 0);
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(got)), reply("1"));
+}
+
 TEST_F(AdminSocketTest, ALastLineWithoutNewlineIsAnsweredToo) {
   const UniqueFd client = connected();
   std::string text = request("1") + request("2");
