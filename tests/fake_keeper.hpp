@@ -129,8 +129,11 @@ class FakeKeeping final : public Keeping {
     taken_.insert(id);
     void* at = ::mremap(found->second.base, 0, found->second.bytes, MREMAP_MAYMOVE);
     if (at == MAP_FAILED) return {};
-    return {static_cast<std::byte*>(at), found->second.bytes};
+    given_.push_back({static_cast<std::byte*>(at), found->second.bytes});
+    return given_.back();
   }
+  /// The mappings that memory() has returned.
+  const std::vector<std::span<std::byte>>& given() const { return given_; }
   KeptId find(KeptRole role, KeptId after) override {
     const std::lock_guard lock(keeper_.lock_);
     for (auto at = keeper_.kept_.upper_bound(after); at != keeper_.kept_.end(); ++at)
@@ -154,6 +157,7 @@ class FakeKeeping final : public Keeping {
   bool refuses_ = false;
   const KeptId inherited_;  ///< the last number that an earlier adapter was given
   std::set<KeptId> mapped_;
+  std::vector<std::span<std::byte>> given_;
   std::set<KeptId> taken_;
 };
 

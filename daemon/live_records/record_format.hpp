@@ -15,6 +15,9 @@
 // The memory is a MemoryHeader and slots. A record has as many slots as its body needs, anywhere,
 // the first of which is its head. All have the number of the record, the same generation, and their
 // place in the record. Replacing a record writes another generation; the highest one counts.
+//
+// A change of several records has a number. Its slots count, and the records that it ends have
+// ended, once the header of the first memory names that number or a higher one.
 #pragma once
 
 #include <array>
@@ -135,26 +138,29 @@ struct MemoryHeader {
   std::uint32_t version;
   std::uint32_t slot_bytes;
   std::uint32_t slots;
-  std::uint32_t checksum;  ///< of the fields before it
+  std::uint32_t checksum;                ///< of the fields before it
+  std::atomic<std::uint64_t> committed;  ///< number of the last change; only of the first memory
 };
 
 struct Slot {
-  static constexpr std::uint32_t kBytes = 216;
+  static constexpr std::uint32_t kBytes = 208;
 
   /// Written last, and alone: a slot that is not free is whole.
   std::atomic<std::uint32_t> state;  ///< SlotState
-  std::uint32_t checksum;            ///< of all that follows
+  std::uint32_t checksum;            ///< of all that follows `ended`
+  std::atomic<std::uint64_t> ended;  ///< of a head: the change that ends the record; 0: none
   std::uint64_t number;              ///< of the record, in the order of making; from 1
   std::uint32_t kind;                ///< Kind
   std::uint32_t generation;
-  std::uint32_t place;  ///< in the record, from 0
-  std::uint32_t size;   ///< bytes of the record's body
+  std::uint32_t place;   ///< in the record, from 0
+  std::uint32_t size;    ///< bytes of the record's body
+  std::uint64_t change;  ///< that wrote it
   std::array<std::byte, kBytes> body;
-  std::uint64_t reserved;
 };
 
-static_assert(sizeof(MemoryHeader) == 24);
-static_assert(sizeof(Slot) == 256 && offsetof(Slot, number) == 8 && offsetof(Slot, body) == 32);
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(sizeof(MemoryHeader) == 32);
+static_assert(sizeof(Slot) == 256 && offsetof(Slot, number) == 16 && offsetof(Slot, body) == 48);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace softhca::records

@@ -68,8 +68,7 @@ Error damaged(const std::string& what) {
 Expected<std::uint32_t> check_memory(std::span<const std::byte> memory) {
   if (memory.size() < 2 * sizeof(Slot))
     return damaged("memory of " + std::to_string(memory.size()) + " bytes is too small");
-  MemoryHeader header;
-  std::memcpy(&header, memory.data(), sizeof header);
+  const auto& header = *reinterpret_cast<const MemoryHeader*>(memory.data());
   if (header.magic != MemoryHeader::kMagic) return damaged("the magic number is wrong");
   if (header.version != MemoryHeader::kVersion)
     return damaged("format " + std::to_string(header.version) + ", this adapter reads format " +
@@ -119,7 +118,9 @@ class RecordStore::Check {
   Outcome finish();
 
   std::vector<Slot*> slots;
+  std::uint64_t committed = 0;
   std::vector<SlotIndex> unused;  ///< free, or left over from an interrupted change
+  Slots not_ended;                ///< heads that an interrupted change was to end
   std::unordered_map<std::uint64_t, Slots> records;
   std::vector<std::uint64_t> numbers;  ///< of the records, ascending
   std::vector<std::uint64_t> unknown;  ///< numbers of records of other kinds
@@ -130,7 +131,7 @@ class RecordStore::Check {
   struct Version {
     Slots places;
     std::vector<bool> there;  ///< by place
-    bool has_head = false;
+    bool has_head = false;    ///< of a record that has not ended
     bool is_whole() const { return std::ranges::find(there, false) == there.end(); }
   };
 
@@ -143,6 +144,9 @@ class RecordStore::Check {
 Outcome RecordStore::Check::add(std::span<std::byte> memory) {
   const auto count = check_memory(memory);
   if (!count) return count.error();
+  if (slots.empty())
+    committed = reinterpret_cast<const MemoryHeader*>(memory.data())
+                    ->committed.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < *count; ++i) {
     const auto index = static_cast<SlotIndex>(slots.size());
     slots.push_back(slots_in(memory.data()) + i);
@@ -158,7 +162,14 @@ Outcome RecordStore::Check::add(std::span<std::byte> memory) {
 /// Returns what is wrong; null: nothing.
 const char* RecordStore::Check::add_to_version(SlotIndex index, SlotState state) {
   const Slot& slot = *slots[index];
+  const std::uint64_t ended = slot.ended.load(std::memory_order_relaxed);
   if (const char* fault = fault_of(slot, state)) return fault;
+  if (slot.change > committed + 1 || ended > committed + 1) return "a change that did not begin";
+  if (slot.change > committed) {
+    unused.push_back(index);
+    return nullptr;
+  }
+  if (ended > committed) not_ended.push_back(index);
   Version& version = versions_[{slot.number, slot.generation}];
   if (version.places.empty()) {
     version.places.resize(slots_for(slot.size));
@@ -171,7 +182,7 @@ const char* RecordStore::Check::add_to_version(SlotIndex index, SlotState state)
   if (version.there[slot.place]) return "the place of another slot";
   version.there[slot.place] = true;
   version.places[slot.place] = index;
-  version.has_head |= is_head(state);
+  version.has_head |= is_head(state) && (ended == 0 || ended > committed);
   return nullptr;
 }
 
@@ -232,9 +243,12 @@ Outcome RecordStore::adopt() {
   slots_ = std::move(check.slots);
   records_ = std::move(check.records);
   adopted_ = std::move(check.numbers);
-  unwanted_ = std::move(check.unknown);
-  last_number_ = last_adopted_ = check.last_number;
+  last_number_ = check.last_number;
+  committed_ = check.committed;
   free(check.unused);
+  for (const SlotIndex index : check.not_ended) slot(index).ended = 0;
+  begin();
+  for (const std::uint64_t number : check.unknown) erase(number);
   return {};
 }
 
@@ -258,11 +272,6 @@ std::vector<Adopted> RecordStore::take_adopted() {
   return all;
 }
 
-void RecordStore::end_restoring() {
-  last_adopted_ = 0;
-  for (const std::uint64_t number : std::exchange(unwanted_, {})) erase(number);
-}
-
 // --- what this adapter writes ----------------------------------------------------------------
 
 Outcome RecordStore::grow() {
@@ -271,13 +280,13 @@ Outcome RecordStore::grow() {
   auto memory = SealedMemory::create("softhca-records", bytes);
   if (!memory) return memory.error();
   const std::uint32_t count = slots_in(memory->bytes());
-  MemoryHeader header{.magic = MemoryHeader::kMagic,
-                      .version = MemoryHeader::kVersion,
-                      .slot_bytes = sizeof(Slot),
-                      .slots = count,
-                      .checksum = 0};
-  header.checksum = checksum_of(header);
-  std::memcpy(memory->base(), &header, sizeof header);
+  auto* const header = new (memory->base()) MemoryHeader{.magic = MemoryHeader::kMagic,
+                                                         .version = MemoryHeader::kVersion,
+                                                         .slot_bytes = sizeof(Slot),
+                                                         .slots = count,
+                                                         .checksum = 0,
+                                                         .committed = 0};
+  header->checksum = checksum_of(*header);
   if (auto kept = memory->keep(keeping_, KeptRole::kRecords); !kept) return kept;
   for (std::uint32_t i = 0; i < count; ++i) {
     free_.push_back(static_cast<SlotIndex>(slots_.size()));
@@ -306,14 +315,15 @@ RecordStore::Slots RecordStore::put(std::uint64_t number, std::uint32_t kind,
     Slot& to = slot(taken[place]);
     const std::size_t from = std::size_t{place} * Slot::kBytes;
     const auto part = body.subspan(from, std::min<std::size_t>(body.size() - from, Slot::kBytes));
+    to.ended.store(0, std::memory_order_relaxed);
     to.number = number;
     to.kind = kind;
     to.generation = generation;
     to.place = place;
     to.size = static_cast<std::uint32_t>(body.size());
-    to.body.fill(std::byte{0});
-    std::ranges::copy(part, to.body.begin());
-    to.reserved = 0;
+    if (!part.empty()) std::memcpy(to.body.data(), part.data(), part.size());
+    std::memset(to.body.data() + part.size(), 0, Slot::kBytes - part.size());
+    to.change = depth_ != 0 ? committed_ + 1 : committed_;
     to.checksum = checksum_of(to);
     records::set_state(to, place == 0 ? state : SlotState::kPart);
   }
@@ -339,7 +349,11 @@ void RecordStore::replace(std::uint64_t number, std::span<const std::byte> body)
   Slots& slots = records_.at(number);
   const Slot& head = slot(slots.front());
   Slots made = put(number, head.kind, head.generation + 1, body, state_of(head));
-  free(std::exchange(slots, std::move(made)));
+  Slots old = std::exchange(slots, std::move(made));
+  if (depth_ == 0 || is_new(old))
+    free(old);
+  else
+    former_.emplace(number, std::move(old));
 }
 
 void RecordStore::set_state(std::uint64_t number, SlotState state) {
@@ -347,10 +361,31 @@ void RecordStore::set_state(std::uint64_t number, SlotState state) {
 }
 
 void RecordStore::erase(std::uint64_t number) {
-  if (number <= last_adopted_) return unwanted_.push_back(number);
   const auto found = records_.find(number);
-  free(found->second);
+  Slots slots = std::move(found->second);
   records_.erase(found);
+  if (depth_ == 0 || is_new(slots))
+    free(slots);
+  else
+    former_.emplace(number, std::move(slots));
+  if (const auto former = former_.find(number); former != former_.end())
+    slot(former->second.front()).ended.store(committed_ + 1, std::memory_order_relaxed);
+}
+
+MemoryHeader& RecordStore::first_header() const {
+  return *reinterpret_cast<MemoryHeader*>(memories_.front().base());
+}
+
+void RecordStore::commit() {
+  if (depth_ == 0 || --depth_ != 0) return;
+  if (!memories_.empty()) first_header().committed.store(++committed_, std::memory_order_release);
+  for (const auto& action : std::exchange(after_commit_, {})) action();
+  for (const auto& [number, slots] : std::exchange(former_, {})) free(slots);
+}
+
+void RecordStore::after_commit(std::function<void()> action) {
+  if (depth_ == 0) return action();
+  after_commit_.push_back(std::move(action));
 }
 
 }  // namespace softhca::records

@@ -4,12 +4,13 @@
 // adapter that follows makes the objects again from them, in the order in which they were made.
 // Only the control thread uses it.
 //
-// Each change is one store: an adapter that ends at any instruction leaves, of every record, the
-// state before the change or the state after it.
+// Each change is one store: an adapter that ends at any instruction leaves the state before the
+// change or the state after it. All writes between begin() and commit() are one change.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -80,10 +81,11 @@ class RecordStore {
   /// more way to the records. REQUIRES: nothing was written.
   Outcome adopt();
   /// Returns the records of adopt(), in the order in which they were made. Those that the caller
-  /// does not take out of the result are erased with it. Call it once. Until end_restoring(), no
-  /// record of these is really erased: if this adapter fails, another one needs them.
+  /// does not take out of the result are erased with it. Call it once. All that is written from
+  /// adopt() to end_restoring() is one change: if this adapter fails, another one needs the records
+  /// as they were.
   std::vector<Adopted> take_adopted();
-  void end_restoring();
+  void end_restoring() { commit(); }
 
   /// Makes room for the largest records, two of them. Errors: ENOMEM, EMFILE, EPIPE.
   Outcome reserve();
@@ -91,6 +93,14 @@ class RecordStore {
   /// most kMaxBytes.
   [[nodiscard]] Record write(Kind kind, std::span<const std::byte> body,
                              SlotState state = SlotState::kLive);
+
+  /// Begins a change, which may be a part of one under way. States of records do not wait for it.
+  void begin() { ++depth_; }
+  /// Ends it. With the outermost one all that was written counts, by one store.
+  void commit();
+  /// Calls `action` when the change under way counts: what leaves the adapter says no more than the
+  /// records. Without a change under way, calls it now. REQUIRES: it changes no record.
+  void after_commit(std::function<void()> action);
 
   std::size_t size() const { return records_.size(); }
 
@@ -103,6 +113,9 @@ class RecordStore {
 
   Outcome grow();
   Slot& slot(SlotIndex index) const { return *slots_[index]; }
+  MemoryHeader& first_header() const;
+  /// True if the change under way has written them.
+  bool is_new(const Slots& slots) const { return slot(slots.front()).change > committed_; }
   Slots put(std::uint64_t number, std::uint32_t kind, std::uint32_t generation,
             std::span<const std::byte> body, SlotState state);
   void free(const Slots& slots);
@@ -116,9 +129,11 @@ class RecordStore {
   std::vector<SlotIndex> free_;
   std::unordered_map<std::uint64_t, Slots> records_;  ///< by number
   std::vector<std::uint64_t> adopted_;                ///< numbers, ascending
-  std::uint64_t last_adopted_ = 0;                    ///< number; 0: after end_restoring()
-  std::vector<std::uint64_t> unwanted_;               ///< numbers of adopted records
   std::uint64_t last_number_ = 0;
+  std::uint64_t committed_ = 0;                      ///< number of the last change
+  unsigned depth_ = 0;                               ///< of the change under way; 0: there is none
+  std::unordered_map<std::uint64_t, Slots> former_;  ///< what it replaces or ends, by number
+  std::vector<std::function<void()>> after_commit_;
 };
 
 }  // namespace softhca::records

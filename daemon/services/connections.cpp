@@ -10,13 +10,12 @@
 #include <map>
 #include <utility>
 
-#include "daemon/base/crc32c.hpp"
 #include "daemon/configuration/resource_manager/connections_carried.hpp"
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/engine/addresses/local_addresses.hpp"
 #include "daemon/engine/packets/packet_io.hpp"
 #include "daemon/engine/requests/showing.hpp"
-#include "daemon/live_records/record_body.hpp"
+#include "daemon/roce/rdma_cm/kept_state.hpp"
 #include "daemon/services/performance.hpp"
 #include "daemon/services/tenant_paths.hpp"
 
@@ -43,14 +42,17 @@ static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm:
 }  // namespace
 
 /// The environment of a tenant's service.
-class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
-                                        private cm::StateRecords {
+class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
  public:
   ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
       : adapter_(adapter),
         agent_(agent),
         tenant_(tenant),
         devices_(devices_of(adapter, tenant)),
+        state_(adapter.records == nullptr ? std::optional<rdma_cm::KeptState>()
+                                          : std::optional<rdma_cm::KeptState>(
+                                                std::in_place, *adapter.records, tenant.name,
+                                                [this](const Error& why) { complain(why); })),
         service_(*this) {
     read_addresses();
   }
@@ -120,10 +122,9 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
     return service_.identifiers() == 0 || now - retired_at_ >= kFarewell;
   }
 
-  bool restore(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state,
-               records::Record record) {
-    kept_[{kind, number}] = {std::move(record), crc32c(state)};
-    return service_.restore(kind, number, state, now());
+  bool restore(const rdma_cm::KeptState::Recorded& of, records::Record record) {
+    state_->adopt(of, std::move(record));
+    return service_.restore(of.kind, of.number, of.state, now());
   }
   void end_restoring() {
     service_.end_restoring(now());
@@ -166,7 +167,7 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
 
   // --- rdma_cm::RdmaCmEnvironment
 
-  cm::StateRecords* records() override { return adapter_.records != nullptr ? this : nullptr; }
+  cm::StateRecords* records() override { return state_ ? &*state_ : nullptr; }
 
   void send(const cm::Path& path, const wire::Mad& mad) override {
     engine::Datagram datagram;
@@ -179,7 +180,7 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
     datagram.gives_way = path.standing == cm::Standing::kUnknown;
     static_assert(sizeof mad == engine::Datagram::kBytes);
     std::copy(mad.begin(), mad.end(), datagram.payload.begin());
-    agent_.send(datagram);
+    once_recorded([this, datagram] { agent_.send(datagram); });
   }
 
   std::uint32_t random() override {
@@ -198,8 +199,10 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
 
   /// The process has not taken at most two signals at any time.
   void signal(rdma_cm::ChannelId channel) override {
-    const auto found = signals_.find(channel);
-    if (found != signals_.end()) found->second();
+    once_recorded([this, channel] {
+      const auto found = signals_.find(channel);
+      if (found != signals_.end()) found->second();
+    });
   }
 
   std::span<const rdma_cm::TenantGid> addresses() const override { return addresses_; }
@@ -300,29 +303,17 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
     return name_of(refusal);
   }
 
-  // --- cm::StateRecords
-
-  void record(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state) override {
-    KeptState& kept = kept_[{kind, number}];
-    const std::uint32_t checksum = crc32c(state);
-    if (kept.record && kept.checksum == checksum) return;
-    records::BodyWriter body;
-    body.add_text(tenant_.name).add(kind).add(number).add_bytes(state);
-    if (const auto reserved = adapter_.records->reserve(); !reserved) return complain(reserved);
-    if (kept.record)
-      kept.record.replace(body.bytes());
-    else
-      kept.record = adapter_.records->write(records::Kind::kConnectionManager, body.bytes());
-    kept.checksum = checksum;
+  /// Calls `action` when the call of the service is recorded.
+  void once_recorded(std::function<void()> action) {
+    if (!state_) return action();
+    state_->after_commit(std::move(action));
   }
-  void forget(cm::StateKind kind, std::uint64_t number) override { kept_.erase({kind, number}); }
-
-  void complain(const Outcome& reserved) {
+  void complain(const Error& why) {
     if (!unrecorded_.allows(now())) return;
-    adapter_.journal.add({.kind = "not_recorded",
-                          .tenant = tenant_.name,
-                          .text = "a restart would end some of its rdma_cm connections: " +
-                                  reserved.error().message});
+    adapter_.journal.add(
+        {.kind = "not_recorded",
+         .tenant = tenant_.name,
+         .text = "a restart would end some of its rdma_cm connections: " + why.message});
   }
 
   static std::size_t reject_index(wire::CmRejectReason reason) {
@@ -355,6 +346,7 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
   engine::Tenant& tenant_;
   const std::vector<rdma_cm::TenantAdapter> devices_;
   std::vector<rdma_cm::TenantGid> addresses_;
+  std::optional<rdma_cm::KeptState> state_;
   rdma_cm::Service service_;
   configuration::ConnectionsConfig limits_;
   std::array<ComplaintLimit, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> complaints_{};
@@ -364,11 +356,6 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment,
   std::array<std::uint32_t, 64> randoms_{};
   std::size_t randoms_left_ = 0;
   Time retired_at_{};
-  struct KeptState {
-    records::Record record;
-    std::uint32_t checksum = 0;  ///< of the recorded state
-  };
-  std::map<std::pair<cm::StateKind, std::uint64_t>, KeptState> kept_;
   ComplaintLimit unrecorded_;
 };
 
@@ -472,32 +459,28 @@ bool Connections::restore_channel(const engine::Tenant& tenant,
 Outcome Connections::restore(std::span<records::Adopted> left) {
   struct State {
     ServedTenant* of = nullptr;
-    cm::StateKind kind{};
-    std::uint64_t number = 0;
-    std::span<const std::byte> bytes;
+    rdma_cm::KeptState::Recorded recorded;
     records::Record* record = nullptr;
   };
   std::vector<State> states;
   for (records::Adopted& each : left) {
     if (each.kind != records::Kind::kConnectionManager) continue;
-    records::BodyReader body(each.body);
+    const auto recorded = rdma_cm::KeptState::read(each.body);
     State& state = states.emplace_back();
-    std::string tenant;
-    const bool whole = body.read_text(tenant) && body.read(state.kind) && body.read(state.number) &&
-                       body.read_bytes(state.bytes);
     for (const auto& it : served_)
-      if (it->tenant().name == tenant) state.of = it.get();
-    if (!whole || state.of == nullptr)
-      return Error{"a record of rdma_cm of tenant \"" + tenant + "\" does not fit", EBADMSG};
+      if (recorded && it->tenant().name == recorded->tenant) state.of = it.get();
+    if (state.of == nullptr) return Error{"a record of rdma_cm does not fit", EBADMSG};
+    state.recorded = *recorded;
     state.record = &each.record;
   }
-  std::ranges::sort(states, {},
-                    [](const State& state) { return std::pair(state.kind, state.number); });
+  std::ranges::sort(states, {}, [](const State& state) {
+    return std::pair(state.recorded.kind, state.recorded.number);
+  });
   for (const State& state : states)
-    if (!state.of->restore(state.kind, state.number, state.bytes, std::move(*state.record)))
-      return Error{"a record of rdma_cm of tenant \"" + state.of->tenant().name +
-                       "\" does not fit: object " + std::to_string(state.number) + " of kind " +
-                       std::to_string(static_cast<unsigned>(state.kind)),
+    if (!state.of->restore(state.recorded, std::move(*state.record)))
+      return Error{"a record of rdma_cm of tenant \"" + state.recorded.tenant +
+                       "\" does not fit: object " + std::to_string(state.recorded.number) +
+                       " of kind " + std::to_string(static_cast<unsigned>(state.recorded.kind)),
                    EBADMSG};
   return {};
 }

@@ -103,9 +103,9 @@ void DatagramClient::announce() {
 
 // --- requests of the process
 
-std::optional<int> DatagramClient::run(abi::Operation operation, std::span<const std::byte> body,
-                                       Reply& reply) {
-  switch (operation) {
+std::optional<int> DatagramClient::run(const abi::RequestHeader& header,
+                                       std::span<const std::byte> body, Reply& reply) {
+  switch (static_cast<abi::Operation>(header.operation)) {
     case abi::Operation::kSetDatagramBuffers:
       return set_buffers(RequestBody(body), reply);
     case abi::Operation::kSendDatagram:

@@ -39,7 +39,7 @@ class DatagramClient final : public TenantChannel {
   void quota_changed(std::uint32_t quota);
   void drop_surplus();
   void announce();
-  std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
+  std::optional<int> run(const abi::RequestHeader& header, std::span<const std::byte> body,
                          Reply& reply) override;
   int set_buffers(const RequestBody& body, Reply& reply);
   int send(std::span<const std::byte> body);

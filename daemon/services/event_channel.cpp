@@ -58,16 +58,20 @@ std::unique_ptr<TenantChannel> EventChannel::restore(Connections& connections,
   if (!connections.restore_channel(tenant, id, [of = channel.get()] { of->signal_->raise(); }))
     return nullptr;
   channel->channel_ = id;
+  // The earlier adapter ended between the record of an event and its signal.
+  if (connections.find(tenant)->has_events(id) && !channel->signal_->is_raised())
+    channel->signal_->raise();
   return channel;
 }
 
-std::optional<int> EventChannel::run(abi::Operation operation, std::span<const std::byte> body,
-                                     Reply& reply) {
-  if (operation != abi::Operation::kConnectionCommand) return std::nullopt;
-  return command(body, reply);
+std::optional<int> EventChannel::run(const abi::RequestHeader& header,
+                                     std::span<const std::byte> body, Reply& reply) {
+  if (header.operation != static_cast<std::uint32_t>(abi::Operation::kConnectionCommand))
+    return std::nullopt;
+  return command(header.tag, body, reply);
 }
 
-int EventChannel::command(std::span<const std::byte> body, Reply& reply) {
+int EventChannel::command(std::uint32_t tag, std::span<const std::byte> body, Reply& reply) {
   abi::ConnectionCommandRequest request;
   if (!RequestBody(body).read(request, true) ||
       body.size() > sizeof request + abi::kMaxConnectionCommand)
@@ -75,9 +79,12 @@ int EventChannel::command(std::span<const std::byte> body, Reply& reply) {
   management::rdma_cm::Service* service = connections_.find(tenant_);
   if (service == nullptr) return ENODEV;
   management::rdma_cm::ChannelReply answer;
-  const int error =
-      service->command(*channel_, request.command, management::rdma_cm::ChannelId(request.channel),
-                       body.subspan(sizeof request), answer, now());
+  const int error = service->command(*channel_,
+                                     {.tag = tag,
+                                      .command = request.command,
+                                      .other = management::rdma_cm::ChannelId(request.channel),
+                                      .body = body.subspan(sizeof request)},
+                                     answer, now());
   if (error != 0) {
     if (answer.refusal.empty()) return error;
     reply.write_refusal(answer.refusal);

@@ -32,9 +32,9 @@ class EventChannel final : public TenantChannel {
       : TenantChannel(tenant), connections_(connections) {}
   int start(const management::rdma_cm::ChannelOwner& owner, std::uint32_t version, const Peer& peer,
             Reply& reply);
-  std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
+  std::optional<int> run(const abi::RequestHeader& header, std::span<const std::byte> body,
                          Reply& reply) override;
-  int command(std::span<const std::byte> body, Reply& reply);
+  int command(std::uint32_t tag, std::span<const std::byte> body, Reply& reply);
   bool take_back(const Turn& turn) override;
   void record(records::BodyWriter& body) const override;
 

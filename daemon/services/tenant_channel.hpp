@@ -32,9 +32,9 @@ class TenantChannel {
   const engine::Tenant& tenant() const { return tenant_; }
   virtual Kind kind() const = 0;
 
-  /// Runs an operation. Returns 0 or an errno value. Nothing: the channel does not have the
-  /// operation, and ends.
-  virtual std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
+  /// Runs a request. Returns 0 or an errno value. Nothing: the channel does not have the operation,
+  /// and ends.
+  virtual std::optional<int> run(const abi::RequestHeader& header, std::span<const std::byte> body,
                                  Reply& reply) = 0;
 
   /// Writes what restores the channel in the adapter that follows: first the number of its signal.

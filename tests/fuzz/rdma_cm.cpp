@@ -181,8 +181,9 @@ class Run final : public RdmaCmEnvironment {
 
     ChannelReply reply;
     const bool had_event = signalled_[channel.value];
-    const int error =
-        service_.command(channel, number, other, std::span(body_).first(length), reply, now_);
+    const int error = service_.command(
+        channel, {.command = number, .other = other, .body = std::span(body_).first(length)}, reply,
+        now_);
     require(error == 0 || !reply.drained, "what failed drains nothing");
     if (reply.drained) {
       const ChannelId emptied = number == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;

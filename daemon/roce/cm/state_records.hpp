@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Records of the state of a connection manager and its user, by which the ones of the adapter that
-// follows go on. The state changes in calls; at the end of a call, what was touched is recorded.
+// follows go on. The state changes in calls; at the end of a call, what was touched is recorded as
+// one change.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,7 @@ enum class StateKind : std::uint8_t {
   kMembership,
   kEvent,
   kConnection,
+  kAnswer,  ///< to the last command of a channel
 };
 
 class StateRecords {
@@ -37,6 +39,8 @@ class StateRecords {
   virtual void record(StateKind kind, std::uint64_t number, std::span<const std::byte> state) = 0;
   /// Drops what was recorded of an object, if anything was.
   virtual void forget(StateKind kind, std::uint64_t number) = 0;
+  /// Ends a call: what was recorded and dropped in it counts, all at once.
+  virtual void commit() = 0;
 };
 
 /// The numbers of objects that may have changed. Null records: none is noted.

@@ -20,12 +20,20 @@ struct QueuedEvent {
   rdma_ucm_event_resp response{};
 };
 
+/// The answer to a command, for a process that asks again because the adapter has ended.
+struct Answer {
+  std::uint32_t tag = 0;  ///< of the request
+  int error = 0;
+  ChannelReply reply;
+};
+
 struct Channel {
   ChannelId id;
   ChannelOwner owner;
   std::set<IdentifierNumber> identifiers;
   /// The keys are ascending sequence numbers.
   std::map<std::uint64_t, QueuedEvent> events;
+  std::optional<Answer> earlier;  ///< last answer of an earlier adapter, until the next command
 };
 
 }  // namespace softhca::management::rdma_cm

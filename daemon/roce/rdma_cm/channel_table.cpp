@@ -21,6 +21,7 @@ void ChannelTable::record_changes() {
   for (const std::uint64_t number : touched_.take()) {
     const auto found = channels_.find(ChannelId(static_cast<std::uint32_t>(number)));
     if (found == channels_.end()) {
+      environment_.records()->forget(cm::StateKind::kAnswer, number);
       environment_.records()->forget(cm::StateKind::kChannel, number);
       continue;
     }
@@ -37,6 +38,18 @@ Channel* ChannelTable::restore(std::span<const std::byte> state) {
   if (!reader.is_complete() || channel.id == ChannelId()) return nullptr;
   const auto [at, added] = channels_.emplace(channel.id, channel);
   return added ? &at->second : nullptr;
+}
+
+void ChannelTable::record_answer(ChannelId channel, const Answer& answer) {
+  cm::StateWriter state;
+  state_of(state, answer);
+  environment_.records()->record(cm::StateKind::kAnswer, channel.value, state.bytes());
+}
+
+bool ChannelTable::restore_answer(std::uint64_t channel, std::span<const std::byte> state) {
+  Channel* const of = find(ChannelId(static_cast<std::uint32_t>(channel)));
+  cm::StateReader reader(state);
+  return of != nullptr && read_state(reader, of->earlier.emplace());
 }
 
 Channel* ChannelTable::find(ChannelId id) {

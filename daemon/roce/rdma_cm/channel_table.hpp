@@ -22,6 +22,10 @@ class ChannelTable {
   void record_changes();
   /// Opens a channel of an earlier adapter by its record. Returns null if the record does not fit.
   Channel* restore(std::span<const std::byte> state);
+  /// Records the answer to the last command of a channel.
+  void record_answer(ChannelId channel, const Answer& answer);
+  /// Takes up such an answer. Returns false if the record does not fit.
+  bool restore_answer(std::uint64_t channel, std::span<const std::byte> state);
 
   ChannelId open(const ChannelOwner& owner);
   /// Closes a channel. REQUIRES: it is open and has no identifiers left.

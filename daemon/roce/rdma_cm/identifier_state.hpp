@@ -5,6 +5,11 @@
 // constant for a StateWriter.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "daemon/roce/cm/state_records.hpp"
 #include "daemon/roce/rdma_cm/channel.hpp"
 #include "daemon/roce/rdma_cm/identifier.hpp"
@@ -58,6 +63,20 @@ void state_of_channel(Archive& archive, C& channel) {
 template <class Archive, class M>
 void state_of_membership(Archive& archive, M& membership) {
   archive(membership.owner, membership.uid, membership.events_reported);
+}
+
+inline void state_of(cm::StateWriter& writer, const Answer& answer) {
+  const auto body = std::span(answer.reply.body).first(answer.reply.bytes);
+  writer(answer.tag, answer.error, answer.reply.drained, answer.reply.refusal,
+         std::vector(body.begin(), body.end()));
+}
+inline bool read_state(cm::StateReader& reader, Answer& answer) {
+  std::vector<std::byte> body;
+  reader(answer.tag, answer.error, answer.reply.drained, answer.reply.refusal, body);
+  if (!reader.is_complete() || body.size() > ChannelReply::kMaxBytes) return false;
+  answer.reply.bytes = body.size();
+  std::ranges::copy(body, answer.reply.body.begin());
+  return true;
 }
 
 template <class Archive, class E>

@@ -77,19 +77,33 @@ bool Service::close_channel(ChannelId id, Time now) {
   return done;
 }
 
-int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Body body,
-                     ChannelReply& reply, Time now) {
+int Service::command(ChannelId id, const Command& asked, ChannelReply& reply, Time now) {
   reply = {};
   Channel* const channel = channels_.find(id);
   if (channel == nullptr) return EBADF;
-  Channel* const other = channels_.find(other_id);
-  Channel* const emptied = command == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
+  if (const auto earlier = std::exchange(channel->earlier, {});
+      earlier && earlier->tag == asked.tag) {
+    reply = earlier->reply;
+    return earlier->error;
+  }
+  Channel* const other = channels_.find(asked.other);
+  Channel* const emptied = asked.command == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
   const bool had_events = emptied != nullptr && !emptied->events.empty();
+  in_call_ = true;
   const int error = dispatch(
-      command, {.channel = *channel, .other = other, .body = body, .reply = reply, .now = now});
+      asked.command,
+      {.channel = *channel, .other = other, .body = asked.body, .reply = reply, .now = now});
+  in_call_ = false;
   reply.drained = had_events && emptied->events.empty();
+  if (core_.environment.records() != nullptr)
+    channels_.record_answer(id, {.tag = asked.tag, .error = error, .reply = reply});
   record_changes();
   return error;
+}
+
+bool Service::has_events(ChannelId channel) const {
+  const Channel* const found = channels_.find(channel);
+  return found != nullptr && !found->events.empty();
 }
 
 int Service::dispatch(std::uint32_t command, const ChannelCommand& with) {
@@ -142,7 +156,7 @@ void Service::receive(std::span<const std::byte> mad, const cm::Path& path, Qpn 
 
 void Service::resolved(ResolveCookie cookie, bool reachable) {
   resolution_.resolved(cookie, reachable);
-  record_changes();
+  if (!in_call_) record_changes();
 }
 
 void Service::expire(Time now) {
@@ -171,7 +185,8 @@ void Service::on_event(const cm::Event& event) { connection_events_.on_event(eve
 
 // --- the adapter that follows
 
-/// Records what may have changed. Called at the end of each call, before the process has its reply.
+/// Records what may have changed, as one change. Called at the end of each call, before the process
+/// has its reply.
 void Service::record_changes() {
   if (core_.environment.records() == nullptr) return;
   channels_.record_changes();
@@ -179,6 +194,7 @@ void Service::record_changes() {
   multicast_.record_changes();
   events_.record_changes();
   manager_.record_changes();
+  core_.environment.records()->commit();
 }
 
 bool Service::restore(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state,
@@ -196,14 +212,17 @@ bool Service::restore(cm::StateKind kind, std::uint64_t number, std::span<const 
     }
     case cm::StateKind::kConnection:
       return manager_.restore(state, now);
+    case cm::StateKind::kAnswer:
+      return channels_.restore_answer(number, state);
   }
   return false;
 }
 
 void Service::end_restoring(Time now) {
+  in_call_ = true;
   identifiers_.end_restoring();
   identifiers_.change_each([&](Identifier& id) { resume(id, now); });
-  // A connection of which the identifier is gone.
+  // A connection of which the identifier has no record.
   std::vector<cm::CommId> without;
   manager_.for_each([&](const cm::ConnectionView& connection) {
     const Identifier* const id = identifiers_.find_cookie(connection.cookie);
@@ -211,6 +230,7 @@ void Service::end_restoring(Time now) {
       without.push_back(connection.id);
   });
   for (const cm::CommId id : without) (void)manager_.destroy(id, now);
+  in_call_ = false;
   record_changes();
 }
 
@@ -222,7 +242,7 @@ void Service::resume(Identifier& id, Time now) {
   if (id.connection.admitted) admission().restore(*id.connection.admitted, id.connection.half_open);
   resolution_.restore(id);
   if (!id.connection.id || manager_.view(*id.connection.id)) return;
-  // The earlier adapter ended between the two records.
+  // The record of the connection found no room.
   connection_events_.on_event({.kind = cm::Event::Kind::kUnreachable,
                                .id = *id.connection.id,
                                .cookie = id.cookie(),

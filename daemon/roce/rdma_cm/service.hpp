@@ -54,9 +54,16 @@ class Service : private cm::User {
   /// Destroys some identifiers of the channel, and notifies their peers. Returns true if none are
   /// left and the channel is closed, or if it does not exist; otherwise call it again.
   bool close_channel(ChannelId channel, Time now);
-  /// Runs a command RDMA_USER_CM_CMD_* with its body. Returns 0, or the errno value for the
-  /// process; of `reply` then only the refusal is defined. `other` is for MIGRATE_ID: the channel
-  /// that has the identifier.
+  /// A command RDMA_USER_CM_CMD_*.
+  struct Command {
+    std::uint32_t tag = 0;      ///< of the request
+    std::uint32_t command = 0;  ///< its number
+    ChannelId other;            ///< MIGRATE_ID: the channel that has the identifier
+    Body body;
+  };
+  /// Runs a command. Returns 0, or the errno value for the process; of `reply` then only the
+  /// refusal is defined. The records have the answer before it is given. The first command after a
+  /// restart may be one that the earlier adapter has executed: it gets the same answer.
   ///
   /// Signals: RdmaCmEnvironment::signal() reports that the queue of a channel got its first event.
   /// reply.drained reports that this command emptied a queue. MIGRATE_ID may do both: events that
@@ -64,8 +71,7 @@ class Service : private cm::User {
   /// the only queue that it can empty. GET_EVENT never waits: it returns EAGAIN.
   ///
   /// SET_OPTION: the option's value follows the 24 bytes of the command.
-  int command(ChannelId channel, std::uint32_t command, ChannelId other,
-              std::span<const std::byte> body, ChannelReply& reply, Time now);
+  int command(ChannelId channel, const Command& command, ChannelReply& reply, Time now);
 
   // --- network and timers
   /// Handles a MAD of class communication management, see cm::Manager::receive().
@@ -85,7 +91,10 @@ class Service : private cm::User {
   /// Call it when all are restored. What does not fit together is ended.
   void end_restoring(Time now);
   /// Retransmits what waits for an answer, which may be lost with the earlier adapter.
-  void retransmit(Time now) { manager_.retransmit(now); }
+  void retransmit(Time now) {
+    manager_.retransmit(now);
+    record_changes();
+  }
 
   // --- the operator
   /// Handles changed addresses of the tenant: queues ADDR_CHANGE for identifiers that lost theirs.
@@ -112,6 +121,8 @@ class Service : private cm::User {
   std::size_t channels() const { return channels_.size(); }
   std::vector<ChannelId> channel_ids() const { return channels_.ids(); }
   bool has_channel(ChannelId channel) const { return channels_.find(channel) != nullptr; }
+  /// True if events wait in the channel.
+  bool has_events(ChannelId channel) const;
   std::size_t listeners() const { return listeners_.size(); }
   const cm::Manager& manager() const { return manager_; }
 
@@ -125,6 +136,7 @@ class Service : private cm::User {
   int dispatch(std::uint32_t command, const ChannelCommand& with);
 
   RdmaCmLimits limits_;
+  bool in_call_ = false;  ///< that records what resolved() changes
   cm::Manager manager_;
   ChannelTable channels_;
   IdentifierTable identifiers_;

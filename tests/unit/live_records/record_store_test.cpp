@@ -12,6 +12,7 @@
 #include "daemon/base/crc32c.hpp"
 #include "daemon/live_records/record_body.hpp"
 #include "tests/fake_keeper.hpp"
+#include "tests/sim/store_trap.hpp"
 
 namespace softhca::records {
 namespace {
@@ -243,6 +244,63 @@ TEST_F(RecordStoreTest, EndAtAnyStoreOfAChange_LeavesTheStateBeforeOrAfterIt) {
   }
 }
 
+TEST_F(RecordStoreTest, EndAtAnyStoreOfAChangeOfSeveralRecords_LeavesAllOrNothingOfIt) {
+  if (!sim::StoreTrap::kAvailable) GTEST_SKIP() << "needs the single step of x86-64";
+  const std::string large(2 * Slot::kBytes, 'l'), larger(3 * Slot::kBytes, 'm');
+  Generation& first = next();
+  for (const std::string& text : {std::string("ends"), large, std::string("twice")})
+    first.keep(first.write(text));
+  Generation& second = next();
+  ASSERT_EQ(second.texts().size(), 3u);
+  FakeKeeper copy;
+  Generation(copy).write("").erase();
+  bool counts = false;
+  std::size_t stores_before = 0, stores_after = 0;
+  /// What the next adapter would find.
+  const auto look = [&](std::uint64_t) {
+    std::ranges::copy(keeper.records(), copy.records().begin());
+    ++(counts ? stores_after : stores_before);
+    EXPECT_EQ(Generation(copy).texts(), counts
+                                            ? (std::vector<std::string>{larger, "2", "new"})
+                                            : (std::vector<std::string>{"ends", large, "twice"}));
+    return false;
+  };
+  const auto change = [&] {
+    second.store.begin();
+    second.records[2].replace(bytes_of("1"));
+    second.store.after_commit([&] { counts = true; });
+    second.records[0].erase();
+    second.write("made and erased").erase();
+    second.records[1].replace(bytes_of(larger));
+    second.records[2].replace(bytes_of("2"));
+    second.keep(second.write("new"));
+    EXPECT_FALSE(counts);
+    second.store.commit();
+    EXPECT_TRUE(counts);
+  };
+  sim::StoreTrap trap;
+  trap.watch(second.keeping.given().front());
+  trap.run(change, look);
+  EXPECT_GT(stores_before, 100u);
+  EXPECT_EQ(stores_after, 4u) << "which free what was replaced";
+  EXPECT_EQ(used(), 5u);
+}
+
+TEST_F(RecordStoreTest, ChangeWithinAnother_CountsWithIt) {
+  Generation& first = next();
+  first.keep(first.write("one"));
+  Generation& second = next();
+  ASSERT_EQ(second.texts().size(), 1u);
+  second.store.begin();
+  second.store.begin();
+  second.keep(second.write("two"));
+  second.store.commit();
+  bool told = false;
+  second.store.after_commit([&] { told = true; });
+  EXPECT_FALSE(told);
+  EXPECT_EQ(next().texts(), std::vector<std::string>{"one"});
+}
+
 TEST_F(RecordStoreTest, DamageToAnyByteOfARecord_IsRefusedOrChangesNothing) {
   Generation& first = next();
   first.keep(first.write(std::string(Slot::kBytes + 30, 'r'), Kind::kSession));
@@ -260,11 +318,11 @@ TEST_F(RecordStoreTest, DamageToAnyByteOfARecord_IsRefusedOrChangesNothing) {
     const std::string why = refusal();
     refused += !why.empty();
     if (!why.empty()) continue;
-    EXPECT_GE(i, sizeof(MemoryHeader)) << "every byte of the header counts";
+    EXPECT_GE(i, offsetof(MemoryHeader, committed)) << "every byte before it counts";
     EXPECT_LT(i, sizeof(Slot)) << "only the room behind the header does not count";
     EXPECT_EQ(next().texts(), texts);
   }
-  EXPECT_GE(refused, sizeof(MemoryHeader) + 3 * sizeof(Slot));
+  EXPECT_GE(refused, offsetof(MemoryHeader, committed) + 3 * sizeof(Slot));
 }
 
 /// A slot that is whole by itself, with its own checksum, and does not fit the others.
@@ -312,7 +370,7 @@ TEST_F(ForgedSlotTest, UnknownKind_RefusedBeforeAnUpgrade_DroppedAtAStart) {
 TEST_F(ForgedSlotTest, OtherFormat_IsRefusedByItsNumber) {
   ++header().version;
   seal_header();
-  EXPECT_NE(refusal().find("format 2, this adapter reads format 1"), std::string::npos);
+  EXPECT_NE(refusal().find("format 3, this adapter reads format 2"), std::string::npos);
 }
 
 TEST_F(ForgedSlotTest, MoreSlotsThanTheMemoryHas_AreRefused) {

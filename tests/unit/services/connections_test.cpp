@@ -42,7 +42,8 @@ class Routes : public ::testing::Test {
       rdma_cm::ChannelReply reply;
       EXPECT_EQ(
           connections.find(tenant(from))
-              ->command(*channel, number, {}, std::as_bytes(std::span(&body, 1)), reply, now()),
+              ->command(*channel, {.command = number, .body = std::as_bytes(std::span(&body, 1))},
+                        reply, now()),
           0)
           << number;
       return reply;

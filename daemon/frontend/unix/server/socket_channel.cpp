@@ -45,8 +45,7 @@ bool SocketChannel::answer(std::span<const std::byte> record) {
   if (record.size() < sizeof header) return false;
   std::memcpy(&header, record.data(), sizeof header);
   Reply reply;
-  const auto error = channel_->run(static_cast<abi::Operation>(header.operation),
-                                   record.subspan(sizeof header), reply);
+  const auto error = channel_->run(header, record.subspan(sizeof header), reply);
   return error && peer_->answer(header.tag, *error, reply);
 }
 

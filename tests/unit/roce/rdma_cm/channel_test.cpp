@@ -27,7 +27,7 @@ TEST_F(Channels, NumbersAreNotToBeGuessed) {
   EXPECT_TRUE(near.service->close_channel(ChannelId(12345), world.now));
   EXPECT_EQ(near.service->channels(), 2u);
   ChannelReply reply;
-  EXPECT_EQ(near.service->command(ChannelId(), 0, {}, {}, reply, world.now), EBADF);
+  EXPECT_EQ(near.service->command(ChannelId(), {}, reply, world.now), EBADF);
 }
 
 TEST_F(Channels, TheSignalStandsWhileEventsAreQueued) {

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "tests/sim/store_trap.hpp"
+
 namespace softhca::management::rdma_cm {
 
 Gid gid(const std::string& text) {
@@ -25,6 +27,31 @@ SocketAddress address(const std::string& text, std::uint16_t port) {
           .address = gid(text)};
 }
 
+namespace {
+
+/// How adapters end while all tests run.
+enum class Ending : std::uint8_t {
+  kNone,
+  kAfterCalls,  ///< after every SOFTHCA_TEST_RESTARTS-th call
+  kInCalls,     ///< at every SOFTHCA_TEST_CRASHES-th store of each call, and after it
+};
+
+unsigned interval() {
+  static const unsigned value = [] {
+    for (const char* const name : {"SOFTHCA_TEST_RESTARTS", "SOFTHCA_TEST_CRASHES"})
+      if (const char* const text = std::getenv(name)) return static_cast<unsigned>(std::atoi(text));
+    return 0u;
+  }();
+  return value;
+}
+
+Ending ending() {
+  if (interval() == 0) return Ending::kNone;
+  return std::getenv("SOFTHCA_TEST_CRASHES") != nullptr ? Ending::kInCalls : Ending::kAfterCalls;
+}
+
+}  // namespace
+
 // --- World
 
 void World::run() {
@@ -36,8 +63,7 @@ void World::run() {
       if (!host->has(packet.path.remote)) continue;
       cm::Path path = packet.path;
       std::swap(path.local, path.remote);
-      host->service->receive(packet.mad, path, Qpn(1), now);
-      host->restart_if_asked();
+      host->run(false, [&] { host->service->receive(packet.mad, path, Qpn(1), now); });
     }
   }
 }
@@ -50,10 +76,7 @@ void World::advance(Duration duration) {
     for (Host* const host : hosts) next = std::min(next, host->service->next_deadline());
     if (next > end) break;
     now = std::max(now, next);
-    for (Host* const host : hosts) {
-      host->service->expire(now);
-      host->restart_if_asked();
-    }
+    for (Host* const host : hosts) host->run(false, [&] { host->service->expire(now); });
     run();
   }
   now = end;
@@ -65,30 +88,90 @@ Host::Host(World& at, const std::vector<std::string>& addresses, const RdmaCmLim
     : world(at), guid(0x0200000000000001 + at.hosts.size()), random_(at.hosts.size()) {
   for (const std::string& text : addresses)
     own.push_back({.gid = gid(text), .index = static_cast<std::uint8_t>(own.size())});
-  service = std::make_unique<Service>(*this, limits);
+  begin_life(limits);
+  // The records are in memory that the first service has made: from the second one on, its stores
+  // can be watched.
+  EXPECT_TRUE(life->store.reserve());
+  if (ending() != Ending::kNone) restart();
   world.hosts.push_back(this);
 }
 
 Host::~Host() { std::erase(world.hosts, this); }
 
+/// The slots of records that are in use, by record and place: what of them outlives an adapter.
+struct Host::Slots {
+  explicit Slots(FakeKeeper& keeper) {
+    const std::span<std::byte> memory = keeper.records();
+    const auto* const slots = reinterpret_cast<const records::Slot*>(memory.data());
+    for (std::size_t i = 1; i < memory.size() / sizeof(records::Slot); ++i)
+      if (slots[i].state != 0) all[{slots[i].number, slots[i].place}] = slots[i].body;
+  }
+  std::map<std::pair<std::uint64_t, std::uint32_t>, decltype(records::Slot::body)> all;
+};
+
+void Host::begin_life(const RdmaCmLimits& limits) {
+  life.reset();
+  life = std::make_unique<Life>(keeper);
+  life->state = std::make_unique<KeptState>(life->store, "tenant",
+                                            [](const Error& why) { ADD_FAILURE() << why.message; });
+  EXPECT_TRUE(life->store.adopt());
+  life->service = std::make_unique<Service>(*this, limits);
+  service = life->service.get();
+  auto left = life->store.take_adopted();
+  std::vector<std::pair<KeptState::Recorded, records::Record*>> recorded;
+  for (records::Adopted& each : left)
+    recorded.emplace_back(KeptState::read(each.body).value(), &each.record);
+  std::ranges::sort(recorded, {},
+                    [](const auto& each) { return std::pair(each.first.kind, each.first.number); });
+  for (const auto& [each, record] : recorded) {
+    life->state->adopt(each, std::move(*record));
+    EXPECT_TRUE(service->restore(each.kind, each.number, each.state, world.now))
+        << static_cast<int>(each.kind) << ", " << each.number;
+  }
+  for (auto& [channel, raised] : signals)
+    if (service->has_events(channel) && raised == 0) ++raised;
+  service->end_restoring(world.now);
+  life->store.end_restoring();
+}
+
 void Host::restart() {
   const RdmaCmLimits limits = service->limits();
-  service = std::make_unique<Service>(*this, limits);
-  const auto records = kept.all;  // that the restoration changes
-  for (const auto& [key, state] : records)
-    EXPECT_TRUE(service->restore(key.first, key.second, state, world.now))
-        << static_cast<int>(key.first) << ", " << key.second;
-  service->end_restoring(world.now);
-  EXPECT_EQ(kept.all, records) << "nothing has changed";
+  const Slots before(keeper);
+  begin_life(limits);
+  EXPECT_EQ(Slots(keeper).all, before.all) << "nothing has changed";
 }
 
-void Host::restart_if_asked() {
-  static const char* const interval = std::getenv("SOFTHCA_TEST_RESTARTS");
-  static unsigned calls = 0;
-  if (interval != nullptr && ++calls % static_cast<unsigned>(std::atoi(interval)) == 0) restart();
+std::uint64_t Host::committed() {
+  return reinterpret_cast<const records::MemoryHeader*>(keeper.records().data())->committed;
 }
 
-void Host::send(const cm::Path& path, const wire::Mad& mad) { world.queue.push_back({path, mad}); }
+/// Returns true if the adapter has ended at this store of the call.
+bool Host::ends_in(const std::function<void()>& call, std::uint64_t store) {
+  sim::StoreTrap trap;
+  for (const auto& memory : life->keeping.given()) trap.watch(memory);
+  return trap.run(call, [&](std::uint64_t at) { return at == store; });
+}
+
+void Host::run(bool is_repeated, const std::function<void()>& call) {
+  if (ending() == Ending::kNone) return call();
+  static std::uint64_t calls = 0;
+  ++calls;
+  if (ending() == Ending::kAfterCalls) {
+    call();
+    if (calls % interval() == 0) restart();
+    return;
+  }
+  std::uint64_t before = committed();
+  for (std::uint64_t store = 1 + calls % interval(); ends_in(call, store); store += interval()) {
+    const bool is_recorded = committed() != before;
+    begin_life(service->limits());
+    if (!is_repeated && is_recorded) return;
+    before = committed();
+  }
+  restart();
+  if (is_repeated) call();
+  restart();
+}
 
 bool Host::has(const Gid& gid) const {
   return std::ranges::any_of(own, [&](const TenantGid& one) { return one.gid == gid; });
@@ -125,8 +208,25 @@ void Program::check_signal() {
 }
 
 int Program::command(std::uint32_t number, std::span<const std::byte> body, ChannelId other) {
-  const int error = host.service->command(channel, number, other, body, reply, host.world.now);
-  host.restart_if_asked();
+  ++tag_;
+  int error = 0, first_error = 0;
+  std::optional<ChannelReply> answered;
+  host.run(true, [&] {
+    error = host.service->command(channel,
+                                  {.tag = tag_, .command = number, .other = other, .body = body},
+                                  reply, host.world.now);
+    if (!answered) {
+      answered = reply;
+      first_error = error;
+      return;
+    }
+    EXPECT_EQ(error, first_error) << "of command " << number;
+    EXPECT_EQ(reply.refusal, answered->refusal);
+    if (error != 0) return;
+    EXPECT_EQ(reply.drained, answered->drained);
+    EXPECT_EQ(reply.bytes, answered->bytes);
+    EXPECT_EQ(reply.body, answered->body);
+  });
   if (reply.drained) --host.signals[number == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel];
   check_signal();
   rdma_ucm_create_id create{};

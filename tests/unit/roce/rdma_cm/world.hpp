@@ -18,7 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/live_records/record_store.hpp"
+#include "daemon/roce/rdma_cm/kept_state.hpp"
 #include "daemon/roce/rdma_cm/service.hpp"
+#include "tests/fake_keeper.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -49,15 +52,19 @@ class World {
   std::function<bool(const Packet&)> loses = [](const Packet&) { return false; };
 };
 
-/// Records of a service's state, as they outlive an adapter.
-class KeptState final : public cm::StateRecords {
- public:
-  void record(cm::StateKind kind, std::uint64_t number, std::span<const std::byte> state) override {
-    all[{kind, number}] = {state.begin(), state.end()};
+/// What an adapter has for a tenant. It ends as by SIGKILL: nothing is destroyed but mappings.
+struct Life {
+  explicit Life(FakeKeeper& keeper) : keeping(keeper) {}
+  ~Life() {
+    keeping.retire();
+    (void)service.release();
+    (void)state.release();
   }
-  void forget(cm::StateKind kind, std::uint64_t number) override { all.erase({kind, number}); }
 
-  std::map<std::pair<cm::StateKind, std::uint64_t>, std::vector<std::byte>> all;
+  FakeKeeping keeping;
+  records::RecordStore store{&keeping};
+  std::unique_ptr<KeptState> state;
+  std::unique_ptr<Service> service;
 };
 
 /// A tenant's end of the daemon.
@@ -66,9 +73,13 @@ class Host final : public RdmaCmEnvironment {
   Host(World& world, const std::vector<std::string>& addresses, const RdmaCmLimits& limits = {});
   ~Host() override;
 
-  void send(const cm::Path& path, const wire::Mad& mad) override;
+  void send(const cm::Path& path, const wire::Mad& mad) override {
+    life->state->after_commit([this, path, mad] { world.queue.push_back({path, mad}); });
+  }
   std::uint32_t random() override { return static_cast<std::uint32_t>(random_()); }
-  void signal(ChannelId channel) override { ++signals[channel]; }
+  void signal(ChannelId channel) override {
+    life->state->after_commit([this, channel] { ++signals[channel]; });
+  }
   std::span<const TenantGid> addresses() const override { return own; }
   TenantAdapter adapter(const std::optional<Gid>&) const override {
     return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3};
@@ -77,19 +88,23 @@ class Host final : public RdmaCmEnvironment {
   std::string networks(bool ipv4) const override { return ipv4 ? "10.0.0.1/24" : "fd00::1/64"; }
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override;
   bool may_name_queue_pair(Qpn qpn, uid_t) const override { return qpn != foreign; }
-  void note_refused(Refusal refusal) override { ++refused[refusal]; }
-  void note_reject_sent(wire::CmRejectReason reason) override { ++rejects_sent[reason]; }
-  void note_reject_received(wire::CmRejectReason reason) override { ++rejects_received[reason]; }
-  void note_unreachable(Role role) override { ++unreachable[role]; }
-  void note_established(Role role, Duration) override { ++established[role]; }
+  void note_refused(Refusal refusal) override { count(refused[refusal]); }
+  void note_reject_sent(wire::CmRejectReason reason) override { count(rejects_sent[reason]); }
+  void note_reject_received(wire::CmRejectReason reason) override {
+    count(rejects_received[reason]);
+  }
+  void note_unreachable(Role role) override { count(unreachable[role]); }
+  void note_established(Role role, Duration) override { count(established[role]); }
 
-  cm::StateRecords* records() override { return &kept; }
+  cm::StateRecords* records() override { return life->state.get(); }
 
   bool has(const Gid& gid) const;
   /// Replaces the service by one that goes on from the records.
   void restart();
-  /// Does so if all tests are run so: after each call.
-  void restart_if_asked();
+  /// Calls a function of the service. If all tests are run so, the adapter ends at stores of the
+  /// call, and after it. `call` is made again then, except if it is recorded and no program repeats
+  /// it.
+  void run(bool is_repeated, const std::function<void()>& call);
 
   World& world;
   std::uint64_t guid = 0;
@@ -103,10 +118,21 @@ class Host final : public RdmaCmEnvironment {
   std::map<Refusal, int> refused;
   std::map<wire::CmRejectReason, int> rejects_sent, rejects_received;
   std::map<Role, int> unreachable, established;
-  KeptState kept;
-  std::unique_ptr<Service> service;
+  FakeKeeper keeper;
+  std::unique_ptr<Life> life;
+  Service* service = nullptr;  ///< of the present life
 
  private:
+  struct Slots;
+
+  /// Counts what happens in a call once the call counts.
+  void count(int& counter) {
+    life->state->after_commit([&counter] { ++counter; });
+  }
+  void begin_life(const RdmaCmLimits& limits);
+  bool ends_in(const std::function<void()>& call, std::uint64_t store);
+  std::uint64_t committed();
+
   std::mt19937 random_;
 };
 
@@ -177,6 +203,8 @@ class Program {
   ChannelReply reply;
 
  private:
+  std::uint32_t tag_ = 0;
+
   template <class T>
   T answer() const {
     T to{};

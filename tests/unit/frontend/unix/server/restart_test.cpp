@@ -400,10 +400,14 @@ TEST_F(Restart, EventsOfTheJournal_StayWithTheirNumbers) {
   left->push_back(std::move(running));
 }
 
-/// What a program on a tenant's socket gets for a request.
+std::uint32_t last_tag = 2;
+
+/// What a program on a tenant's socket gets for a request. `again`: with the tag of the last one.
 template <class Body>
-ReplyRecord ask(const UniqueFd& socket, abi::Operation operation, const Body& body) {
-  const auto record = request_record(operation, 3, std::as_bytes(std::span(&body, 1)));
+ReplyRecord ask(const UniqueFd& socket, abi::Operation operation, const Body& body,
+                bool again = false) {
+  if (!again) ++last_tag;
+  const auto record = request_record(operation, last_tag, std::as_bytes(std::span(&body, 1)));
   EXPECT_GT(::send(socket.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
   auto reply = receive_reply(socket.get());
   EXPECT_TRUE(reply);
@@ -411,12 +415,13 @@ ReplyRecord ask(const UniqueFd& socket, abi::Operation operation, const Body& bo
 }
 
 template <class Body>
-ReplyRecord rdma_cm(const UniqueFd& channel, std::uint32_t command, const Body& body) {
+ReplyRecord rdma_cm(const UniqueFd& channel, std::uint32_t command, const Body& body,
+                    bool again = false) {
   const struct {
     abi::ConnectionCommandRequest head;
     Body body;
   } request{{command, 0}, body};
-  return ask(channel, abi::Operation::kConnectionCommand, request);
+  return ask(channel, abi::Operation::kConnectionCommand, request, again);
 }
 
 /// The body of a reply to rdma_cm().
@@ -474,6 +479,12 @@ TEST_F(Restart, EventChannelWithListenerAndUnreadEvent_GoesOn) {
       rdma_cm(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}));
   EXPECT_EQ(event.event, 0u) << "RDMA_CM_EVENT_ADDR_RESOLVED";
   EXPECT_EQ(event.id, ids[1]);
+  restart();
+  const auto same = body_of<rdma_ucm_event_resp>(
+      rdma_cm(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, true));
+  EXPECT_EQ(same.id, event.id) << "the same request has the same answer";
+  EXPECT_EQ(rdma_cm(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}).header.error,
+            EAGAIN);
   const ReplyRecord again = rdma_cm(channel, RDMA_USER_CM_CMD_LISTEN, listen);
   EXPECT_EQ(again.header.error, EINVAL) << "it listens already";
   const UniqueFd other = connected("a/socket");
