@@ -224,7 +224,7 @@ class GoldenObjects : public SessionRestart {
   }
 };
 
-/// The files are the states that releases left: tests/state/objects, and so on.
+/// The files are the states that releases left. objects-1 is of the first release that leaves any.
 class GoldenObjectsOf : public GoldenObjects, public ::testing::WithParamInterface<const char*> {};
 
 TEST_F(GoldenObjects, OfThisRelease_AreWritten) {
@@ -301,7 +301,7 @@ TEST_P(GoldenObjectsOf, AnEarlierRelease_AreTakenUp) {
 /// As when an engine has written over its own memory before it crashed.
 TEST_F(GoldenObjects, AnyBytesInTheMemoryOfTheEngine_EndNoAdapter) {
   const std::string file =
-      std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/objects-0.2.0";
+      std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/objects-1";
   std::mt19937_64 random(static_cast<std::uint64_t>(
       ::testing::UnitTest::GetInstance()->random_seed()));  // 0 without --gtest_shuffle
   unsigned failed = 0;
@@ -326,7 +326,7 @@ TEST_F(GoldenObjects, AnyBytesInTheMemoryOfTheEngine_EndNoAdapter) {
   EXPECT_GT(failed, 0u) << "the damage has an effect";
 }
 
-INSTANTIATE_TEST_SUITE_P(Releases, GoldenObjectsOf, ::testing::Values("objects-0.2.0"));
+INSTANTIATE_TEST_SUITE_P(Releases, GoldenObjectsOf, ::testing::Values("objects-1"));
 
 }  // namespace
 }  // namespace softhca::control
