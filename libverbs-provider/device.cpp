@@ -137,12 +137,14 @@ int open_session(Context& context, const TenantSocket& socket) {
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
   choose_socket(socket.path, path);
-  if (const int error = context.control.connect(path))
-    return refuse(error, "cannot connect to %s; start the daemon, or see tenant.socket", path);
-
   abi::HelloReply reply{};
   ReceivedFds fds;
-  if (const int error = greet(context.control, socket.device, reply, fds)) return error;
+  const int refusal = greet_again_if_lost([&] {
+    if (const int refused = context.control.connect(path))
+      return refuse(refused, "cannot connect to %s; start the daemon, or see tenant.socket", path);
+    return greet(context.control, socket.device, reply, fds);
+  });
+  if (refusal != 0) return refusal;
   if (const int error = fds.check(3)) return error;
   const int memory = fds.take(0);
   const int wake = fds.take(1);

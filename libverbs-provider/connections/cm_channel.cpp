@@ -30,11 +30,13 @@ int CmChannel::open(const char* tenant_socket, int& signal_fd) {
   char path[kSocketPathBytes];
   choose_socket(tenant_socket, path);
   if (const int error = share()) return error;
-  int fd = -1;
-  const int error = connect_socket(path, fd);
-  fd_.reset(fd);
-  if (error != 0) return refuse(error, "cannot connect to %s; start the daemon", path);
-  return greet(signal_fd);
+  return greet_again_if_lost([&] {
+    int fd = -1;
+    const int error = connect_socket(path, fd);
+    fd_.reset(fd);
+    if (error != 0) return refuse(error, "cannot connect to %s; start the daemon", path);
+    return greet(signal_fd);
+  });
 }
 
 int CmChannel::share() {

@@ -23,6 +23,7 @@ int ControlChannel::connect(const char* path) {
   int fd = -1;
   const int error = connect_socket(path, fd);
   fd_.reset(fd);
+  lost_.store(false, std::memory_order_relaxed);
   return error;
 }
 

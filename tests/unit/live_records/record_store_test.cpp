@@ -370,7 +370,7 @@ TEST_F(ForgedSlotTest, UnknownKind_RefusedBeforeAnUpgrade_DroppedAtAStart) {
 TEST_F(ForgedSlotTest, OtherFormat_IsRefusedByItsNumber) {
   ++header().version;
   seal_header();
-  EXPECT_NE(refusal().find("format 3, this adapter reads format 2"), std::string::npos);
+  EXPECT_NE(refusal().find("format 2, this adapter reads format 1"), std::string::npos);
 }
 
 TEST_F(ForgedSlotTest, MoreSlotsThanTheMemoryHas_AreRefused) {

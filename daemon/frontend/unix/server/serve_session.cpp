@@ -6,7 +6,7 @@
 
 namespace softhca::control {
 
-bool serve_session(const SocketPeer& peer, DeviceSession& session) {
+bool serve_session(const SocketPeer& peer, DeviceSession& session, SecondReply& second) {
   if (session.is_waiting()) return false;  // only the peer's close makes the socket ready then
   if (session.has_more()) {
     if (!session.go_on()) return false;
@@ -14,9 +14,22 @@ bool serve_session(const SocketPeer& peer, DeviceSession& session) {
     return true;
   }
   return serve_records(peer.socket(), [&](std::span<const std::byte> record) {
-    // A process waits for each reply. Replies that pile up would hold descriptors in flight, which
-    // the kernel limits per user.
-    if (has_unread(peer.socket()) || !session.answer(record)) return Served::kEnd;
+    const bool unread = has_unread(peer.socket());
+    if (session.repeats()) {
+      // The process has sent the next request, so it has had the reply to this one.
+      if (waiting_bytes(peer.socket()) > record.size()) {
+        session.skip_repetition();
+        return Served::kNext;
+      }
+      second.set(true);
+    } else if (!unread) {
+      second.set(false);
+    } else if (!second.may_wait) {
+      // A process waits for each reply. Replies that pile up would hold descriptors in flight,
+      // which the kernel limits per user.
+      return Served::kEnd;
+    }
+    if (!session.answer(record)) return Served::kEnd;
     return session.wants_channel() || session.has_more() ? Served::kLater : Served::kNext;
   });
 }

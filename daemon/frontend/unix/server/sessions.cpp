@@ -13,7 +13,6 @@
 #include "daemon/device/adapter/control_clock.hpp"
 #include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/device/session/session_restorer.hpp"
-#include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
 #include "daemon/live_records/record_body.hpp"
 
@@ -66,6 +65,9 @@ Sessions::Entry& Sessions::enter(Listener& listener, std::unique_ptr<SocketPeer>
                                                   std::move(descriptors));
   entry.session->set_socket_level(listener.level);
   entry.session->set_ready([this, &entry] { arm(entry, Interest::kWritable); });
+  entry.second.record = [this, &entry] {
+    if (entry.record && adapter_.records->reserve()) write(entry);
+  };
   entry.socket.ready = [this, &entry] { serve(entry); };
   entry.process.ready = [this, &entry] { end(entry); };
   return entry;
@@ -76,13 +78,22 @@ Outcome Sessions::keep(Entry& entry) {
   if (adapter_.keeping == nullptr) return {};
   if (auto reserved = adapter_.records->reserve(); !reserved) return reserved;
   if (auto kept = entry.peer->keep(); !kept) return kept;
+  write(entry);
+  return {};
+}
+
+/// Writes the record of a connection. REQUIRES: there is room.
+void Sessions::write(Entry& entry) {
   const Listener& listener = *entry.listener;
   records::BodyWriter body;
   body.add(entry.peer->record())
       .add_text(listener.tenant->name)
-      .add_text(listener.level != nullptr ? listener.level->name : "");
-  entry.record = adapter_.records->write(records::Kind::kConnection, body.bytes());
-  return {};
+      .add_text(listener.level != nullptr ? listener.level->name : "")
+      .add(entry.second.may_wait);
+  if (entry.record)
+    entry.record.replace(body.bytes());
+  else
+    entry.record = adapter_.records->write(records::Kind::kConnection, body.bytes());
 }
 
 Outcome Sessions::restore(records::Adopted& found, const FindListener& find_listener) {
@@ -92,7 +103,9 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
   records::BodyReader body(found.body);
   SocketPeer::KeptPeer kept;
   std::string tenant, level;
-  if (!body.read(kept) || !body.read_text(tenant) || !body.read_text(level))
+  std::uint8_t second = 0;
+  if (!body.read(kept) || !body.read_text(tenant) || !body.read_text(level) ||
+      !body.read_added(second))
     return damaged("is damaged");
   Listener* const listener = find_listener(tenant, level);
   if (listener == nullptr)
@@ -107,6 +120,7 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
             accounts.take(configuration::Kind::kDescriptors, DeviceSession::kDescriptors));
   entry.record = std::move(found.record);
   entry.interest = Interest::kNothing;
+  entry.second.may_wait = second != 0;
   settle_waiting(entry);
   if (!entry.charged) listener->telling = true;
   return {};
@@ -121,7 +135,8 @@ void Sessions::settle_waiting(Entry& entry) {
   abi::RequestHeader header;
   if (peek_record(socket, record, bytes) != ReceiveResult::kRecord || bytes < sizeof header) return;
   // A process waits for the reply to one request before it sends the next one.
-  if (has_unread(socket)) return take_record(socket);
+  const bool has_reply = has_unread(socket) && !entry.second.may_wait;
+  if (has_reply || waiting_bytes(socket) > bytes) return take_record(socket);
   std::memcpy(&header, record.data(), sizeof header);
   // The process knows nothing of a session that it has not been told of.
   entry.greets_again = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
@@ -158,7 +173,7 @@ void Sessions::serve(Entry& entry) {
   const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, entry.peer->kept()});
   DeviceSession& session = *entry.session;
   const bool greeted = session.greeted();
-  const bool goes_on = serve_session(*entry.peer, session);
+  const bool goes_on = serve_session(*entry.peer, session, entry.second);
   if (const std::string refusal = session.take_refusal(); !refusal.empty())
     complain_(*entry.listener, describe(session.process()) + ": " + refusal);
   if (!greeted && session.greeted()) note(session, "session_opened", "connected");

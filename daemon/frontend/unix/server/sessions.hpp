@@ -13,6 +13,7 @@
 #include "daemon/device/adapter/adapter.hpp"
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/frontend/unix/server/listeners.hpp"
+#include "daemon/frontend/unix/server/serve_session.hpp"
 #include "daemon/frontend/unix/server/tenant_loops.hpp"
 #include "daemon/frontend/unix/sockets/socket_peer.hpp"
 
@@ -82,6 +83,7 @@ class Sessions {
     bool charged = true;  ///< the tenant is charged for the descriptors of the session
     bool ending = false;
     bool greets_again = false;  ///< its greeting of an earlier adapter counts for nothing
+    SecondReply second;
     Interest interest = Interest::kReadable;
     std::list<Entry>::iterator self;
     Watch socket;
@@ -91,6 +93,7 @@ class Sessions {
   Entry& enter(Listener& listener, std::unique_ptr<SocketPeer> peer,
                configuration::Charge descriptors);
   Outcome keep(Entry& entry);
+  void write(Entry& entry);
   void settle_waiting(Entry& entry);
   Outcome start(Entry& entry);
   void serve(Entry& entry);

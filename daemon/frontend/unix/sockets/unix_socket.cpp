@@ -187,6 +187,11 @@ void take_record(int socket) {
   }
 }
 
+std::size_t waiting_bytes(int socket) {
+  int bytes = 0;
+  return ::ioctl(socket, FIONREAD, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
 bool has_unread(int socket) {
   int bytes = 0;
   return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes != 0;

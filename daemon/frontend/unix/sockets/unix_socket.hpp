@@ -60,6 +60,8 @@ ReceiveResult peek_record(int socket, std::span<std::byte> buffer, std::size_t& 
 /// the next one serves it. REQUIRES: peek_record() has returned it.
 void take_record(int socket);
 
+/// Returns the bytes of all records that wait in the socket.
+std::size_t waiting_bytes(int socket);
 /// True if the peer has not received everything that was sent to it.
 bool has_unread(int socket);
 

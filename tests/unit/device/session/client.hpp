@@ -210,7 +210,7 @@ class Client : public ProcessEnd {
     return true;
   }
   /// Answers the requests that wait, or goes on with one. False: the session is over.
-  bool serve_once() { return serve_session(*peer_, *session_); }
+  bool serve_once() { return serve_session(*peer_, *session_, second_); }
   void wait_for_calls() {
     while (session_->is_waiting()) {
       pollfd look{calls_->fd(), POLLIN, 0};
@@ -284,6 +284,7 @@ class Client : public ProcessEnd {
   BlockingCalls* calls_ = nullptr;
   std::unique_ptr<SocketPeer> peer_;
   std::unique_ptr<DeviceSession> session_;
+  SecondReply second_{.record = [] {}};
   std::vector<UniqueFd> kept_;
 };
 

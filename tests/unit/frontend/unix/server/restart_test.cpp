@@ -186,6 +186,10 @@ class Restart : public ::testing::Test {
     const auto reply = receive_reply(socket.get());
     return reply ? reply->header.error : -1;
   }
+  static bool has_unread_reply(const UniqueFd& socket) {
+    char byte;
+    return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+  }
   static ino_t inode_of(const std::string& path) {
     struct stat found {};
     return ::lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;
@@ -281,6 +285,64 @@ TEST_F(Restart, RequestThatIsAnswered_IsNotAnsweredAgain) {
   EXPECT_EQ(
       now->adapter().tenants[0]->control.accounts.in_use(configuration::Kind::kProtectionDomains),
       2u);
+}
+
+/// As after crashes between the answer to a request, which the process has read, and the taking of
+/// it.
+TEST_F(Restart, RequestThatWasAnsweredAndRead_ReplyComesTwice_SessionGoesOn) {
+  const UniqueFd program = connected("a/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  const auto ask_for_pd = [&](std::uint32_t tag) {
+    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
+    EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  };
+  const auto next_tag = [&] {
+    const auto reply = receive_reply(program.get());
+    return reply && reply->header.error == 0 ? reply->header.tag : 0;
+  };
+  ask_for_pd(5);
+  EXPECT_EQ(next_tag(), 5u);
+  retire();
+  ask_for_pd(5);
+  start();
+  while (!has_unread_reply(program)) ::usleep(100);
+  ask_for_pd(6);
+  EXPECT_EQ(next_tag(), 5u) << "the second reply";
+  EXPECT_EQ(next_tag(), 6u);
+  // Again, and the adapter ends before the process has read the second reply.
+  retire();
+  ask_for_pd(6);
+  start();
+  while (!has_unread_reply(program)) ::usleep(100);
+  retire();
+  ask_for_pd(7);
+  start();
+  EXPECT_EQ(next_tag(), 6u) << "the second reply";
+  EXPECT_EQ(next_tag(), 7u);
+  // The process has sent the next request.
+  retire();
+  ask_for_pd(7);
+  ask_for_pd(8);
+  start();
+  EXPECT_EQ(next_tag(), 8u);
+  ask_for_pd(9);
+  EXPECT_EQ(next_tag(), 9u);
+}
+
+TEST_F(Restart, GreetingThatWasAnsweredAndRead_SessionGoesOn) {
+  const UniqueFd program = connected("a/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  retire();
+  send_hello(program);
+  const auto record = request_record(abi::Operation::kAllocPd, 10, {});
+  EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  start();
+  const auto reply = receive_reply(program.get());
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->header.tag, 10u) << "no second greeting";
+  EXPECT_EQ(reply->header.error, 0);
 }
 
 /// As after a crash before the answer.
