@@ -39,9 +39,9 @@ int make_hello(Hello& hello, std::uint32_t device,
 /// of the refusal, or zeros.
 void explain_refusal(abi::VersionRange answer, abi::VersionRange versions = abi::kSpokenVersions);
 
-/// Connects and greets by `attempt`, which returns 0 or an errno value, and again if the connection
-/// has ended instead of an answer: an adapter that crashes loses connections that it has not
-/// recorded, and the next one takes others.
+/// Connects and greets by `attempt`, which returns 0 or an errno value. If the connection has ended
+/// instead of an answer, it does so again: an adapter that crashes loses connections that it has
+/// not recorded, and the next one takes others.
 template <class Attempt>
 int greet_again_if_lost(Attempt&& attempt) {
   constexpr int kMost = 3;

@@ -74,10 +74,6 @@ class DeviceSession final : private configuration::IdleHolder {
   bool end(const Turn& turn);
   /// True if the session has begun a request. Call go_on() before it gets another one.
   bool has_more() const { return !unfinished_.empty(); }
-  /// True if an earlier adapter may have answered the next request.
-  bool repeats() const { return context_.repeats(); }
-  /// The next request was answered.
-  void skip_repetition() { context_.set_repeats(false); }
   /// True if go_on() must not be called until the session calls the function given to set_ready().
   bool is_waiting() const { return sealing_ != nullptr && !sealing_->over; }
   void set_ready(std::function<void()> ready) { ready_ = std::move(ready); }

@@ -24,6 +24,8 @@ class SessionRestorer {
   void finish();
   /// The earlier adapter, which crashed, may have done what the next request asks for.
   void expect_repetition() { session_.context_.set_repeats(true); }
+  bool expects_repetition() const { return session_.context_.repeats(); }
+  void skip_repetition() { session_.context_.set_repeats(false); }
 
   PdObjects& protection_domains() const { return session_.pds_; }
   SharedBuffers& buffers() const { return session_.buffers_; }

@@ -2,6 +2,7 @@
 
 #include "daemon/frontend/unix/server/serve_session.hpp"
 
+#include "daemon/device/session/session_restorer.hpp"
 #include "daemon/frontend/unix/sockets/message.hpp"
 
 namespace softhca::control {
@@ -15,10 +16,10 @@ bool serve_session(const SocketPeer& peer, DeviceSession& session, SecondReply& 
   }
   return serve_records(peer.socket(), [&](std::span<const std::byte> record) {
     const bool unread = has_unread(peer.socket());
-    if (session.repeats()) {
+    if (SessionRestorer restorer(session); restorer.expects_repetition()) {
       // The process has sent the next request, so it has had the reply to this one.
       if (waiting_bytes(peer.socket()) > record.size()) {
-        session.skip_repetition();
+        restorer.skip_repetition();
         return Served::kNext;
       }
       second.set(true);
