@@ -45,7 +45,9 @@ bool QpLifecycle::resume(QueuePair& qp) {
   qp.sq.not_begun = left.not_begun;
   qp.sq.sqd_notify = (left.events & QpDurable::kWantsDrained) != 0;
   qp.error.last_wqe_raised = (left.events & QpDurable::kLastWqeRaised) != 0;
-  qp.error.cause = static_cast<QpFailure>(left.cause);
+  qp.error.cause = left.cause < static_cast<std::uint8_t>(QpFailure::kCount)
+                       ? static_cast<QpFailure>(left.cause)
+                       : QpFailure::kFatal;
   qp.sq.resumed = qp.rq.resumed = true;
   qp.sq.skips_first = !is_reliable(qp.type) && left.attempted == qp.sq.done + 1;
   qp.connection.established_raised = qp.connection.peer_seen =

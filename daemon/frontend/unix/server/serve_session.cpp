@@ -16,6 +16,7 @@ bool serve_session(const SocketPeer& peer, DeviceSession& session, SecondReply& 
   }
   return serve_records(peer.socket(), [&](std::span<const std::byte> record) {
     const bool unread = has_unread(peer.socket());
+    bool is_late = false;
     if (SessionRestorer restorer(session); restorer.expects_repetition()) {
       // The process has sent the next request, so it has had the reply to this one.
       if (waiting_bytes(peer.socket()) > record.size()) {
@@ -23,14 +24,16 @@ bool serve_session(const SocketPeer& peer, DeviceSession& session, SecondReply& 
         return Served::kNext;
       }
       second.set(true);
-    } else if (!unread) {
-      second.set(false);
-    } else if (!second.may_wait) {
+    } else if (unread) {
       // A process waits for each reply. Replies that pile up would hold descriptors in flight,
       // which the kernel limits per user.
-      return Served::kEnd;
+      if (!second.may_wait) return Served::kEnd;
+      is_late = true;
+    } else {
+      second.set(false);
     }
     if (!session.answer(record)) return Served::kEnd;
+    if (is_late && !session.has_more()) second.set(false);
     return session.wants_channel() || session.has_more() ? Served::kLater : Served::kNext;
   });
 }

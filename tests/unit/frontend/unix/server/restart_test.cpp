@@ -330,6 +330,29 @@ TEST_F(Restart, RequestThatWasAnsweredAndRead_ReplyComesTwice_SessionGoesOn) {
   EXPECT_EQ(next_tag(), 9u);
 }
 
+TEST_F(Restart, ProcessThatReadsNoReplies_AfterASecondOne_SessionEnds) {
+  const UniqueFd program = connected("a/socket");
+  send_hello(program);
+  ASSERT_EQ(hello_reply(program), 0);
+  const auto ask_for_pd = [&](std::uint32_t tag) {
+    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
+    return ::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL) > 0;
+  };
+  ask_for_pd(5);
+  ASSERT_TRUE(receive_reply(program.get()));
+  retire();
+  ask_for_pd(5);
+  start();
+  while (!has_unread_reply(program)) ::usleep(100);
+  EXPECT_TRUE(ask_for_pd(6)) << "the second reply is unread";
+  while (ask_for_pd(7)) ::usleep(1000);
+  for (std::uint32_t tag : {5u, 6u}) {
+    const auto reply = receive_reply(program.get());
+    EXPECT_TRUE(reply && reply->header.tag == tag) << tag;
+  }
+  EXPECT_FALSE(receive_reply(program.get()));
+}
+
 TEST_F(Restart, GreetingThatWasAnsweredAndRead_SessionGoesOn) {
   const UniqueFd program = connected("a/socket");
   send_hello(program);
