@@ -57,8 +57,9 @@ struct Life {
   explicit Life(FakeKeeper& keeper) : keeping(keeper) {}
   ~Life() {
     keeping.retire();
-    (void)service.release();
-    (void)state.release();
+    static auto* const ended =
+        new std::vector<std::pair<std::unique_ptr<Service>, std::unique_ptr<KeptState>>>;
+    ended->emplace_back(std::move(service), std::move(state));
   }
 
   FakeKeeping keeping;
