@@ -28,7 +28,10 @@ void QpObjects::write(QpObject& qp) const {
   for (std::size_t i = 0; i < qp.groups.size(); ++i)
     std::ranges::copy(qp.groups[i].bytes, kept.group[i]);
   records::BodyWriter body;
-  body.add(kept).add(qp.terms);
+  body.add(kept);
+  // Most queue pairs have none, and take a slot less without them.
+  const record::QueuePairTerms& terms = qp.terms;
+  if ((terms.has_rates | terms.has_srq_limit | terms.has_importance) != 0) body.add(terms);
   if (qp.record) return qp.record.replace(body.bytes());
   qp.maker = kept.key;
   qp.record = context_.write(records::Kind::kQueuePair, body.bytes());
