@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,7 +36,7 @@ struct QpObject {
   Ring ring;                       ///< both rings; an XRC target has none
   abi::QpAttributes attributes{};  ///< `mask`: those that were set since RESET
   std::optional<engine::AddressPath> path{};
-  record::QueuePairTerms terms{};
+  std::unique_ptr<record::QueuePairTerms> terms{};  ///< null: the operator has set none
   std::vector<Gid> groups{};  ///< of multicast, as the engine has them
   std::uint32_t holders = 1;  ///< holds by processes that made or opened it
   engine::SendWait waited;    ///< by the current request

@@ -29,16 +29,22 @@ RateLimits limits_of(const record::Rates& kept) {
           .burst_messages = kept.burst_messages};
 }
 
+record::QueuePairTerms& terms_of(QpObject& qp) {
+  if (qp.terms == nullptr) qp.terms = std::make_unique<record::QueuePairTerms>();
+  return *qp.terms;
+}
+
 }  // namespace
 
 void QpObjects::set_rates(std::uint32_t qpn, const SentLimits& sent, const InboundLimits& inbound,
                           const ServedLimits& served) const {
   QpObject& qp = *find(qpn);
-  qp.terms.has_rates = 1;
-  qp.terms.sent = recorded(sent);
-  qp.terms.min_bytes_per_second = sent.min_bytes_per_second;
-  qp.terms.inbound = recorded(inbound);
-  qp.terms.served = recorded(served);
+  record::QueuePairTerms& kept = terms_of(qp);
+  kept.has_rates = 1;
+  kept.sent = recorded(sent);
+  kept.min_bytes_per_second = sent.min_bytes_per_second;
+  kept.inbound = recorded(inbound);
+  kept.served = recorded(served);
   put_rates_in_force(qp);
   write(qp);
 }
@@ -46,13 +52,14 @@ void QpObjects::set_rates(std::uint32_t qpn, const SentLimits& sent, const Inbou
 int QpObjects::set_receive_terms(std::uint32_t qpn, const Terms& terms) const {
   QpObject& qp = *find(qpn);
   if (const int error = put_in_force(qp.engine, terms); error != 0) return error;
+  record::QueuePairTerms& kept = terms_of(qp);
   if (terms.limit) {
-    qp.terms.srq_limit = *terms.limit;
-    qp.terms.has_srq_limit = *terms.limit != Member::kByPolicy;
+    kept.srq_limit = *terms.limit;
+    kept.has_srq_limit = *terms.limit != Member::kByPolicy;
   }
   if (terms.importance) {
-    qp.terms.importance = *terms.importance;
-    qp.terms.has_importance = *terms.importance != Member::kByPath;
+    kept.importance = *terms.importance;
+    kept.has_importance = *terms.importance != Member::kByPath;
   }
   write(qp);
   return 0;
@@ -61,7 +68,8 @@ int QpObjects::set_receive_terms(std::uint32_t qpn, const Terms& terms) const {
 /// Sets what an earlier adapter has recorded. An XRC target is on no queue before its next request,
 /// and gets its rates alone.
 void QpObjects::restore_terms(QpObject& qp, const record::QueuePairTerms& kept) const {
-  qp.terms = kept;
+  if ((kept.has_rates | kept.has_srq_limit | kept.has_importance) == 0) return;
+  terms_of(qp) = kept;
   if (kept.has_rates != 0) put_rates_in_force(qp);
   Terms terms;
   if (kept.has_srq_limit != 0) terms.limit = kept.srq_limit;
@@ -70,12 +78,12 @@ void QpObjects::restore_terms(QpObject& qp, const record::QueuePairTerms& kept) 
 }
 
 void QpObjects::put_rates_in_force(const QpObject& qp) const {
-  context_.on_engine(
-      engine::SetQpRates{.qpn = qp.engine.qpn,
-                         .sent = {limits_of(qp.terms.sent), qp.terms.min_bytes_per_second},
-                         .inbound = {limits_of(qp.terms.inbound)},
-                         .served = {limits_of(qp.terms.served)},
-                         .made = std::make_unique<engine::QpRates>()});
+  const record::QueuePairTerms& kept = *qp.terms;
+  context_.on_engine(engine::SetQpRates{.qpn = qp.engine.qpn,
+                                        .sent = {limits_of(kept.sent), kept.min_bytes_per_second},
+                                        .inbound = {limits_of(kept.inbound)},
+                                        .served = {limits_of(kept.served)},
+                                        .made = std::make_unique<engine::QpRates>()});
 }
 
 int QpObjects::put_in_force(const engine::QueuePair& qp, const Terms& terms) const {

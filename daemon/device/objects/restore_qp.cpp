@@ -30,8 +30,7 @@ void QpObjects::write(QpObject& qp) const {
   records::BodyWriter body;
   body.add(kept);
   // Most queue pairs have none, and take a slot less without them.
-  const record::QueuePairTerms& terms = qp.terms;
-  if ((terms.has_rates | terms.has_srq_limit | terms.has_importance) != 0) body.add(terms);
+  if (qp.terms != nullptr) body.add(*qp.terms);
   if (qp.record) return qp.record.replace(body.bytes());
   qp.maker = kept.key;
   qp.record = context_.write(records::Kind::kQueuePair, body.bytes());
