@@ -37,9 +37,9 @@ struct QpObject {
   abi::QpAttributes attributes{};  ///< `mask`: those that were set since RESET
   std::optional<engine::AddressPath> path{};
   std::unique_ptr<record::QueuePairTerms> terms{};  ///< null: the operator has set none
-  std::vector<Gid> groups{};  ///< of multicast, as the engine has them
-  std::uint32_t holders = 1;  ///< holds by processes that made or opened it
-  engine::SendWait waited;    ///< by the current request
+  std::vector<Gid> groups{};                        ///< of multicast, as the engine has them
+  std::uint32_t holders = 1;                        ///< holds by processes that made or opened it
+  engine::SendWait waited;                          ///< by the current request
 };
 
 }  // namespace softhca::control
