@@ -33,7 +33,9 @@ struct KeptQueuePair {
   record::QueuePairTerms terms{};  ///< added after the first release of the format
   bool read(std::span<const std::byte> body) {
     records::BodyReader reader(body);
-    return reader.read(head) && reader.read_added(terms);
+    std::uint8_t has_terms = 0;
+    return reader.read(head) && reader.read_added(has_terms) &&
+           (has_terms == 0 || reader.read(terms));
   }
 };
 

@@ -28,8 +28,8 @@ void QpObjects::write(QpObject& qp) const {
   for (std::size_t i = 0; i < qp.groups.size(); ++i)
     std::ranges::copy(qp.groups[i].bytes, kept.group[i]);
   records::BodyWriter body;
-  body.add(kept);
-  // Most queue pairs have none, and take a slot less without them.
+  // Most queue pairs have no terms, and take a slot less without them.
+  body.add(kept).add(static_cast<std::uint8_t>(qp.terms != nullptr));
   if (qp.terms != nullptr) body.add(*qp.terms);
   if (qp.record) return qp.record.replace(body.bytes());
   qp.maker = kept.key;
