@@ -48,7 +48,7 @@ struct Restarts {
   std::atomic<std::int32_t> last_signal;  ///< that ended the adapter; 0: none
 };
 
-/// What adapters worked on when they ended by a fault of theirs. The keeper alone writes it.
+/// What adapters worked on when they ended by a fault of their own. The keeper alone writes it.
 struct Faults {
   std::atomic<std::uint64_t> last;     ///< 0: unknown
   std::atomic<std::uint64_t> culprit;  ///< at the last two ends; 0: they differ

@@ -195,10 +195,10 @@ void Keeper::crashed(Cause cause, int status) {
 /// then waits.
 void Keeper::find_culprit() {
   const bool engine = shared_->engine.fault.load() != 0;
-  std::uint64_t work = engine ? shared_->engine.subject.load() : 0;
-  if (work == 0 && (engine || shared_->control.fault.load() != 0))
-    work = shared_->control.subject.load();
-  shared_->faults.culprit.store(shared_->faults.last.exchange(work) == work ? work : 0);
+  std::uint64_t subject = engine ? shared_->engine.subject.load() : 0;
+  if (subject == 0 && (engine || shared_->control.fault.load() != 0))
+    subject = shared_->control.subject.load();
+  shared_->faults.culprit.store(shared_->faults.last.exchange(subject) == subject ? subject : 0);
 }
 
 /// Ends the adapter, and starts the next one before it has ended: that takes time for each GiB that

@@ -55,7 +55,7 @@ class KeeperLink final : public Keeping {
 
   Cause cause() const { return cause_; }
   const Restarts& restarts() const { return shared_.restarts; }
-  /// Returns what the last two adapters worked on when they ended by a fault of theirs.
+  /// Returns what the last two adapters worked on when they ended by a fault of their own.
   Subject culprit() const { return Subject::of_word(shared_.faults.culprit.load()); }
   Pulse& engine_pulse() { return shared_.engine; }
   Pulse& control_pulse() { return shared_.control; }

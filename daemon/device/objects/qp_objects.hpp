@@ -30,7 +30,7 @@ namespace softhca::control {
 /// A record of a queue pair.
 struct KeptQueuePair {
   record::QueuePair head;
-  record::QueuePairTerms terms{};  ///< added after the first release of the format
+  record::QueuePairTerms terms{};  ///< as an operator has set them, if any
   bool read(std::span<const std::byte> body) {
     records::BodyReader reader(body);
     std::uint8_t has_terms = 0;

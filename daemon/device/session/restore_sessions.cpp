@@ -239,13 +239,13 @@ Outcome restore_sessions(Adapter& adapter, SharedObjects& shared, std::span<Adop
   return Restoration(shared, find).run(left);
 }
 
-KeptId connection_of(Subject work, std::span<const Adopted> left) {
-  if (work.kind() == Subject::Kind::kConnection) return work.number();
-  if (work.kind() != Subject::Kind::kSession) return 0;
+KeptId connection_of(Subject subject, std::span<const Adopted> left) {
+  if (subject.kind() == Subject::Kind::kConnection) return subject.number();
+  if (subject.kind() != Subject::Kind::kSession) return 0;
   for (const Adopted& each : left) {
     record::Session kept;
     if (each.kind == Kind::kSession && records::BodyReader(each.body).read(kept) &&
-        kept.number == work.number())
+        kept.number == subject.number())
       return kept.key;
   }
   return 0;

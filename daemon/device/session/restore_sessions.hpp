@@ -23,7 +23,7 @@ using FindSession = std::function<DeviceSession*(KeptId connection)>;
 Outcome restore_sessions(Adapter& adapter, SharedObjects& shared, std::span<records::Adopted> left,
                          const FindSession& find);
 
-/// Returns the connection that is meant, be it by its session; 0: none.
-KeptId connection_of(Subject work, std::span<const records::Adopted> left);
+/// Returns the connection that `subject` names, itself or by its session; 0: none.
+KeptId connection_of(Subject subject, std::span<const records::Adopted> left);
 
 }  // namespace softhca::control

@@ -15,7 +15,7 @@
 namespace softhca::control {
 
 Outcome SessionRestorer::open(records::Adopted& record) {
-  const WorkingOn working(session_.adapter_.pulse, work());
+  const WorkingOn working(session_.adapter_.pulse, subject());
   records::BodyReader body(record.body);
   record::Session kept;
   std::string level_name;
@@ -63,7 +63,7 @@ bool SessionRestorer::restore_offered(const record::OfferedMemory& kept, records
 }
 
 bool SessionRestorer::restore(records::Adopted& object) {
-  const WorkingOn working(session_.adapter_.pulse, work());
+  const WorkingOn working(session_.adapter_.pulse, subject());
   const auto as = [&]<class Kept, class Part>(Part& part,
                                               bool (Part::*make)(const Kept&, records::Record)) {
     Kept kept;
@@ -103,7 +103,7 @@ bool SessionRestorer::restore(records::Adopted& object) {
 }
 
 bool SessionRestorer::restore_region(records::Adopted& region, const MrObjects::Earlier& earlier) {
-  const WorkingOn working(session_.adapter_.pulse, work());
+  const WorkingOn working(session_.adapter_.pulse, subject());
   records::BodyReader body(region.body);
   record::MemoryRegion kept;
   if (!body.read(kept) || kept.extents > abi::kMaxMrExtents) return false;

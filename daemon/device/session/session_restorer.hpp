@@ -33,7 +33,7 @@ class SessionRestorer {
   QpObjects& queue_pairs() const { return session_.qps_; }
 
  private:
-  Subject work() const { return {Subject::Kind::kConnection, session_.context_.record_key()}; }
+  Subject subject() const { return {Subject::Kind::kConnection, session_.context_.record_key()}; }
   bool restore_offered(const record::OfferedMemory& kept, records::Record record);
 
   DeviceSession& session_;

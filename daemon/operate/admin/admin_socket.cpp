@@ -89,8 +89,8 @@ void AdminSocket::end(Client& client) {
   clients_.erase(client.self);
 }
 
-/// Does one step for a client: writes its output, else answers a line, else reads. The begin of an
-/// answer goes out with it: the adapter may retire before the next step.
+/// Does one step for a client: writes its output, else answers a line, else reads. The beginning of
+/// an answer goes out with it: the adapter may retire before the next step.
 void AdminSocket::serve(Client& client) {
   if (!client.output.empty()) {
     if (!write(client)) return end(client);

@@ -138,12 +138,17 @@ TEST(MemoryProxy, AnAccessThatDoesNotComeBackCostsItsTenantAlone) {
   EXPECT_EQ(proxy.add_error(), 0);
 }
 
-/// It polls for a while after an access, so it lacks the processor more often than it sleeps.
-TEST(MemoryProxy, ATenantIsNotAtFaultIfTheProcessGetsNoProcessor) {
+/// 5 ms for an access, an hour for the process to get a processor.
+AccessBounds five_ms_of_work() {
   AccessBounds bounds;
   bounds.start = std::chrono::hours(1);
   bounds.longest = std::chrono::milliseconds(5);
-  Proxy proxy(bounds);
+  return bounds;
+}
+
+/// It polls for a while after an access, so it lacks the processor more often than it sleeps.
+TEST(MemoryProxy, ATenantIsNotAtFaultIfTheProcessGetsNoProcessor) {
+  Proxy proxy(five_ms_of_work());
   const auto process = proxy.add();
   std::uint64_t word = 0;
   std::uint64_t there = 7;
@@ -159,10 +164,7 @@ TEST(MemoryProxy, ATenantIsNotAtFaultIfTheProcessGetsNoProcessor) {
 }
 
 TEST(MemoryProxy, WhatItClosesKeepsItsTenantAlone) {
-  AccessBounds bounds;
-  bounds.start = std::chrono::hours(1);
-  bounds.longest = std::chrono::milliseconds(5);
-  Proxy proxy(bounds);
+  Proxy proxy(five_ms_of_work());
   const auto process = proxy.add();
   std::uint64_t word = 0;
   std::uint64_t there = 7;

@@ -186,6 +186,10 @@ class Restart : public ::testing::Test {
     const auto reply = receive_reply(socket.get());
     return reply ? reply->header.error : -1;
   }
+  static bool ask_for_pd(const UniqueFd& socket, std::uint32_t tag) {
+    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
+    return ::send(socket.get(), record.data(), record.size(), MSG_NOSIGNAL) > 0;
+  }
   static bool has_unread_reply(const UniqueFd& socket) {
     char byte;
     return ::recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
@@ -262,23 +266,19 @@ TEST_F(Restart, RequestThatIsAnswered_IsNotAnsweredAgain) {
   const UniqueFd program = connected("a/socket");
   send_hello(program);
   ASSERT_EQ(hello_reply(program), 0);
-  const auto ask_for_pd = [&](std::uint32_t tag) {
-    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
-    EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
-  };
   const auto has_reply = [&] {
     pollfd look{program.get(), POLLIN, 0};
     return ::poll(&look, 1, 20'000) == 1;
   };
-  ask_for_pd(5);
+  EXPECT_TRUE(ask_for_pd(program, 5));
   ASSERT_TRUE(has_reply());
   retire();
-  ask_for_pd(5);
+  EXPECT_TRUE(ask_for_pd(program, 5));
   start();
   const auto reply = receive_reply(program.get());
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->header.error, 0);
-  ask_for_pd(6);
+  EXPECT_TRUE(ask_for_pd(program, 6));
   const auto next = receive_reply(program.get());
   ASSERT_TRUE(next);
   EXPECT_EQ(next->header.tag, 6u);
@@ -293,40 +293,36 @@ TEST_F(Restart, RequestThatWasAnsweredAndRead_ReplyComesTwice_SessionGoesOn) {
   const UniqueFd program = connected("a/socket");
   send_hello(program);
   ASSERT_EQ(hello_reply(program), 0);
-  const auto ask_for_pd = [&](std::uint32_t tag) {
-    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
-    EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
-  };
   const auto next_tag = [&] {
     const auto reply = receive_reply(program.get());
     return reply && reply->header.error == 0 ? reply->header.tag : 0;
   };
-  ask_for_pd(5);
+  EXPECT_TRUE(ask_for_pd(program, 5));
   EXPECT_EQ(next_tag(), 5u);
   retire();
-  ask_for_pd(5);
+  EXPECT_TRUE(ask_for_pd(program, 5));
   start();
   while (!has_unread_reply(program)) ::usleep(100);
-  ask_for_pd(6);
+  EXPECT_TRUE(ask_for_pd(program, 6));
   EXPECT_EQ(next_tag(), 5u) << "the second reply";
   EXPECT_EQ(next_tag(), 6u);
   // Again, and the adapter ends before the process has read the second reply.
   retire();
-  ask_for_pd(6);
+  EXPECT_TRUE(ask_for_pd(program, 6));
   start();
   while (!has_unread_reply(program)) ::usleep(100);
   retire();
-  ask_for_pd(7);
+  EXPECT_TRUE(ask_for_pd(program, 7));
   start();
   EXPECT_EQ(next_tag(), 6u) << "the second reply";
   EXPECT_EQ(next_tag(), 7u);
   // The process has sent the next request.
   retire();
-  ask_for_pd(7);
-  ask_for_pd(8);
+  EXPECT_TRUE(ask_for_pd(program, 7));
+  EXPECT_TRUE(ask_for_pd(program, 8));
   start();
   EXPECT_EQ(next_tag(), 8u);
-  ask_for_pd(9);
+  EXPECT_TRUE(ask_for_pd(program, 9));
   EXPECT_EQ(next_tag(), 9u);
 }
 
@@ -334,18 +330,14 @@ TEST_F(Restart, ProcessThatReadsNoReplies_AfterASecondOne_SessionEnds) {
   const UniqueFd program = connected("a/socket");
   send_hello(program);
   ASSERT_EQ(hello_reply(program), 0);
-  const auto ask_for_pd = [&](std::uint32_t tag) {
-    const auto record = request_record(abi::Operation::kAllocPd, tag, {});
-    return ::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL) > 0;
-  };
-  ask_for_pd(5);
+  EXPECT_TRUE(ask_for_pd(program, 5));
   ASSERT_TRUE(receive_reply(program.get()));
   retire();
-  ask_for_pd(5);
+  EXPECT_TRUE(ask_for_pd(program, 5));
   start();
   while (!has_unread_reply(program)) ::usleep(100);
-  EXPECT_TRUE(ask_for_pd(6)) << "the second reply is unread";
-  while (ask_for_pd(7)) ::usleep(1000);
+  EXPECT_TRUE(ask_for_pd(program, 6)) << "the second reply is unread";
+  while (ask_for_pd(program, 7)) ::usleep(1000);
   for (std::uint32_t tag : {5u, 6u}) {
     const auto reply = receive_reply(program.get());
     EXPECT_TRUE(reply && reply->header.tag == tag) << tag;
@@ -359,8 +351,7 @@ TEST_F(Restart, GreetingThatWasAnsweredAndRead_SessionGoesOn) {
   ASSERT_EQ(hello_reply(program), 0);
   retire();
   send_hello(program);
-  const auto record = request_record(abi::Operation::kAllocPd, 10, {});
-  EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  EXPECT_TRUE(ask_for_pd(program, 10));
   start();
   const auto reply = receive_reply(program.get());
   ASSERT_TRUE(reply);
@@ -378,8 +369,7 @@ TEST_F(Restart, GreetingWithoutAnAnswer_BeginsAnew) {
   start();
   EXPECT_EQ(hello_reply(program), 0);
   restart();
-  const auto record = request_record(abi::Operation::kAllocPd, 10, {});
-  EXPECT_GT(::send(program.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  EXPECT_TRUE(ask_for_pd(program, 10));
   const auto reply = receive_reply(program.get());
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->header.error, 0);
