@@ -64,7 +64,7 @@ Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair, std::uint32_t
   left_[index_of(key)] = false;
   if (!is_left && window.key != 0) return refuse("its slot is in use", EEXIST);
   const bool stays = is_left && ((window.key ^ key) & ~kOwnersBits) == 0 && window.pd == pd &&
-                     window.of_queue_pair == of_queue_pair;
+                     (window.of_queue_pair != 0) == of_queue_pair;
   if (!stays) return enter(pd, of_queue_pair, key);
   ++size_;
   return &window;
@@ -86,7 +86,10 @@ std::uint32_t WindowTable::index_of(std::uint32_t key) const {
 /// REQUIRES: the slot of the key has no window.
 Window* WindowTable::enter(PdId pd, bool of_queue_pair, std::uint32_t key) {
   Window& window = windows_[index_of(key)];
-  window = {.key = key, .last_key = key, .pd = pd, .of_queue_pair = of_queue_pair};
+  window = {.key = key,
+            .last_key = key,
+            .pd = pd,
+            .of_queue_pair = of_queue_pair ? std::uint8_t{1} : std::uint8_t{0}};
   ++size_;
   return &window;
 }
@@ -110,7 +113,7 @@ bool is_bound_so(const Window& window, const KeyTable& keys, std::uint32_t regio
                  std::uint64_t addr, std::uint64_t length, std::uint32_t access, std::uint32_t key,
                  Qpn qpn) {
   const Region* region = keys.lookup(region_key);
-  return window.bound && region != nullptr && window.region_serial == region->serial() &&
+  return window.bound != 0 && region != nullptr && window.region_serial == region->serial() &&
          window.region_key == region_key && window.key == key && window.qpn == qpn &&
          window.access == access && window.addr == addr && window.length == length;
 }
@@ -118,10 +121,10 @@ bool is_bound_so(const Window& window, const KeyTable& keys, std::uint32_t regio
 Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std::uint64_t addr,
              std::uint64_t length, std::uint32_t access, std::uint32_t key, Qpn qpn) {
   // A window of type 2 must be invalidated before it is bound again (o10-37.2.11).
-  if (window.of_queue_pair && window.bound) return Verdict::kWindowBind;
+  if (window.of_queue_pair != 0 && window.bound != 0) return Verdict::kWindowBind;
   if (length == 0) {
     window.key = key;
-    window.bound = false;
+    window.bound = 0;
     return Verdict::kOk;
   }
   const Region* region = keys.lookup(region_key);
@@ -130,7 +133,7 @@ Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std
   if (region == nullptr || check(*region, addr, length, needed, window.pd) != Verdict::kOk)
     return Verdict::kWindowBind;
   // The process may end in between: the next engine must not find a window that is bound in part.
-  window.bound = false;
+  window.bound = 0;
   keep_store_order();
   window.key = key;
   window.qpn = qpn;
@@ -140,13 +143,13 @@ Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std
   window.addr = addr;
   window.length = length;
   keep_store_order();
-  window.bound = true;
+  window.bound = 1;
   return Verdict::kOk;
 }
 
 Region* resolve(const Window& window, const KeyTable& keys, std::uint64_t addr, std::uint64_t bytes,
                 std::uint32_t needed, PdId pd, Qpn qpn, std::uint64_t& offset) {
-  if (!window.bound || window.pd != pd || (window.access & needed) != needed) return nullptr;
+  if (window.bound == 0 || window.pd != pd || (window.access & needed) != needed) return nullptr;
   if (window.of_queue_pair && window.qpn != qpn) return nullptr;
   const std::uint64_t start = (window.access & kZeroBased) != 0 ? 0 : window.addr;
   const std::uint64_t inside = addr - start;

@@ -19,13 +19,14 @@ namespace softhca::memory {
 
 constexpr bool is_window_key(std::uint32_t key) { return (key & kWindowKeyBit) != 0; }
 
-/// Plain data, which a later table takes over.
+/// Plain data, which a later table takes over. Each value of each field is valid: an adapter that
+/// crashes may leave any bytes.
 struct Window {
   std::uint32_t key = 0;       ///< 0: no such window
   std::uint32_t last_key = 0;  ///< of the latest window in this slot
   PdId pd;
-  bool of_queue_pair = false;  ///< type 2: only for the queue pair it was bound through
-  bool bound = false;
+  std::uint8_t of_queue_pair = 0;  ///< not 0: type 2, only for the queue pair it was bound through
+  std::uint8_t bound = 0;          ///< 0: it is not
   std::uint8_t reserved[2] = {};
   // Valid while it is bound.
   Qpn qpn;  ///< queue pair through which it was bound

@@ -172,11 +172,11 @@ Verdict MemoryAccess::bind(const QueuePair& qp, const abi::CommandHeader& header
 
 Verdict MemoryAccess::invalidate(const QueuePair& qp, Rkey rkey, bool resumed) {
   memory::Window* window = windows_.lookup(rkey.value);
-  if (window == nullptr || !window->of_queue_pair || window->pd != qp.pd || window->qpn != qp.qpn ||
-      (!window->bound && !resumed))
+  if (window == nullptr || window->of_queue_pair == 0 || window->pd != qp.pd ||
+      window->qpn != qp.qpn || (window->bound == 0 && !resumed))
     return Verdict::kLocalQpOperation;
   settle(*window);
-  window->bound = false;
+  window->bound = 0;
   return Verdict::kOk;
 }
 
@@ -188,7 +188,7 @@ bool MemoryAccess::remove_window(std::uint32_t key) {
 /// Completes what peers have written through the window, before the program is notified that they
 /// can do so no more.
 void MemoryAccess::settle(const memory::Window& window) {
-  if (!window.bound) return;
+  if (window.bound == 0) return;
   const memory::Region* region = keys_.lookup(window.region_key);
   if (region != nullptr && region->process() != nullptr) region->process()->settle();
 }

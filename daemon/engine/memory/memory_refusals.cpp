@@ -72,7 +72,7 @@ void MemoryAccess::explain_window(Refusal& out, const QueuePair& qp, memory::PdI
   const memory::Region* const region = keys_.lookup(window->region_key);
   const bool is_own = window->pd == pd || (region != nullptr && region->tenant() == qp.tenant->id);
   if (!is_own) return;
-  if (!window->bound) {
+  if (window->bound == 0) {
     out.cause = RefusalCause::kWindowNotBound;
     return;
   }
@@ -83,7 +83,7 @@ void MemoryAccess::explain_window(Refusal& out, const QueuePair& qp, memory::PdI
   out.granted = window->access;
   out.cause = check_described(out);
   if (out.cause == RefusalCause::kOtherDomain) return;
-  if (window->of_queue_pair && window->qpn != qp.qpn) {
+  if (window->of_queue_pair != 0 && window->qpn != qp.qpn) {
     out.cause = RefusalCause::kWindowElsewhere;
     out.qpn = window->qpn;
   } else if (region == nullptr || region->serial() != window->region_serial) {
@@ -154,7 +154,7 @@ Refusal MemoryAccess::explain_bind(const QueuePair& qp, const abi::CommandHeader
   const memory::Window* const window = windows_.find(header.rkey);
   if (window == nullptr || window->pd != qp.pd) {
     out.cause = RefusalCause::kNoWindow;
-  } else if (window->of_queue_pair && window->bound) {
+  } else if (window->of_queue_pair != 0 && window->bound != 0) {
     out.cause = RefusalCause::kWindowBound;
   } else {
     out.key = static_cast<std::uint32_t>(header.swap);
@@ -173,9 +173,9 @@ Refusal MemoryAccess::explain_invalidate(const QueuePair& qp, Rkey rkey) {
   const memory::Window* const window = windows_.lookup(rkey.value);
   if (window == nullptr || window->pd != qp.pd) {
     out.cause = RefusalCause::kNoWindow;
-  } else if (!window->of_queue_pair) {
+  } else if (window->of_queue_pair == 0) {
     out.cause = RefusalCause::kWindowType;
-  } else if (!window->bound) {
+  } else if (window->bound == 0) {
     out.cause = RefusalCause::kWindowNotBound;
   } else {
     out.cause = RefusalCause::kWindowElsewhere;

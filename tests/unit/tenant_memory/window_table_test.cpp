@@ -52,7 +52,7 @@ TEST_F(WindowTest, GivenKeys_OfAnEarlierTable_AreAssignedAgain) {
     const auto given = after.insert(kPd, true, key);
     ASSERT_TRUE(given);
     EXPECT_EQ(after.lookup(key), *given);
-    EXPECT_FALSE((*given)->bound);
+    EXPECT_EQ((*given)->bound, 0);
     const auto again = after.insert(kPd, true, key);
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().code, EEXIST);
@@ -160,7 +160,7 @@ TEST_F(WindowTest, WhatCannotBeBound) {
   for (const auto& r : refused) {
     EXPECT_EQ(bind_to(w, r.region, r.addr, r.length, r.access), Verdict::kWindowBind);
     EXPECT_EQ(w.key, before);
-    EXPECT_FALSE(w.bound);
+    EXPECT_EQ(w.bound, 0);
   }
   ASSERT_EQ(bind_to(w, key, 0x1000, 0x100), Verdict::kOk);
   EXPECT_EQ(bind_to(w, key, 0x1000, 0x100), Verdict::kWindowBind) << "bound: invalidate it first";
