@@ -47,11 +47,12 @@ class TenantChannel {
  protected:
   explicit TenantChannel(engine::Tenant& tenant) : tenant_(tenant) {}
 
-  /// Takes up what record() of the earlier adapter wrote. Returns false if it does not fit.
+  /// Takes up what record() of the earlier adapter wrote. Returns false if it does not fit, or if
+  /// the process never got its end of the signal: it was not told that the channel is open.
   bool restore_signal(records::BodyReader& body, const Peer& peer) {
     KeptId kept = 0;
     if (body.read(kept)) signal_ = peer.restore_signal(kept);
-    return signal_ != nullptr;
+    return signal_ != nullptr && !signal_->is_hung_up();
   }
 
   engine::Tenant& tenant_;

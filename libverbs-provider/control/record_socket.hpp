@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,6 +44,18 @@ class ReceivedFds {
 /// Connects a new socket. Returns 0 or an errno value. `fd`: the descriptor, even if it could not
 /// be connected; or -1.
 int connect_socket(const char* path, int& fd);
+
+/// Connects and greets by `attempt`, which returns 0 or an errno value. If the connection has ended
+/// instead of an answer, it does so again: an adapter that crashes loses connections that it has
+/// not recorded, and the next one takes others.
+template <class Attempt>
+int greet_again_if_lost(Attempt&& attempt) {
+  constexpr int kMost = 3;
+  int error = EIO;
+  for (int i = 0; i < kMost && (error == EIO || error == EPIPE || error == ECONNRESET); ++i)
+    error = attempt();
+  return error;
+}
 
 /// Sends a record. Returns 0 or an errno value. Signals do not interrupt it.
 int send_record(int fd, std::span<iovec> parts);

@@ -39,18 +39,6 @@ int make_hello(Hello& hello, std::uint32_t device,
 /// of the refusal, or zeros.
 void explain_refusal(abi::VersionRange answer, abi::VersionRange versions = abi::kSpokenVersions);
 
-/// Connects and greets by `attempt`, which returns 0 or an errno value. If the connection has ended
-/// instead of an answer, it does so again: an adapter that crashes loses connections that it has
-/// not recorded, and the next one takes others.
-template <class Attempt>
-int greet_again_if_lost(Attempt&& attempt) {
-  constexpr int kMost = 3;
-  int error = EIO;
-  for (int i = 0; i < kMost && (error == EIO || error == EPIPE || error == ECONNRESET); ++i)
-    error = attempt();
-  return error;
-}
-
 /// Sends the HELLO of a session. Returns 0 with the version of the session in `reply`, or an errno
 /// value. EPROTO: the daemon speaks none of the versions, or its answer is invalid.
 int greet(ControlChannel& control, std::uint32_t device, abi::HelloReply& reply, ReceivedFds& fds,

@@ -86,15 +86,18 @@ int find_socket(const char* given, char (&path)[108]) {
 int start(softhca_client& client, const char* socket, abi::OpenDatagramClientRequest& request) {
   char path[108];
   if (const int error = find_socket(socket, path)) return error;
-  if (const int error = softhca::provider::connect_socket(path, client.socket)) return -error;
   request.magic = abi::kSessionMagic;
   request.oldest = abi::kSpokenVersions.oldest;
   request.newest = abi::kSpokenVersions.newest;
   abi::DatagramQuotaBody answer{};
   ReceivedFds fds;
-  if (const int error = ask_for_quota(client, abi::Operation::kOpenDatagramClient,
-                                      {&request, sizeof request}, answer, fds))
-    return error;
+  const int refusal = softhca::provider::greet_again_if_lost([&] {
+    if (client.socket >= 0) ::close(client.socket);
+    if (const int error = softhca::provider::connect_socket(path, client.socket)) return error;
+    return -ask_for_quota(client, abi::Operation::kOpenDatagramClient, {&request, sizeof request},
+                          answer, fds);
+  });
+  if (refusal != 0) return -refusal;
   if (abi::answered_version(abi::kSpokenVersions, answer.version) == 0) return -EPROTO;
   if (const int error = fds.check(1)) return error == EMFILE ? -EMFILE : -EIO;
   client.signal = fds.take(0);

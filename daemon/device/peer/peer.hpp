@@ -56,6 +56,8 @@ class Signal {
   virtual void raise() = 0;
   /// True if the process has not taken a notification.
   virtual bool is_raised() const = 0;
+  /// True if no process has the other end.
+  virtual bool is_hung_up() const = 0;
   /// As EventEnd::kept(), for Peer::restore_signal().
   virtual KeptId kept() const = 0;
 

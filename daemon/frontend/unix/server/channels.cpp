@@ -3,12 +3,36 @@
 #include "daemon/frontend/unix/server/channels.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "daemon/services/event_channel.hpp"
 
 namespace softhca::control {
+namespace {
+
+/// Looks at the request that waits in the socket of an open channel. An earlier adapter may have
+/// carried it out and crashed before it took it.
+void settle_waiting(SocketPeer& peer, TenantChannel::Kind kind) {
+  std::array<std::byte, abi::kMaxRecord> record;
+  std::size_t bytes = 0;
+  abi::RequestHeader header;
+  const int socket = peer.socket();
+  if (peek_record(socket, record, bytes) != ReceiveResult::kRecord || bytes < sizeof header) return;
+  std::memcpy(&header, record.data(), sizeof header);
+  const auto operation = static_cast<abi::Operation>(header.operation);
+  // A datagram may be lost, but must not come twice.
+  const bool may_have_left =
+      kind == TenantChannel::Kind::kDatagrams && operation == abi::Operation::kSendDatagram;
+  if (may_have_left) peer.answer(header.tag, 0, {});
+  if (may_have_left || operation == abi::Operation::kOpenEventChannel ||
+      operation == abi::Operation::kOpenDatagramClient)
+    take_record(socket);
+}
+
+}  // namespace
 
 void Channels::add(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer,
                    ChannelRequest request) {
@@ -57,6 +81,7 @@ Outcome Channels::restore(records::Adopted& found) {
                      ? EventChannel::restore(connections_, *tenant, body, *peer)
                      : DatagramClient::restore(datagrams_, *tenant, body, *peer);
   if (channel == nullptr) return {};  // the process finds that its connection has ended
+  settle_waiting(*peer, channel->kind());
   auto descriptors = tenant->control.accounts.take(configuration::Kind::kDescriptors,
                                                    ChannelRequest::kDescriptors);
   return start(

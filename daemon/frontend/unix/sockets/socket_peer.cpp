@@ -44,6 +44,10 @@ class SignalSocket final : public Signal {
         ::send(socket_.get(), &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   bool is_raised() const override { return has_unread(socket_.get()); }
+  bool is_hung_up() const override {
+    pollfd end{.fd = socket_.get(), .events = 0, .revents = 0};
+    return ::poll(&end, 1, 0) > 0 && (end.revents & POLLHUP) != 0;
+  }
   KeptId kept() const override { return socket_.kept(); }
 
  private:

@@ -477,13 +477,19 @@ TEST_F(Restart, EventsOfTheJournal_StayWithTheirNumbers) {
 
 std::uint32_t last_tag = 2;
 
+/// Sends a request, with the tag of the last one.
+template <class Body>
+void send_again(const UniqueFd& socket, abi::Operation operation, const Body& body) {
+  const auto record = request_record(operation, last_tag, std::as_bytes(std::span(&body, 1)));
+  EXPECT_GT(::send(socket.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+}
+
 /// What a program on a tenant's socket gets for a request. `again`: with the tag of the last one.
 template <class Body>
 ReplyRecord ask(const UniqueFd& socket, abi::Operation operation, const Body& body,
                 bool again = false) {
   if (!again) ++last_tag;
-  const auto record = request_record(operation, last_tag, std::as_bytes(std::span(&body, 1)));
-  EXPECT_GT(::send(socket.get(), record.data(), record.size(), MSG_NOSIGNAL), 0);
+  send_again(socket, operation, body);
   auto reply = receive_reply(socket.get());
   EXPECT_TRUE(reply);
   return reply ? std::move(*reply) : ReplyRecord{};
@@ -572,16 +578,75 @@ TEST_F(Restart, EventChannelWithListenerAndUnreadEvent_GoesOn) {
   EXPECT_EQ(rdma_cm(other, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, EADDRINUSE);
 }
 
+constexpr abi::OpenDatagramClientRequest kDatagramClient{.magic = abi::kSessionMagic,
+                                                         .oldest = abi::kAbiVersion,
+                                                         .qpn = abi::kProgramQpn,
+                                                         .selector = 5,
+                                                         .flags = 0,
+                                                         .buffers = 0,
+                                                         .newest = 0};
+
+/// As after crashes between the answer to the request that opens a channel and the taking of it.
+TEST_F(Restart, ChannelsThatProcessesKnowToBeOpen_GoOn) {
+  abi::HelloWithLevel hello{};
+  hello.hello = {abi::kSessionMagic, {abi::kAbiVersion, 0}};
+  const UniqueFd events = connected("a/socket");
+  const ReplyRecord opened = ask(events, abi::Operation::kOpenEventChannel, hello);
+  ASSERT_EQ(opened.header.error, 0);
+  retire();
+  send_again(events, abi::Operation::kOpenEventChannel, hello);
+  start();
+  EXPECT_EQ(rdma_cm(events, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}).header.error, EAGAIN);
+  const UniqueFd datagrams = connected("a/socket");
+  const ReplyRecord made = ask(datagrams, abi::Operation::kOpenDatagramClient, kDatagramClient);
+  ASSERT_EQ(made.header.error, 0);
+  retire();
+  send_again(datagrams, abi::Operation::kOpenDatagramClient, kDatagramClient);
+  start();
+  EXPECT_EQ(ask(datagrams, abi::Operation::kSetDatagramBuffers, abi::HandleBody{3, 0}).header.error,
+            0);
+}
+
+/// As after crashes before the answer: the processes have no end of the signals.
+TEST_F(Restart, ChannelsThatProcessesDoNotKnow_EndAndLeaveNothing) {
+  abi::HelloWithLevel hello{};
+  hello.hello = {abi::kSessionMagic, {abi::kAbiVersion, 0}};
+  const std::size_t before = keeper.objects();
+  const UniqueFd events = connected("a/socket");
+  ASSERT_EQ(ask(events, abi::Operation::kOpenEventChannel, hello).header.error, 0);
+  const UniqueFd datagrams = connected("a/socket");
+  ASSERT_EQ(ask(datagrams, abi::Operation::kOpenDatagramClient, kDatagramClient).header.error, 0);
+  retire();
+  send_again(events, abi::Operation::kOpenEventChannel, hello);
+  send_again(datagrams, abi::Operation::kOpenDatagramClient, kDatagramClient);
+  start();
+  EXPECT_FALSE(receive_reply(events.get())) << "the process connects again";
+  EXPECT_FALSE(receive_reply(datagrams.get()));
+  EXPECT_EQ(keeper.objects(), before);
+  const UniqueFd second = connected("a/socket");
+  EXPECT_EQ(ask(second, abi::Operation::kOpenDatagramClient, kDatagramClient).header.error, 0);
+}
+
+/// As after a crash between the sending of a datagram and the taking of the request.
+TEST_F(Restart, DatagramThatMayHaveLeft_IsNotSentAgain) {
+  const UniqueFd client = connected("a/socket");
+  const ReplyRecord opened = ask(client, abi::Operation::kOpenDatagramClient, kDatagramClient);
+  ASSERT_EQ(opened.header.error, 0);
+  const abi::DatagramHead invalid{};
+  ASSERT_EQ(ask(client, abi::Operation::kSendDatagram, invalid).header.error, EINVAL);
+  retire();
+  send_again(client, abi::Operation::kSendDatagram, invalid);
+  start();
+  const auto reply = receive_reply(client.get());
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->header.error, 0) << "it was not looked at";
+  EXPECT_EQ(ask(client, abi::Operation::kSendDatagram, invalid).header.error, EINVAL);
+}
+
 TEST_F(Restart, DatagramClient_GoesOn) {
   const UniqueFd client = connected("a/socket");
-  const abi::OpenDatagramClientRequest request{.magic = abi::kSessionMagic,
-                                               .oldest = abi::kAbiVersion,
-                                               .qpn = abi::kProgramQpn,
-                                               .selector = 5,
-                                               .flags = 0,
-                                               .buffers = 0,
-                                               .newest = 0};
-  ASSERT_EQ(ask(client, abi::Operation::kOpenDatagramClient, request).header.error, 0);
+  const ReplyRecord opened = ask(client, abi::Operation::kOpenDatagramClient, kDatagramClient);
+  ASSERT_EQ(opened.header.error, 0);
   ASSERT_EQ(ask(client, abi::Operation::kSetDatagramBuffers, abi::HandleBody{3, 0}).header.error,
             0);
   restart();
@@ -595,7 +660,8 @@ TEST_F(Restart, DatagramClient_GoesOn) {
   std::memcpy(&quota, told.body.data(), sizeof quota);
   EXPECT_EQ(quota.body.quota, 3u);
   const UniqueFd second = connected("a/socket");
-  EXPECT_EQ(ask(second, abi::Operation::kOpenDatagramClient, request).header.error, EADDRINUSE);
+  EXPECT_EQ(ask(second, abi::Operation::kOpenDatagramClient, kDatagramClient).header.error,
+            EADDRINUSE);
 }
 
 /// The settings of a tenant in force. Null: it is not in force.
