@@ -5,7 +5,9 @@
 //
 //   kept 3 memory 1 262144      number, role, bytes; lines of 32 bytes that are not zero follow:
 //    4a0 00000001000000...      place, content
-//   kept 7 socket
+//   kept 5 file 0 2000          likewise; role 0
+//   kept 7 socket               of records; stream: of bytes
+//   kept 9 listener run/socket  its path, in the working directory; stream-listener: of bytes
 //   value pd 2
 #pragma once
 
@@ -14,20 +16,24 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "daemon/live_records/record_store.hpp"
 #include "tests/fake_keeper.hpp"
 
 namespace softhca {
@@ -40,12 +46,10 @@ class GoldenState {
     std::ofstream out(path);
     for (const auto& [id, kept] : keeper.all()) {
       out << "kept " << id << ' ';
-      if (kept.base == nullptr) {
-        out << kind_of(kept.fd.get()) << '\n';
-        continue;
-      }
-      out << "memory " << static_cast<unsigned>(kept.role) << ' ' << kept.bytes << '\n';
-      for (std::size_t at = 0; at < kept.bytes; at += kLine) write_line(out, kept.base, at);
+      const std::string kind = kept.base != nullptr ? "memory" : kind_of(kept.fd.get());
+      out << kind;
+      if (kind == "memory" || kind == "file") write_content(out, kept);
+      out << '\n';
     }
     for (const auto& [name, value] : values) out << "value " << name << ' ' << value << '\n';
   }
@@ -54,23 +58,26 @@ class GoldenState {
   GoldenState(const std::string& path, FakeKeeper& keeper) {
     std::ifstream in(path);
     std::string line;
-    std::span<std::byte> memory;
+    int last = -1;
     while (std::getline(in, line)) {
       std::istringstream words(line);
       std::string word;
       if (line.starts_with(' ')) {
-        read_line(words, memory);
+        read_line(words, last);
       } else if (words >> word; word == "value") {
         words >> word;
         words >> values_[word];
       } else if (word == "kept") {
         KeptId id = 0;
         words >> id >> word;
-        FakeKeeper::Kept kept = word == "memory" ? make_memory(words) : FakeKeeper::Kept{};
-        if (word == "memory")
-          memory = {kept.base, kept.bytes};
+        FakeKeeper::Kept kept;
+        if (word == "memory" || word == "file")
+          kept = make_memory(words, word == "memory");
+        else if (std::string at; word.ends_with("listener") && words >> at)
+          kept.fd = listener(at, word == "listener" ? SOCK_SEQPACKET : SOCK_STREAM);
         else
           kept.fd = make(word, id);
+        last = kept.fd.get();
         keeper.put(id, std::move(kept));
       }
     }
@@ -81,46 +88,87 @@ class GoldenState {
   std::uint32_t number(const std::string& name) const {
     return static_cast<std::uint32_t>(value(name));
   }
+  /// Returns the kinds of objects that the records of a keeper describe.
+  static std::set<records::Kind> kinds(FakeKeeper& keeper) {
+    std::set<records::Kind> all;
+    FakeKeeping keeping(keeper);
+    records::RecordStore store(&keeping);
+    if (!store.adopt()) throw std::runtime_error("the records do not fit");
+    for (const records::Adopted& each : store.take_adopted()) all.insert(each.kind);
+    keeping.retire();
+    return all;
+  }
   /// Returns the end that a process has of a kept socket.
   UniqueFd take_other_end(KeptId socket) { return std::move(other_ends_.at(socket)); }
 
  private:
   static constexpr std::size_t kLine = 32;
 
+  static int option_of(int socket, int option) {
+    int value = 0;
+    socklen_t bytes = sizeof value;
+    ::getsockopt(socket, SOL_SOCKET, option, &value, &bytes);
+    return value;
+  }
+  static std::string kind_of_socket(int fd) {
+    const bool is_stream = option_of(fd, SO_TYPE) == SOCK_STREAM;
+    if (option_of(fd, SO_ACCEPTCONN) == 0) return is_stream ? "stream" : "socket";
+    sockaddr_un address{};
+    socklen_t bytes = sizeof address;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes);
+    return std::string(is_stream ? "stream-listener " : "listener ") + address.sun_path;
+  }
   static std::string kind_of(int fd) {
     const std::string link =
         std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string();
-    if (link.starts_with("socket:")) return "socket";
+    if (link.starts_with("socket:")) return kind_of_socket(fd);
+    if (link.starts_with("/memfd:")) return "file";
     if (link.find("eventfd") != std::string::npos) return "eventfd";
     if (link.find("pidfd") != std::string::npos) return "pidfd";
     throw std::runtime_error("a descriptor of unknown kind: " + link);
   }
-  static void write_line(std::ostream& out, const std::byte* base, std::size_t at) {
-    if (std::all_of(base + at, base + at + kLine, [](std::byte b) { return b == std::byte{}; }))
-      return;
-    char text[4];
-    out << ' ' << std::hex << at << std::dec << ' ';
-    for (std::size_t i = at; i < at + kLine; ++i) {
-      std::snprintf(text, sizeof text, "%02x", static_cast<unsigned>(base[i]));
-      out << text;
-    }
-    out << '\n';
+  static std::size_t size_of(int fd) {
+    return std::filesystem::file_size("/proc/self/fd/" + std::to_string(fd));
   }
-  static void read_line(std::istream& words, std::span<std::byte> memory) {
+  static void write_content(std::ostream& out, const FakeKeeper::Kept& kept) {
+    const bool is_mapped = kept.base != nullptr;  // then the descriptor may be closed
+    const std::size_t bytes = is_mapped ? kept.bytes : size_of(kept.fd.get());
+    out << ' ' << static_cast<unsigned>(kept.role) << ' ' << bytes;
+    for (std::size_t at = 0; at < bytes; at += kLine) {
+      std::array<std::uint8_t, kLine> line{};
+      if (is_mapped)
+        std::memcpy(line.data(), kept.base + at, kLine);
+      else if (::pread(kept.fd.get(), line.data(), kLine, static_cast<off_t>(at)) <= 0)
+        throw std::runtime_error("a kept file cannot be read");
+      if (line == std::array<std::uint8_t, kLine>{}) continue;
+      out << "\n " << std::hex << at << std::dec << ' ';
+      char text[4];
+      for (const std::uint8_t byte : line) {
+        std::snprintf(text, sizeof text, "%02x", static_cast<unsigned>(byte));
+        out << text;
+      }
+    }
+  }
+  static void read_line(std::istream& words, int fd) {
     std::size_t at = 0;
     std::string text;
     words >> std::hex >> at >> text;
-    if (text.size() != 2 * kLine || at + kLine > memory.size())
-      throw std::runtime_error("a line of memory is damaged");
+    const std::size_t bytes = size_of(fd);
+    if (text.size() != 2 * kLine || at >= bytes) throw std::runtime_error("a line is damaged");
+    std::array<std::uint8_t, kLine> line;
     for (std::size_t i = 0; i < kLine; ++i)
-      memory[at + i] = static_cast<std::byte>(std::stoul(text.substr(2 * i, 2), nullptr, 16));
+      line[i] = static_cast<std::uint8_t>(std::stoul(text.substr(2 * i, 2), nullptr, 16));
+    const std::size_t wanted = std::min(kLine, bytes - at);
+    if (::pwrite(fd, line.data(), wanted, static_cast<off_t>(at)) != static_cast<ssize_t>(wanted))
+      throw std::runtime_error("content");
   }
-  static FakeKeeper::Kept make_memory(std::istream& words) {
+  static FakeKeeper::Kept make_memory(std::istream& words, bool is_mapped) {
     unsigned role = 0;
     std::size_t bytes = 0;
     words >> role >> bytes;
     UniqueFd fd(::memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) throw std::runtime_error("memory");
+    if (!is_mapped) return {.fd = std::move(fd)};
     void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED) throw std::runtime_error("memory");
     return {std::move(fd), static_cast<std::byte*>(at), bytes, static_cast<KeptRole>(role)};
@@ -130,10 +178,22 @@ class GoldenState {
     if (kind == "pidfd")
       return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    const int type = kind == "stream" ? SOCK_STREAM : SOCK_SEQPACKET;
+    if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
       throw std::runtime_error("a socket");
     other_ends_[id] = UniqueFd(ends[0]);
     return UniqueFd(ends[1]);
+  }
+  static UniqueFd listener(const std::string& path, int type) {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(socket.get(), 16) != 0)
+      throw std::runtime_error(path);
+    return socket;
   }
 
   std::map<std::string, std::uint64_t> values_;

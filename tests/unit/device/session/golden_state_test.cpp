@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <random>
-#include <set>
 #include <string>
 
 #include "tests/golden_state.hpp"
@@ -211,17 +210,6 @@ class GoldenObjects : public SessionRestart {
     EXPECT_EQ(end(first(), Operation::kImportPd, state.number("pd")), 0);
     return failed;
   }
-
-  /// The kinds of objects that the state has records of.
-  std::set<records::Kind> kinds() {
-    std::set<records::Kind> all;
-    FakeKeeping keeping(keeper);
-    records::RecordStore store(&keeping);
-    EXPECT_TRUE(store.adopt());
-    for (const records::Adopted& each : store.take_adopted()) all.insert(each.kind);
-    keeping.retire();
-    return all;
-  }
 };
 
 /// The files are the states that releases left. objects-1 is of the first release that leaves any.
@@ -239,7 +227,7 @@ TEST_F(GoldenObjects, OfThisRelease_AreWritten) {
 TEST_P(GoldenObjectsOf, AnEarlierRelease_AreTakenUp) {
   GoldenState state(std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/" + GetParam(),
                     keeper);
-  const auto all = kinds();
+  const auto all = GoldenState::kinds(keeper);
   for (unsigned kind = 1; kind <= static_cast<unsigned>(records::Kind::kOfferedMemory); ++kind)
     EXPECT_TRUE(all.contains(static_cast<records::Kind>(kind)))
         << name_of(static_cast<records::Kind>(kind));
