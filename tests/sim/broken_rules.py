@@ -73,8 +73,10 @@ RULES = {
           '    srq.ring.publish_taken();\n    qp.record.durable->drawn_srq = srq.number;\n')]),
     'inside the daemon the receiving end commits first': (
         'daemon/roce/transport/local/local.cpp',
-        [('  const bool is_answered = awaits_response(request.kind);\n',
-          '  const bool is_answered = true;\n')]),
+        [('  peer.expected = checks_.behind(request);\n', '  const Psn behind = checks_.behind(request);\n'),
+         ('  peer.events.executed();\n  return end(turn, Verdict::kOk);\n',
+          '  const Step ended = end(turn, Verdict::kOk);\n  peer.expected = behind;\n'
+          '  peer.events.executed();\n  return ended;\n')]),
     'a window that is bound may be bound again': (
         ENGINE + 'queue_pairs/command_windows.cpp',
         [('memory_.bind(qp, buffer.header, qp.sq.resumed)', 'memory_.bind(qp, buffer.header, false)')]),

@@ -191,6 +191,27 @@ TEST_P(States, AfterReset_NumbersGoOn) {
   expect(*cb, 0);
 }
 
+/// The send position of an earlier connection says nothing of the next one.
+TEST_P(States, ReadyToReceiveAfterReset_ExpectsTheNewPsn) {
+  connect_pair();
+  world.b->post_receive(*qb, {to->all()});
+  send();
+  expect(*ca, 0);
+  expect(*cb, 0);
+  world.a->reset(*qa);
+  world.b->reset(*qb);
+  const engine::Connection again{.sq_psn = Psn(0xff0000), .rq_psn = Psn(0xff0000)};
+  bring_up(*world.a, *qa, qb->qp.qpn, world.b->tenant.addresses[0].gid, again, false);
+  bring_up(*world.b, *qb, qa->qp.qpn, world.a->tenant.addresses[0].gid, again, false);
+  restart_all();
+  for (auto [process, qp] : {std::pair(world.a.get(), qa), std::pair(world.b.get(), qb)})
+    process->adapter.engine.queue_pairs().enter_ready_to_send(qp->qp, again.sq_psn);
+  world.b->post_receive(*qb, {to->all()});
+  send();
+  expect(*ca, 1);
+  expect(*cb, 0);
+}
+
 // --- events
 
 TEST_P(States, ArmedQueue_HasOneEvent) {

@@ -154,14 +154,7 @@ bool QpLocalLink::has_record(std::uint32_t sequence) {
 }
 
 void QpLocalLink::resume() {
-  const transport::LocalPeer* const peer = find_peer();
-  if (peer == nullptr) return;
-  const Psn sent = std::get<transport::Local>(qp_.transport).position().send;
-  if (is_reliable(qp_.type) && sent.is_after(peer->expected)) {
-    peer->expected = sent;
-    peer_->store_taken();
-  }
-  if (!has_record(qp_.sq.done)) return;
+  if (find_peer() == nullptr || !has_record(qp_.sq.done)) return;
   transport::Replay& record = record_of_atomic();
   if (record.state != AtomicState::kIntent) return;
   if (qp_.type == QpType::kXrcSend) there_->choose_receive_queue(record.xrc_srq);

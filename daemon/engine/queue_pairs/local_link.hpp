@@ -21,8 +21,7 @@ class QpLocalLink : public transport::LocalLink {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
-  /// Takes up what an earlier engine has left between the two ends: an atomic that may have run,
-  /// and an answer that this end has taken and the peer has not counted.
+  /// Takes up what an earlier engine has left between the two ends: an atomic that may have run.
   void resume();
   /// Returns the peer that was found last.
   const QueuePair* peer() const { return peer_; }

@@ -159,16 +159,12 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
 }
 
 /// Ends a message that has moved. The next engine may have to go on between any two stores. If the
-/// peer alone has taken the message, it is repeated and the peer drops it as a duplicate. A read or
-/// atomic cannot be repeated like that, so this end takes the answer first, and the next engine
-/// moves the peer on.
+/// peer alone has taken the message, meet_other_psn() finds that.
 Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request& request) {
   const bool invalidates = request.kind == RequestKind::kSendInvalidate;
   if (invalidates && peer.memory.invalidate_key(request.rkey) != Verdict::kOk)
     return refuse(turn, peer, Verdict::kRemoteAccess, Verdict::kRemoteAccess);
-  const Psn behind = checks_.behind(request);
-  const bool is_answered = awaits_response(request.kind);
-  if (!is_answered) peer.expected = behind;
+  peer.expected = checks_.behind(request);
   if (draws_receive(request.kind)) {
     ReceiveCompletion completion;
     completion.byte_len = request.length;
@@ -182,14 +178,8 @@ Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request
   }
   if (const auto counted = request_count(request.kind)) peer.events.count(*counted);
   turn.link.arrived(request);
-  if (!is_answered) {
-    peer.events.executed();
-    return end(turn, Verdict::kOk);
-  }
-  const Step ended = end(turn, Verdict::kOk);
-  peer.expected = behind;
   peer.events.executed();
-  return ended;
+  return end(turn, Verdict::kOk);
 }
 
 /// Acts as if the peer answered with a fatal NAK: both ends go to the error state, and a receive
