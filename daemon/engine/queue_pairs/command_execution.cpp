@@ -45,7 +45,8 @@ void CommandExecution::count(QueuePair& qp, PcbId pcb) {
 void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
   ++qp.sq.started;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  if (!qp.sq.has_begun(sequence)) {  // else it was given back, and begins again
+  const bool begun = qp.sq.has_begun(sequence);
+  if (!begun) {  // else it was given back, and begins again
     qp.sq.not_begun = qp.record.durable->not_begun = sequence + 1;
     count(qp, pcb);
   }
@@ -65,6 +66,7 @@ void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
   const Verdict verdict = build_request(qp, pcb, pcbs_.pcb(pcb), memory_, request);
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
   commands_[pcb].length = request.length;
+  request.begun = begun;
 
   std::visit([&](auto& transport) { transport.start(request); }, qp.transport);
   cpu_.make_ready(qp);

@@ -41,6 +41,7 @@ struct Request {
   RequestKind kind = RequestKind::kSend;
   bool solicited = false;
   bool fence = false;
+  bool begun = false;         ///< it was started before, perhaps by an earlier engine
   std::uint32_t length = 0;   ///< bytes of the message (8 for atomics)
   PcbId pcb;                  ///< unique among the requests in progress
   std::uint32_t imm = 0;      ///< network byte order

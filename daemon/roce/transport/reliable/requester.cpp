@@ -31,6 +31,8 @@ void Requester::reset(const SentPosition& position) {
   next_ = SendQueue::kEnd;
   next_psn_ = unacked_ = acknowledged_ = position.unacked;
   sent_end_ = position.end;
+  former_end_ = unacked_;
+  resumes_ = false;
   queued_end_ = position.psn;
   queued_sequence_ = position.sequence;
   reads_in_flight_ = unasked_ = 0;
@@ -57,6 +59,10 @@ void Requester::start(const Request& request) {
   slot.sequence = queued_sequence_;
   // After withdraw(): not the same request, since the peer has taken more packets than it has.
   if (alone && slot.index_of(unacked_) >= slot.packets) slot.first = unacked_;
+  if (resumes_ && !request.begun) {
+    resumes_ = false;
+    former_end_ = slot.first;
+  }
   queued_end_ = slot.first + slot.packets;
   const bool is_read = request.kind == RequestKind::kRead;
   queued_sequence_ = queued_sequence_ + (is_read ? read_parts(slot.packets) : 1);

@@ -55,10 +55,14 @@ class Requester {
   /// May be called again (a modify in RTS) and takes effect from the next packet on. The MTU must
   /// not change while requests are pending.
   void configure(const RcAttributes& attributes);
-  /// Drops all requests without completing them. If an earlier engine has sent some from this
-  /// position on, the same requests must be started again: what the peer has of them is a duplicate
-  /// to it.
+  /// Drops all requests without completing them.
   void reset(const SentPosition& position);
+  /// Does the same where an earlier engine has sent from this position on. The requests that it had
+  /// begun must be started again, as such: what the peer has of them is a duplicate to it.
+  void resume(const SentPosition& position) {
+    reset(position);
+    resumes_ = true;
+  }
   /// Returns where the requests stand.
   SentPosition sent() const {
     if (queue_.empty()) return {queued_end_, queued_sequence_, unacked_, sent_end_};
@@ -176,6 +180,11 @@ class Requester {
   void begin_withdrawal();
   void fail(const RequesterUpcalls& up, Verdict verdict);
 
+  /// True if the peer may know of a packet: this engine has sent it, or an earlier one may have
+  /// done so, which was killed before it could record that.
+  bool may_be_sent(Psn psn) const {
+    return psn.is_before(sent_end_) || resumes_ || psn.is_before(former_end_);
+  }
   std::uint32_t in_flight() const {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
@@ -187,6 +196,7 @@ class Requester {
   Psn next_psn_;                  ///< next packet to be sent
   Psn unacked_;                   ///< oldest PSN not acknowledged, in the oldest request
   Psn sent_end_;                  ///< one beyond the highest PSN ever sent or requested
+  Psn former_end_;                ///< of the requests that an earlier engine had begun
   Psn queued_end_;                ///< one beyond the last PSN of the newest request
   Psn queued_sequence_;           ///< SSN of the next request
 
@@ -205,6 +215,7 @@ class Requester {
   bool exhausted_ = false;        ///< no retry is left for the withdrawn requests
   bool failed_ = false;           ///< nothing is sent or accepted until reset()
   bool moved_ = false;            ///< the last transmit() sent something
+  bool resumes_ = false;          ///< `former_end_` is not known yet
   /// First request that withdraw_unsent() took, until one is started.
   struct {
     bool any = false;

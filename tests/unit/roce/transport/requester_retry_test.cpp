@@ -31,6 +31,31 @@ TEST_F(RequesterTest, GhostAcknowledgementsAreIgnored) {
   expect_events({});
 }
 
+/// The earlier engine was killed after packets had left and before it recorded that. The window is
+/// too small to send them all again before an answer.
+TEST_F(RequesterTest, ResumedOne_TakesAcknowledgementsOfAllThatHadBegun) {
+  attributes.psn_window = 2;
+  start_at(0);
+  requester.resume({Psn(10), Psn(3), Psn(10), Psn(11)});
+  Request begun = make(RequestKind::kWrite, 1);
+  begun.begun = true;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    begun.pcb = PcbId(i);
+    post(begun);
+  }
+  run();
+  env.sent.clear();
+  feed_ack(13);
+  expect_done({"0 ok", "1 ok", "2 ok", "3 ok"});
+  run();
+  expect_sent({"WRITE_ONLY 14 1000+1 [0,1) ?"});
+  post(make(RequestKind::kSend, 1));
+  feed_ack(15);  // not begun by that engine, nor sent by this one
+  expect_count(Count::kGhostAck, 1);
+  feed_ack(14);
+  expect_done({"4 ok"});
+}
+
 TEST_F(RequesterTest, AnswersBeforeAnythingWasSentAreGhosts) {
   feed_nak(0, wire::kSyndromeRemoteAccess);
   feed_nak(0, wire::kSyndromeRnr);
