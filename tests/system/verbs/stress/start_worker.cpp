@@ -3,6 +3,7 @@
 // Threads of a program that begins: each makes, resizes and uses queues of one context, all at the
 // same moment.
 #include <barrier>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -81,7 +82,8 @@ class StartWorker : public Worker {
       write_pattern(slots.at(0), kBytes, number);
       loop.write(entry_of(slots.address(0), kBytes, slots.region()), slots.at(1),
                  slots.region()->rkey);
-      if (loop.finish() != IBV_WC_SUCCESS) throw Fault("a write after a resize");
+      if (const ibv_wc_status status = loop.finish(); status != IBV_WC_SUCCESS)
+        throw Fault(std::string("a write after a resize: ") + ibv_wc_status_str(status));
       slots.check(1, "what was written after a resize", 0, kBytes, number);
     }
   }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <cstdlib>
 #include <utility>
 
 namespace softhca::stress {
@@ -15,6 +16,8 @@ constexpr int kLook = 100;  // milliseconds between two looks at whether all is 
 }  // namespace
 
 Watch::Watch(ibv_context* context) : context_(context) {
+  const char* const restarts = std::getenv("RESTARTS");
+  restarts_ = restarts != nullptr && *restarts != '\0';
   const int flags = fcntl(context->async_fd, F_GETFL);
   must(fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) == 0 ? 0 : errno, "fcntl");
   thread_ = std::thread([this] { run(); });
@@ -70,8 +73,13 @@ void Watch::take(const ibv_async_event& event) {
   const std::lock_guard guard(mutex_);
   const auto found = elements_.find(event.element.qp);
   if (found == elements_.end()) return complain("an event of what is not there: " + name);
-  bool& due = found->second.due[event.event_type];
-  if (std::exchange(due, false)) return;
+  Element& element = found->second;
+  bool &due = element.due[event.event_type], &may_repeat = element.may_repeat[event.event_type];
+  if (std::exchange(due, false)) {
+    may_repeat = restarts_;
+    return;
+  }
+  if (std::exchange(may_repeat, false)) return count("events that came twice");
   // Packets that come before the last transition may be reported so, but need not be.
   if (event.event_type != IBV_EVENT_COMM_EST) complain("an unexpected event: " + name);
 }

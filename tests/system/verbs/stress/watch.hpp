@@ -30,12 +30,14 @@ class Watch {
   struct Element {
     const void* owner;
     std::map<ibv_event_type, bool> due;
+    std::map<ibv_event_type, bool> may_repeat;
   };
 
   void run();
   void take(const ibv_async_event& event);
 
   ibv_context* context_;
+  bool restarts_;  ///< adapters are killed: an event may come twice
   std::mutex mutex_;
   std::map<const void*, Element> elements_;
   std::atomic<bool> over_{false};
