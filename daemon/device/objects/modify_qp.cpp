@@ -3,6 +3,7 @@
 // modify_qp: checks the attributes as a whole; then the engine stores those that it uses, and
 // changes the state.
 #include <cerrno>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,29 +80,47 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
     if (!reads) return ENOMEM;
   }
 
-  const auto changed = context_.on_engine(engine::ModifyQp{.qp = qp.engine,
-                                                           .attributes = a,
-                                                           .path = path,
-                                                           .send_sequence = request.send_sequence,
-                                                           .waited = qp.waited});
+  const engine::ModifyQp change{.qp = qp.engine,
+                                .attributes = a,
+                                .path = path,
+                                .send_sequence = request.send_sequence,
+                                .waited = qp.waited};
+  const auto refuse = [&](QpState from) {
+    const bool is_there =
+        (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(from);
+    if (is_there && context_.repeats()) return 0;  // the earlier adapter has done it
+    return refuse_transition(qp, a, from);
+  };
+  const QpState from = context_.on_engine(engine::QueryQp{qp.engine}).state;
+  if (!change.fits(from)) return refuse(from);
+  // The engine's state outlives a crash at once. A queue pair in that state needs the attributes,
+  // so their record comes first. One in RESET needs none.
+  const bool resets =
+      (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(QpState::kReset);
+  const abi::QpAttributes before = qp.attributes;
+  const auto path_before = qp.path;
+  if (!resets) {
+    store_attributes(a, qp.attributes);
+    if (path) qp.path = path;
+    if (path || std::memcmp(&before, &qp.attributes, sizeof before) != 0) write(qp);
+  }
+  const auto changed = context_.on_engine(change);
   using Result = engine::ModifyQp::Result;
   qp.waited = changed.waited;
   if (changed.result == Result::kWaits) return kUnfinished;
-  if (changed.result == Result::kRefused) {
-    const bool is_there =
-        (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(changed.state);
-    if (is_there && context_.repeats()) return 0;  // the earlier adapter has done it
-    return refuse_transition(qp, a, changed.state);
+  if (changed.result == Result::kRefused) {  // the engine has moved it to ERR meanwhile
+    qp.attributes = before;
+    qp.path = path_before;
+    write(qp);
+    return refuse(changed.state);
   }
-  store_attributes(a, qp.attributes);
-  if (path) qp.path = path;
-  if (changed.state == QpState::kReset) {
+  if (resets) {
     qp.attributes = {};
     qp.path.reset();
     qp.reads = {};
+    write(qp);
   }
   if (reads) qp.reads = std::move(reads);
-  write(qp);
   return 0;
 }
 

@@ -20,6 +20,10 @@ constexpr std::uint32_t kTurnsToSend = 64;
 /// True if commands that have not begun must not begin after the change.
 bool ends_sending(QpState from, QpState to) { return from == QpState::kRts && to != QpState::kRts; }
 
+QpState state_after(const abi::QpAttributes& a, QpState from) {
+  return (a.mask & attr::kState) != 0 ? static_cast<QpState>(a.qp_state) : from;
+}
+
 /// Stores the attributes that the engine uses.
 void store_attributes(QueuePair& qp, const abi::QpAttributes& a) {
   const auto given = [&](std::uint32_t bit) { return (a.mask & bit) != 0; };
@@ -123,14 +127,17 @@ std::optional<SendWait> AwaitSends::run(Engine& engine) const {
   return std::nullopt;
 }
 
-ModifyQp::Answer ModifyQp::run(Engine& engine) const {
-  const QpState from = qp.state;
-  const QpState to =
-      (attributes.mask & attr::kState) != 0 ? static_cast<QpState>(attributes.qp_state) : from;
+bool ModifyQp::fits(QpState from) const {
   const bool expected = (attributes.mask & attr::kCurState) == 0 ||
                         attributes.cur_qp_state == static_cast<std::uint32_t>(from);
-  if (!expected || check_transition(qp.type, from, to, attributes.mask))
-    return {.result = Result::kRefused, .state = from};
+  return expected &&
+         !check_transition(qp.type, from, state_after(attributes, from), attributes.mask);
+}
+
+ModifyQp::Answer ModifyQp::run(Engine& engine) const {
+  const QpState from = qp.state;
+  if (!fits(from)) return {.result = Result::kRefused, .state = from};
+  const QpState to = state_after(attributes, from);
   if (ends_sending(from, to))
     if (const auto wait = AwaitSends{qp, send_sequence, waited}.run(engine))
       return {.result = Result::kWaits, .state = from, .waited = *wait};

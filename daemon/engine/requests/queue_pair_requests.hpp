@@ -106,6 +106,8 @@ struct ModifyQp {
   std::optional<AddressPath> path;  ///< nothing: it stays
   std::uint32_t send_sequence;      ///< number of the first command after the request
   SendWait waited;
+  /// True if a queue pair of this type allows the change in state `from`.
+  bool fits(QpState from) const;
   Answer run(Engine& engine) const;
 };
 

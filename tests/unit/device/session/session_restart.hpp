@@ -90,15 +90,21 @@ struct SessionLife {
 
 class SessionRestart : public ::testing::Test {
  protected:
-  /// Ends the adapter as a process that ends: without taking leave.
-  void end_adapter() {
+  std::span<std::byte> engine_memory() {
+    for (const auto& [id, kept] : keeper.all())
+      if (kept.role == KeptRole::kEngine) return {kept.base, kept.bytes};
+    return {};
+  }
+  /// Ends the adapter as a process that ends: without taking leave. `ended` is called then.
+  void end_adapter(const std::function<void()>& ended = [] {}) {
     life->retire();
+    ended();
     earlier_.emplace_back(std::move(life), std::move(clients));
     life = std::make_unique<SessionLife>(keeper);
     clients.clear();
   }
-  void restart() {
-    end_adapter();
+  void restart(const std::function<void()>& ended = [] {}) {
+    end_adapter(ended);
     std::vector<Client*> all;
     for (const auto& client : earlier_.back().clients) {
       if (!client) continue;

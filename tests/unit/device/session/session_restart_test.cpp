@@ -285,6 +285,45 @@ TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
   expect_nothing_is_left();
 }
 
+/// As after a crash between the record of the attributes and the engine's change of the state.
+TEST_F(SessionRestart, AttributesThatTheEngineHasNotTaken_AreTakenByTheRepetition) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const auto qpn = made<abi::CreateQpReply>(client, Operation::kCreateQp,
+                                            qp_request(kReliable, pd.handle, cq.handle))
+                       .qpn;
+  abi::QpAttributes a{};
+  a.port_num = 1;
+  ASSERT_EQ(modify(client, qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kAccessFlags, a), 0);
+  a.av = to_itself();
+  a.path_mtu = 3;
+  a.dest_qp_num = qpn;
+  a.rq_psn = 77;
+  const auto become_ready = [&] {
+    return modify(first(), qpn, 2,
+                  attr::kAv | attr::kPathMtu | attr::kDestQpn | attr::kRqPsn |
+                      attr::kMaxDestRdAtomic | attr::kMinRnrTimer,
+                  a);
+  };
+  const std::vector<std::byte> before(engine_memory().begin(), engine_memory().end());
+  ASSERT_EQ(become_ready(), 0) << client.why();
+  restart([&] { std::ranges::copy(before, engine_memory().begin()); });
+  EXPECT_EQ(query(first(), qpn).qp_state, 1u) << "INIT";
+  SessionRestorer(first().restored()).expect_repetition();
+  EXPECT_EQ(become_ready(), 0);
+  EXPECT_EQ(query(first(), qpn).qp_state, 2u) << "RTR";
+  // As after a crash before the answer: the engine has the path as well.
+  restart();
+  SessionRestorer(first().restored()).expect_repetition();
+  EXPECT_EQ(become_ready(), 0);
+  const abi::QpAttributes is = query(first(), qpn);
+  EXPECT_EQ(is.qp_state, 2u);
+  EXPECT_EQ(is.dest_qp_num, qpn);
+  EXPECT_EQ(is.path_mtu, 3u);
+}
+
 /// The record of an object keeps its place when the object moves to memory that was made later.
 TEST_F(SessionRestart, ObjectsThatMovedToLaterMemory_FindIt) {
   Client& client = connect();
