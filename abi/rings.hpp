@@ -101,7 +101,11 @@ struct alignas(64) CompletionRingHeader {
   /// when the queue moves to another ring. Reader: engine, after the seq_cst fence that ends a
   /// batch.
   std::atomic<std::uint32_t> arm;
-  std::uint8_t pad[56];
+  /// Not 0 once the engine has moved the queue here from another ring: of the request for that.
+  /// Writer: engine. Reader: the daemon, when it continues what an earlier one has begun. A tenant
+  /// that writes here loses its own completions.
+  std::atomic<std::uint32_t> moved_by;
+  std::uint8_t pad[52];
 };
 static_assert(sizeof(CompletionRingHeader) == 64);
 

@@ -130,13 +130,26 @@ class CompletionRing {
     return count > entries_ ? entries_ : count;
   }
 
-  /// Continues in another ring (resize). The counters start at 0. The arm word moves along, so that
-  /// an event requested before the resize still comes. The tenant polls the remaining completions
-  /// from the old ring.
-  void replace(std::byte* base, std::uint32_t entries) {
-    const std::uint32_t arm = header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
+  /// Continues in another ring (resize), as request `by` asks, which is not 0. The counters start
+  /// at 0. The arm word moves along, so that an event requested before the resize still comes. The
+  /// tenant polls the remaining completions from the old ring.
+  void replace(std::byte* base, std::uint32_t entries, std::uint32_t by) {
+    abi::CompletionRingHeader& old = header();
     use(base, entries, 0);
-    header().arm.store(arm, std::memory_order_seq_cst);
+    header().arm.store(old.arm.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
+    header().moved_by.store(by, std::memory_order_seq_cst);
+    old.arm.store(abi::kArmNone, std::memory_order_seq_cst);
+  }
+  /// Returns the request by which the queue was moved to the ring at `base`. 0: none was, or the
+  /// engine has ended before it moved the queue.
+  static std::uint32_t moved_by(const std::byte* base) {
+    return reinterpret_cast<const abi::CompletionRingHeader*>(base)->moved_by.load(
+        std::memory_order_acquire);
+  }
+  /// Returns the entries of a ring of so many bytes.
+  static constexpr std::uint32_t entries_in(std::size_t bytes) {
+    return static_cast<std::uint32_t>((bytes - sizeof(abi::CompletionRingHeader)) /
+                                      sizeof(abi::CompletionElement));
   }
 
  private:

@@ -195,7 +195,7 @@ void run_completion(Input& input) {
       case 5: {
         const std::uint32_t more = 1u << input.below(6);
         auto next = std::make_unique<Shared>(CompletionRing::bytes_for(more));
-        ring.replace(next->base(), more);
+        ring.replace(next->base(), more, 1);
         memory = std::move(next);
         entries = more;
         break;

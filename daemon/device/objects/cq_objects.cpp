@@ -112,17 +112,18 @@ int CqObjects::create(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Writes the record of a queue.
-void CqObjects::write(CqObject& cq) const {
+/// Writes the record of a queue that is in `ring`.
+void CqObjects::write(CqObject& cq, const abi::RingLocation& ring,
+                      const abi::RingLocation& retired) const {
   const record::CompletionQueue kept{.key = context_.record_key(),
                                      .user_handle = cq.engine.user_handle,
                                      .handle = cq.handle,
-                                     .entries = cq.engine.ring.entries(),
+                                     .entries = shm::CompletionRing::entries_in(ring.bytes),
                                      .channel = cq.channel,
                                      .moderation_count = cq.moderation.count,
                                      .moderation_period = cq.moderation.period,
-                                     .ring = cq.ring.location,
-                                     .retired = cq.retired.location};
+                                     .ring = ring,
+                                     .retired = retired};
   if (cq.record)
     cq.record.replace(std::as_bytes(std::span(&kept, 1)));
   else
@@ -139,8 +140,13 @@ bool CqObjects::restore(const record::CompletionQueue& kept, records::Record rec
   cq->charge = context_.take(configuration::Kind::kCompletionQueues);
   if (!rings_.restore(kept.ring, cq->ring)) return false;
   if (kept.retired.bytes != 0 && !rings_.restore(kept.retired, cq->retired)) return false;
+  // The earlier engine ended before it moved the queue.
+  const bool stays = kept.retired.bytes != 0 && shm::CompletionRing::moved_by(cq->ring.base) == 0;
+  if (stays) std::swap(cq->ring, cq->retired);
+  const std::uint32_t entries = shm::CompletionRing::entries_in(cq->ring.location.bytes);
+  if (!std::has_single_bit(entries)) return false;
   cq->engine.session = &context_.engine_session();
-  cq->engine.ring = shm::CompletionRing(cq->ring.base, kept.entries);
+  cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
   cq->engine.user_handle = kept.user_handle;
   cq->channel = kept.channel;
   if (channel != nullptr) {
@@ -154,6 +160,7 @@ bool CqObjects::restore(const record::CompletionQueue& kept, records::Record rec
   if (made == nullptr) return false;
   context_.on_engine(engine::RestoreCq{made->engine});
   moderate(*made);
+  if (stays) write(*made, made->ring.location, {});
   return true;
 }
 
@@ -166,6 +173,16 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
 
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
+  const auto answer = [&] {
+    out.ring = cq->ring.location;
+    out.handle = request.handle;
+    out.entries = cq->engine.ring.entries();
+    reply.write(out);
+    return 0;
+  };
+  if (context_.repeats() && cq->retired.location.bytes != 0 &&
+      shm::CompletionRing::moved_by(cq->ring.base) == context_.request())
+    return answer();  // the earlier adapter has done it
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
   if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateCqReply>(bytes, reply);
@@ -175,22 +192,23 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
     context_.on_engine(engine::UnparkSession{context_.engine_session()});
-  const bool resized = context_.on_engine(engine::ResizeCq{
-      .cq = cq->engine, .base = ring.base, .entries = entries, .most = request.entries});
+  // The record has both rings before the engine moves the queue. Only then the new one says so.
+  write(*cq, ring.location, cq->ring.location);
+  const bool resized = context_.on_engine(engine::ResizeCq{.cq = cq->engine,
+                                                           .base = ring.base,
+                                                           .entries = entries,
+                                                           .most = request.entries,
+                                                           .by = context_.request()});
   if (!resized) {
+    write(*cq);
     rings_.release(ring);
     return context_.refuse(EINVAL, "cqe %u is below the completions in the queue", request.entries);
   }
   // The process still reads the completions in the old ring. Its memory is used again after the
   // next resize.
   rings_.release(cq->retired);
-  out.ring = ring.location;
   cq->retired = std::exchange(cq->ring, std::move(ring));
-  out.handle = request.handle;
-  out.entries = entries;
-  write(*cq);
-  reply.write(out);
-  return 0;
+  return answer();
 }
 
 int CqObjects::modify(const RequestBody& body, Reply&) {

@@ -61,7 +61,8 @@ class CqObjects {
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();
-  void write(CqObject& cq) const;
+  void write(CqObject& cq) const { write(cq, cq.ring.location, cq.retired.location); }
+  void write(CqObject& cq, const abi::RingLocation& ring, const abi::RingLocation& retired) const;
   void moderate(CqObject& cq) const;
   int check_entries(std::uint32_t entries) const;
   int refuse_destroy(std::uint32_t handle) const;

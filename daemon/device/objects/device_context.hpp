@@ -116,6 +116,9 @@ class SessionContext {
   /// it took the request from the socket.
   bool repeats() const { return repeats_; }
   void set_repeats(bool repeats) { repeats_ = repeats; }
+  /// Returns a number of the current request. A process gives the next one another number. Not 0.
+  std::uint32_t request() const { return request_; }
+  void set_request(std::uint32_t tag) { request_ = tag | 1u << 31; }
 
   // --- why a request is refused
 
@@ -181,6 +184,7 @@ class SessionContext {
   std::uint8_t device_index_ = 0;
   bool restoring_ = false;
   bool repeats_ = false;
+  std::uint32_t request_ = 0;
   mutable std::string refusal_;  ///< not a state of the session: the parts see it as constant
   RefusedRequests reported_refusals_{"device context"};
 };

@@ -80,31 +80,37 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
     if (!reads) return ENOMEM;
   }
 
-  const engine::ModifyQp change{.qp = qp.engine,
+  const int error = change(qp, {.qp = qp.engine,
                                 .attributes = a,
                                 .path = path,
                                 .send_sequence = request.send_sequence,
-                                .waited = qp.waited};
+                                .waited = qp.waited});
+  if (error == 0 && reads) qp.reads = std::move(reads);
+  return error;
+}
+
+/// Changes a queue pair. The engine's state outlives a crash at once. A queue pair in that state
+/// needs the attributes, so their record comes first. One in RESET needs none.
+int QpObjects::change(QpObject& qp, const engine::ModifyQp& wanted) {
+  const abi::QpAttributes& a = wanted.attributes;
+  const auto becomes = [&](QpState state) {
+    return (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(state);
+  };
   const auto refuse = [&](QpState from) {
-    const bool is_there =
-        (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(from);
-    if (is_there && context_.repeats()) return 0;  // the earlier adapter has done it
+    if (becomes(from) && context_.repeats()) return 0;  // the earlier adapter has done it
     return refuse_transition(qp, a, from);
   };
   const QpState from = context_.on_engine(engine::QueryQp{qp.engine}).state;
-  if (!change.fits(from)) return refuse(from);
-  // The engine's state outlives a crash at once. A queue pair in that state needs the attributes,
-  // so their record comes first. One in RESET needs none.
-  const bool resets =
-      (a.mask & attr::kState) != 0 && a.qp_state == static_cast<std::uint32_t>(QpState::kReset);
+  if (!wanted.fits(from)) return refuse(from);
+  const bool resets = becomes(QpState::kReset);
   const abi::QpAttributes before = qp.attributes;
   const auto path_before = qp.path;
   if (!resets) {
     store_attributes(a, qp.attributes);
-    if (path) qp.path = path;
-    if (path || std::memcmp(&before, &qp.attributes, sizeof before) != 0) write(qp);
+    if (wanted.path) qp.path = wanted.path;
+    if (wanted.path || std::memcmp(&before, &qp.attributes, sizeof before) != 0) write(qp);
   }
-  const auto changed = context_.on_engine(change);
+  const auto changed = context_.on_engine(wanted);
   using Result = engine::ModifyQp::Result;
   qp.waited = changed.waited;
   if (changed.result == Result::kWaits) return kUnfinished;
@@ -120,7 +126,6 @@ int QpObjects::modify(const RequestBody& body, Reply&) {
     qp.reads = {};
     write(qp);
   }
-  if (reads) qp.reads = std::move(reads);
   return 0;
 }
 

@@ -25,6 +25,10 @@
 #include "daemon/live_records/record_body.hpp"
 #include "daemon/qos/pools/rate_limits.hpp"
 
+namespace softhca::engine {
+struct ModifyQp;
+}  // namespace softhca::engine
+
 namespace softhca::control {
 
 /// A record of a queue pair.
@@ -149,6 +153,7 @@ class QpObjects {
   void count_opened(const OpenedQp& opened, OpenXrcDomain& open);
 
   int check_values(const QpObject& qp, const abi::QpAttributes& a) const;
+  int change(QpObject& qp, const engine::ModifyQp& wanted);
   int refuse_transition(const QpObject& qp, const abi::QpAttributes& a, engine::QpState from) const;
 
   int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);

@@ -159,6 +159,7 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
   }
   Reply reply;
   context_.forget_refusal();
+  context_.set_request(header.tag);
   int error = context_.reserve_records();
   if (error == 0) error = request.handler(*this, body, reply);
   if (error == kUnfinished || error == kNoRoomYet) {

@@ -12,7 +12,7 @@ void RestoreCq::run(Engine& engine) const { engine.completion_queues().resume(cq
 
 bool ResizeCq::run(Engine&) const {
   if (cq.ring.backlog() > most) return false;
-  cq.ring.replace(base, entries);
+  cq.ring.replace(base, entries, by);
   return true;
 }
 

@@ -35,6 +35,7 @@ struct ResizeCq {
   std::byte* base;        ///< memory of the new ring, zeroed
   std::uint32_t entries;  ///< of the new ring, a power of two
   std::uint32_t most;
+  std::uint32_t by;  ///< CompletionRing::replace()
   bool run(Engine& engine) const;
 };
 

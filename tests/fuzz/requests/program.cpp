@@ -110,7 +110,7 @@ void Program::resize_cq() {
   if (input_.flag()) ask(engine::UnparkSession{*session_});
   common_.bench.poll(input_.below(3));
   auto ring = Cq::make_ring(entries);
-  if (ask(engine::ResizeCq{cq.engine, ring->base(), entries, most})) cq.move(std::move(ring));
+  if (ask(engine::ResizeCq{cq.engine, ring->base(), entries, most, 1})) cq.move(std::move(ring));
 }
 
 void Program::moderate_cq() {

@@ -192,7 +192,7 @@ TEST(CompletionRing, AResizeGoesOnInTheNewRingWithTheArmWord) {
   for (std::uint32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(ring.push(numbered(i)));
   EXPECT_FALSE(ring.check_arm());
   old.arm(abi::kArmAny);
-  ring.replace(larger.area.base(), 8);
+  ring.replace(larger.area.base(), 8, 1);
   EXPECT_EQ(ring.entries(), 8u);
   EXPECT_EQ(ring.backlog(), 0u);
   for (std::uint32_t i = 10; i < 18; ++i) ASSERT_TRUE(ring.push(numbered(i)));

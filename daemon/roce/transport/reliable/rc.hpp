@@ -30,7 +30,7 @@ class Rc {
   SentPosition sent() const { return requester_.sent(); }
   TakenPosition taken() const { return responder_.position(); }
   /// Goes on where an earlier engine was. REQUIRES: configured.
-  void resume_sender(const SentPosition& position) { requester_.resume(position); }
+  void resume_sender(const SentPosition& position) { requester_.reset(position, true); }
   void resume_receiver(const TakenPosition& position, const ReplayPlaces& places,
                        const RcUpcalls& up) {
     responder_.resume(position, places, up.responder);

@@ -26,17 +26,17 @@ void Requester::configure(const RcAttributes& attributes) {
   timer_.configure(ack_timeout(attributes.timeout));
 }
 
-void Requester::reset(const SentPosition& position) {
+void Requester::reset(const SentPosition& position, bool resumes) {
   queue_.clear();
   next_ = SendQueue::kEnd;
   next_psn_ = unacked_ = acknowledged_ = position.unacked;
-  sent_end_ = position.end;
-  former_end_ = unacked_;
-  resumes_ = false;
+  sent_.end = position.end;
+  sent_.former_end = unacked_;
+  sent_.resumes = resumes;
   queued_end_ = position.psn;
   queued_sequence_ = position.sequence;
   reads_in_flight_ = unasked_ = 0;
-  repeat_.reset(unacked_, sent_end_);
+  repeat_.reset(unacked_, sent_.end);
   response_missed_ = failed_ = exhausted_ = withdrawn_.any = false;
   silence_.end();
   credits_.reset();
@@ -59,9 +59,9 @@ void Requester::start(const Request& request) {
   slot.sequence = queued_sequence_;
   // After withdraw(): not the same request, since the peer has taken more packets than it has.
   if (alone && slot.index_of(unacked_) >= slot.packets) slot.first = unacked_;
-  if (resumes_ && !request.begun) {
-    resumes_ = false;
-    former_end_ = slot.first;
+  if (sent_.resumes && !request.begun) {
+    sent_.resumes = false;
+    sent_.former_end = slot.first;
   }
   queued_end_ = slot.first + slot.packets;
   const bool is_read = request.kind == RequestKind::kRead;

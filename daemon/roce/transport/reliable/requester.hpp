@@ -55,19 +55,15 @@ class Requester {
   /// May be called again (a modify in RTS) and takes effect from the next packet on. The MTU must
   /// not change while requests are pending.
   void configure(const RcAttributes& attributes);
-  /// Drops all requests without completing them.
-  void reset(const SentPosition& position);
-  /// Does the same where an earlier engine has sent from this position on. The requests that it had
-  /// begun must be started again, as such: what the peer has of them is a duplicate to it.
-  void resume(const SentPosition& position) {
-    reset(position);
-    resumes_ = true;
-  }
+  /// Drops all requests without completing them. `resumes`: an earlier engine has sent from this
+  /// position on. The requests that it had begun must be started again, as such: what the peer has
+  /// of them is a duplicate to it.
+  void reset(const SentPosition& position, bool resumes = false);
   /// Returns where the requests stand.
   SentPosition sent() const {
-    if (queue_.empty()) return {queued_end_, queued_sequence_, unacked_, sent_end_};
+    if (queue_.empty()) return {queued_end_, queued_sequence_, unacked_, sent_.end};
     const Slot& oldest = queue_[queue_.oldest()];
-    return {oldest.first, oldest.sequence, unacked_, sent_end_};
+    return {oldest.first, oldest.sequence, unacked_, sent_.end};
   }
 
   bool full() const { return queue_.full(); }
@@ -102,7 +98,7 @@ class Requester {
   template <class Visit>
   void withdraw_unsent(Visit&& visit) {
     const PcbId last =
-        queue_.last_of_first([&](const Slot& slot) { return slot.first.is_before(sent_end_); });
+        queue_.last_of_first([&](const Slot& slot) { return slot.first.is_before(sent_.end); });
     const PcbId first = last == SendQueue::kEnd ? queue_.oldest() : queue_.next(last);
     if (first == SendQueue::kEnd) return;
     const Slot& slot = queue_[first];
@@ -180,11 +176,6 @@ class Requester {
   void begin_withdrawal();
   void fail(const RequesterUpcalls& up, Verdict verdict);
 
-  /// True if the peer may know of a packet: this engine has sent it, or an earlier one may have
-  /// done so, which was killed before it could record that.
-  bool may_be_sent(Psn psn) const {
-    return psn.is_before(sent_end_) || resumes_ || psn.is_before(former_end_);
-  }
   std::uint32_t in_flight() const {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
@@ -195,10 +186,18 @@ class Requester {
   PcbId next_ = SendQueue::kEnd;  ///< request at the cursor; kEnd: all are sent
   Psn next_psn_;                  ///< next packet to be sent
   Psn unacked_;                   ///< oldest PSN not acknowledged, in the oldest request
-  Psn sent_end_;                  ///< one beyond the highest PSN ever sent or requested
-  Psn former_end_;                ///< of the requests that an earlier engine had begun
-  Psn queued_end_;                ///< one beyond the last PSN of the newest request
-  Psn queued_sequence_;           ///< SSN of the next request
+  struct {
+    Psn end;               ///< one beyond the highest PSN ever sent or requested
+    Psn former_end;        ///< of the requests that an earlier engine had begun
+    bool resumes = false;  ///< `former_end` is not known yet
+    /// True if the peer may know of a packet. An earlier engine may have sent it, and was killed
+    /// before it could record that.
+    bool may_reach(Psn psn) const {
+      return psn.is_before(end) || resumes || psn.is_before(former_end);
+    }
+  } sent_;
+  Psn queued_end_;       ///< one beyond the last PSN of the newest request
+  Psn queued_sequence_;  ///< SSN of the next request
 
   FlightWindow flight_;
   RoundTrip round_trip_;
@@ -215,7 +214,6 @@ class Requester {
   bool exhausted_ = false;        ///< no retry is left for the withdrawn requests
   bool failed_ = false;           ///< nothing is sent or accepted until reset()
   bool moved_ = false;            ///< the last transmit() sent something
-  bool resumes_ = false;          ///< `former_end_` is not known yet
   /// First request that withdraw_unsent() took, until one is started.
   struct {
     bool any = false;

@@ -22,7 +22,7 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != format_.attributes.transport() || !info.mask.has_all(wire::kResponse))
     return up.events.count(Count::kBadOpcode);
-  const bool is_expected = !h.psn.is_before(unacked_) && may_be_sent(h.psn);
+  const bool is_expected = !h.psn.is_before(unacked_) && sent_.may_reach(h.psn);
   if (is_expected && queue_.empty() && timer_.rests()) return hear_peer(h);
   // 9.7.5.1.1: an acknowledgement outside of the outstanding PSNs is a ghost or a duplicate. A
   // duplicate of the newest one may carry new credits. While a response is awaited, any duplicate
@@ -123,7 +123,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   if (awaits_response(slot.request.kind) && sent && done == read_part_end(slot.packets, done - 1))
     --reads_in_flight_;
   unacked_ = unacked_ + packets;
-  if (unacked_.is_after(sent_end_)) sent_end_ = unacked_;
+  if (unacked_.is_after(sent_.end)) sent_.end = unacked_;
   if (!acknowledged_.is_after(unacked_)) acknowledged_ = unacked_;
   const PcbId pcb = slot.request.pcb;
   if (done_all) queue_.pop();
@@ -139,7 +139,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   retries_left_ = format_.attributes.retry_count;
   rnr_retries_left_ = format_.attributes.rnr_retry;
   timer_.stop();
-  if (unacked_ != sent_end_ && !queue_.empty()) {
+  if (unacked_ != sent_.end && !queue_.empty()) {
     timer_.start(now, round_trip_.rto());
     // An answer was requested and has not arrived.
     if (format_.attributes.selective_repeat && (next_psn_ - unasked_).is_after(unacked_))

@@ -30,7 +30,7 @@ void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time no
   if (repair.has_begun(unacked_) || !may_retry_as_told(up)) return;
   round_trip_.distrust();
   repeat_.send_missing(queue_, unacked_, next_psn_);
-  flight_.lose(repair.length(), sent_end_, round_trip_, format_.attributes.flight);
+  flight_.lose(repair.length(), sent_.end, round_trip_, format_.attributes.flight);
   timer_.goes_on(now, round_trip_.rto());
 }
 
@@ -44,7 +44,7 @@ void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   if (!may_retry_as_told(up)) return;
   round_trip_.distrust();
   repeat_.ask_for_missing(queue_, unacked_);
-  flight_.lose(1, sent_end_, round_trip_, format_.attributes.flight);
+  flight_.lose(1, sent_.end, round_trip_, format_.attributes.flight);
   timer_.goes_on(now, round_trip_.rto());
 }
 

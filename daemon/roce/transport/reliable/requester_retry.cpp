@@ -51,7 +51,7 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
   timer_.hold_until(now + wait);
 }
 
-/// Sent packets may still be acknowledged, if a retry has overtaken the refusal: `sent_end_` stays.
+/// Sent packets may still be acknowledged, if a retry has overtaken the refusal: `sent_.end` stays.
 void Requester::begin_withdrawal() {
   assert(is_held());
   repeat_.forget_responses();
@@ -77,7 +77,7 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
   response_missed_ = false;
   if (timer_.is_early(now)) {
     up.events.count_at(Count::kEarlyRetries, unacked_);
-    round_trip_.is_known() ? flight_.time_out(sent_end_) : flight_.begin_again();
+    round_trip_.is_known() ? flight_.time_out(sent_.end) : flight_.begin_again();
     go_back();
     round_trip_.back_off();
     timer_.await_again(now, round_trip_.rto());
@@ -90,7 +90,7 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
       if (!exhausted_) fail(up, Verdict::kRetryExceeded);
     } else {
       --retries_left_;
-      flight_.time_out(sent_end_);
+      flight_.time_out(sent_.end);
       go_back();
       timer_.start(now, round_trip_.rto());
     }
@@ -101,7 +101,7 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
 /// Goes back because the peer reports a missing packet.
 void Requester::retry_as_told(const RequesterUpcalls& up, Time now) {
   if (!may_retry_as_told(up)) return;
-  flight_.lose_rest(sent_end_, round_trip_, format_.attributes.flight);
+  flight_.lose_rest(sent_.end, round_trip_, format_.attributes.flight);
   go_back();
   timer_.goes_on(now, round_trip_.rto());
 }

@@ -43,7 +43,7 @@ Requester::Step Requester::send_next(const RequesterUpcalls& up, Time now) {
   h.ack_request = wants_ack(slot, index);
   PayloadSource payload = request_payload(format_, slot, index);
   // A retransmitted payload is copied first, so that memory that keeps changing gets through.
-  payload.is_held = !next_psn_.is_before(sent_end_);
+  payload.is_held = !next_psn_.is_before(sent_.end);
   switch (up.packets.send(h, payload)) {
     case SendResult::kSent:
       break;
@@ -122,14 +122,14 @@ bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
 void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index,
                           bool asked, Time now) {
   const std::uint32_t end = packet_end(slot, index);
-  if (next_psn_.is_before(sent_end_))
+  if (next_psn_.is_before(sent_.end))
     up.events.count(Count::kRetransmittedPackets);
   else if (asked && repeat_.is_undisturbed())
     round_trip_.sent(next_psn_, now);
   moved_ = true;
   next_psn_ = next_psn_ + (end - index);
   repeat_.sent(next_);
-  if (next_psn_.is_after(sent_end_)) sent_end_ = next_psn_;
+  if (next_psn_.is_after(sent_.end)) sent_.end = next_psn_;
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;
   if (index == 0) up.commands.request_begun(slot.request.pcb);
   if (end == slot.packets) {

@@ -109,6 +109,8 @@ class ProcessEnd {
   void put(Operation operation, std::span<const std::byte> body) {
     put(request_record(operation, ++tag_, body));
   }
+  /// The next request has the tag of the last one.
+  void repeat_tag() { --tag_; }
   /// Receives a reply, with its body in `out`. Returns 0 or its errno value, or -1 without a reply.
   int receive(std::vector<std::byte>& out) {
     fds_.clear();

@@ -324,6 +324,44 @@ TEST_F(SessionRestart, AttributesThatTheEngineHasNotTaken_AreTakenByTheRepetitio
   EXPECT_EQ(is.path_mtu, 3u);
 }
 
+/// As after crashes while a completion queue moves to another ring.
+TEST_F(SessionRestart, ResizedCompletionQueue_IsWhereItsEngineHasMovedIt) {
+  Client& client = connect();
+  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
+  const abi::ResizeCqRequest larger{cq.handle, 300};
+  made_in_sealed<abi::CreateCqReply>(client, Operation::kResizeCq, larger);  // room for it
+  const auto ring = made<abi::CreateCqReply>(client, Operation::kResizeCq, larger).ring;
+  const auto resized = [&] {
+    SessionRestorer(first().restored()).expect_repetition();
+    return made<abi::CreateCqReply>(first(), Operation::kResizeCq, larger).ring;
+  };
+  const auto are_same = [](const abi::RingLocation& a, const abi::RingLocation& b) {
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  };
+  restart();
+  first().repeat_tag();
+  EXPECT_TRUE(are_same(ring, resized())) << "the earlier adapter has done it";
+  const auto forget_the_move = [&] {
+    unsigned found = 0;
+    for (const auto& [id, kept] : keeper.all()) {
+      if (kept.base == nullptr || kept.role != KeptRole::kNone || kept.bytes <= ring.offset)
+        continue;
+      auto* const header = reinterpret_cast<abi::CompletionRingHeader*>(kept.base + ring.offset);
+      found += header->moved_by.exchange(0) != 0;
+    }
+    EXPECT_EQ(found, 1u);
+  };
+  restart(forget_the_move);
+  first().repeat_tag();
+  const abi::RingLocation again = resized();
+  EXPECT_FALSE(are_same(ring, again)) << "it moves once more";
+  restart();
+  EXPECT_FALSE(are_same(again, resized())) << "another request";
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
+  expect_nothing_is_left();
+}
+
 /// The record of an object keeps its place when the object moves to memory that was made later.
 TEST_F(SessionRestart, ObjectsThatMovedToLaterMemory_FindIt) {
   Client& client = connect();

@@ -36,7 +36,7 @@ TEST_F(RequesterTest, GhostAcknowledgementsAreIgnored) {
 TEST_F(RequesterTest, ResumedOne_TakesAcknowledgementsOfAllThatHadBegun) {
   attributes.psn_window = 2;
   start_at(0);
-  requester.resume({Psn(10), Psn(3), Psn(10), Psn(11)});
+  requester.reset({Psn(10), Psn(3), Psn(10), Psn(11)}, true);
   Request begun = make(RequestKind::kWrite, 1);
   begun.begun = true;
   for (std::uint32_t i = 0; i < 5; ++i) {
