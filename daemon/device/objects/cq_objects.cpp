@@ -144,7 +144,9 @@ bool CqObjects::restore(const record::CompletionQueue& kept, records::Record rec
   const bool stays = kept.retired.bytes != 0 && shm::CompletionRing::moved_by(cq->ring.base) == 0;
   if (stays) std::swap(cq->ring, cq->retired);
   const std::uint32_t entries = shm::CompletionRing::entries_in(cq->ring.location.bytes);
-  if (!std::has_single_bit(entries)) return false;
+  if (!std::has_single_bit(entries) ||
+      cq->ring.location.bytes != shm::CompletionRing::bytes_for(entries))
+    return false;
   cq->engine.session = &context_.engine_session();
   cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
   cq->engine.user_handle = kept.user_handle;
