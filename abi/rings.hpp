@@ -97,13 +97,12 @@ inline constexpr std::uint32_t kArmOwed = 1 << 2;
 /// Completion queue: this header, then `entries` CompletionElements.
 struct alignas(64) CompletionRingHeader {
   std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); reader: engine (acquire)
-  /// Writer: tenant (fetch_or, seq_cst) before it polls again; engine (exchange, seq_cst), also
-  /// when the queue moves to another ring. Reader: engine, after the seq_cst fence that ends a
-  /// batch.
+  /// Writer: tenant (fetch_or, seq_cst) before it polls again, not while it asks for another ring;
+  /// engine (exchange, seq_cst). Reader: engine, after the seq_cst fence that ends a batch.
   std::atomic<std::uint32_t> arm;
-  /// Not 0 once the engine has moved the queue here from another ring: of the request for that.
+  /// Number of the request by which the engine has moved the queue to this ring; 0: it has not.
   /// Writer: engine. Reader: the daemon, when it continues what an earlier one has begun. A tenant
-  /// that writes here loses its own completions.
+  /// that writes here may lose its own completions.
   std::atomic<std::uint32_t> moved_by;
   std::uint8_t pad[52];
 };

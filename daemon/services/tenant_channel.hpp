@@ -37,6 +37,9 @@ class TenantChannel {
   virtual std::optional<int> run(const abi::RequestHeader& header, std::span<const std::byte> body,
                                  Reply& reply) = 0;
 
+  /// True if the process was told that the channel is open: it has its end of the signal.
+  bool is_known() const { return !signal_->is_hung_up(); }
+
   /// Writes what restores the channel in the adapter that follows: first the number of its signal.
   virtual void record(records::BodyWriter& body) const { body.add(signal_->kept()); }
 
@@ -47,12 +50,11 @@ class TenantChannel {
  protected:
   explicit TenantChannel(engine::Tenant& tenant) : tenant_(tenant) {}
 
-  /// Takes up what record() of the earlier adapter wrote. Returns false if it does not fit, or if
-  /// the process never got its end of the signal: it was not told that the channel is open.
+  /// Takes up what record() of the earlier adapter wrote. Returns false if it does not fit.
   bool restore_signal(records::BodyReader& body, const Peer& peer) {
     KeptId kept = 0;
     if (body.read(kept)) signal_ = peer.restore_signal(kept);
-    return signal_ != nullptr && !signal_->is_hung_up();
+    return signal_ != nullptr;
   }
 
   engine::Tenant& tenant_;

@@ -69,10 +69,9 @@ class CompletionRing {
   /// seq_cst fence since the last push (one for a whole batch of queues). Then either the tenant,
   /// which polls once more after it armed, sees the completion, or this call sees the arm word.
   bool check_arm() {
-    const std::uint8_t news = std::exchange(news_, 0);
     const std::uint32_t arm = header().arm.load(std::memory_order_relaxed);
-    const bool due = ((arm & abi::kArmAny) != 0 && news != 0) ||
-                     ((arm & abi::kArmSolicited) != 0 && (news & kSolicitedNews) != 0);
+    const bool due = is_due(arm);
+    news_ = 0;
     if (due) header().arm.exchange(abi::kArmOwed, std::memory_order_seq_cst);
     return due;
   }
@@ -135,8 +134,10 @@ class CompletionRing {
   /// tenant polls the remaining completions from the old ring.
   void replace(std::byte* base, std::uint32_t entries, std::uint32_t by) {
     abi::CompletionRingHeader& old = header();
+    const std::uint32_t arm = old.arm.load(std::memory_order_seq_cst);
     use(base, entries, 0);
-    header().arm.store(old.arm.load(std::memory_order_seq_cst), std::memory_order_seq_cst);
+    // A later engine finds no completion here, but owes the event of those in the old ring.
+    header().arm.store(is_due(arm) ? arm | abi::kArmOwed : arm, std::memory_order_seq_cst);
     header().moved_by.store(by, std::memory_order_seq_cst);
     old.arm.store(abi::kArmNone, std::memory_order_seq_cst);
   }
@@ -156,6 +157,10 @@ class CompletionRing {
   static constexpr std::uint8_t kAnyNews = 1;
   static constexpr std::uint8_t kSolicitedNews = 2;
 
+  bool is_due(std::uint32_t arm) const {
+    return ((arm & abi::kArmAny) != 0 && news_ != 0) ||
+           ((arm & abi::kArmSolicited) != 0 && (news_ & kSolicitedNews) != 0);
+  }
   abi::CompletionRingHeader& header() const {
     return *reinterpret_cast<abi::CompletionRingHeader*>(base_);
   }

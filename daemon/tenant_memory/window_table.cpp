@@ -150,7 +150,7 @@ Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std
 Region* resolve(const Window& window, const KeyTable& keys, std::uint64_t addr, std::uint64_t bytes,
                 std::uint32_t needed, PdId pd, Qpn qpn, std::uint64_t& offset) {
   if (window.bound == 0 || window.pd != pd || (window.access & needed) != needed) return nullptr;
-  if (window.of_queue_pair && window.qpn != qpn) return nullptr;
+  if (window.of_queue_pair != 0 && window.qpn != qpn) return nullptr;
   const std::uint64_t start = (window.access & kZeroBased) != 0 ? 0 : window.addr;
   const std::uint64_t inside = addr - start;
   if (inside > window.length || bytes > window.length - inside) return nullptr;

@@ -112,7 +112,7 @@ int CqObjects::create(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Writes the record of a queue that is in `ring`.
+/// Writes the record of a queue that is in `ring`, or that moves there from `retired`.
 void CqObjects::write(CqObject& cq, const abi::RingLocation& ring,
                       const abi::RingLocation& retired) const {
   const record::CompletionQueue kept{.key = context_.record_key(),
@@ -140,9 +140,10 @@ bool CqObjects::restore(const record::CompletionQueue& kept, records::Record rec
   cq->charge = context_.take(configuration::Kind::kCompletionQueues);
   if (!rings_.restore(kept.ring, cq->ring)) return false;
   if (kept.retired.bytes != 0 && !rings_.restore(kept.retired, cq->retired)) return false;
-  // The earlier engine ended before it moved the queue.
-  const bool stays = kept.retired.bytes != 0 && shm::CompletionRing::moved_by(cq->ring.base) == 0;
-  if (stays) std::swap(cq->ring, cq->retired);
+  // The earlier adapter ended while it resized the queue, perhaps before its engine had moved it.
+  const bool resizes = kept.retired.bytes != 0;
+  if (resizes && shm::CompletionRing::moved_by(cq->ring.base) == 0)
+    std::swap(cq->ring, cq->retired);
   const std::uint32_t entries = shm::CompletionRing::entries_in(cq->ring.location.bytes);
   if (!std::has_single_bit(entries) ||
       cq->ring.location.bytes != shm::CompletionRing::bytes_for(entries))
@@ -162,7 +163,7 @@ bool CqObjects::restore(const record::CompletionQueue& kept, records::Record rec
   if (made == nullptr) return false;
   context_.on_engine(engine::RestoreCq{made->engine});
   moderate(*made);
-  if (stays) write(*made, made->ring.location, {});
+  if (resizes) write(*made);
   return true;
 }
 
@@ -182,8 +183,7 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
     reply.write(out);
     return 0;
   };
-  if (context_.repeats() && cq->retired.location.bytes != 0 &&
-      shm::CompletionRing::moved_by(cq->ring.base) == context_.request())
+  if (context_.repeats() && shm::CompletionRing::moved_by(cq->ring.base) == context_.request())
     return answer();  // the earlier adapter has done it
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
@@ -206,10 +206,11 @@ int CqObjects::resize(const RequestBody& body, Reply& reply) {
     rings_.release(ring);
     return context_.refuse(EINVAL, "cqe %u is below the completions in the queue", request.entries);
   }
-  // The process still reads the completions in the old ring. Its memory is used again after the
-  // next resize.
+  // The process reads the rest of the old ring before its next request, which may use the place.
+  Ring former = std::exchange(cq->ring, std::move(ring));
+  write(*cq);
+  rings_.release(former);
   rings_.release(cq->retired);
-  cq->retired = std::exchange(cq->ring, std::move(ring));
   return answer();
 }
 

@@ -20,7 +20,7 @@ struct CqObject {
   configuration::Charge charge;
   engine::CompletionQueue engine;
   Ring ring;
-  Ring retired;  ///< the ring before the last resize
+  Ring retired;  ///< the other ring, if an earlier adapter ended during a resize
   std::uint32_t channel = abi::kNoHandle;
   abi::ModifyCqRequest moderation{};  ///< the last one
   // Its users:
@@ -61,7 +61,7 @@ class CqObjects {
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();
-  void write(CqObject& cq) const { write(cq, cq.ring.location, cq.retired.location); }
+  void write(CqObject& cq) const { write(cq, cq.ring.location, {}); }
   void write(CqObject& cq, const abi::RingLocation& ring, const abi::RingLocation& retired) const;
   void moderate(CqObject& cq) const;
   int check_entries(std::uint32_t entries) const;

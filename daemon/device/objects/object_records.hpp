@@ -122,7 +122,7 @@ struct CompletionQueue {
   std::uint16_t moderation_count;
   std::uint16_t moderation_period;
   abi::RingLocation ring;
-  abi::RingLocation retired;  ///< 0 bytes: none
+  abi::RingLocation retired;  ///< from which the queue moves to `ring`; 0 bytes: it does not
 };
 
 struct XrcDomain {

@@ -14,8 +14,9 @@ namespace softhca::control {
 namespace {
 
 /// Looks at the request that waits in the socket of an open channel. An earlier adapter may have
-/// carried it out and crashed before it took it.
-void settle_waiting(SocketPeer& peer, TenantChannel::Kind kind) {
+/// carried it out and crashed before it took it. The request that opens a channel of which its
+/// process does not know stays there, and ends the channel: the process connects again.
+void settle_waiting(SocketPeer& peer, const TenantChannel& channel) {
   std::array<std::byte, abi::kMaxRecord> record;
   std::size_t bytes = 0;
   abi::RequestHeader header;
@@ -24,12 +25,12 @@ void settle_waiting(SocketPeer& peer, TenantChannel::Kind kind) {
   std::memcpy(&header, record.data(), sizeof header);
   const auto operation = static_cast<abi::Operation>(header.operation);
   // A datagram may be lost, but must not come twice.
-  const bool may_have_left =
-      kind == TenantChannel::Kind::kDatagrams && operation == abi::Operation::kSendDatagram;
+  const bool may_have_left = channel.kind() == TenantChannel::Kind::kDatagrams &&
+                             operation == abi::Operation::kSendDatagram;
   if (may_have_left) peer.answer(header.tag, 0, {});
-  if (may_have_left || operation == abi::Operation::kOpenEventChannel ||
-      operation == abi::Operation::kOpenDatagramClient)
-    take_record(socket);
+  const bool has_opened = operation == abi::Operation::kOpenEventChannel ||
+                          operation == abi::Operation::kOpenDatagramClient;
+  if (may_have_left || (has_opened && channel.is_known())) take_record(socket);
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ Outcome Channels::restore(records::Adopted& found) {
                      ? EventChannel::restore(connections_, *tenant, body, *peer)
                      : DatagramClient::restore(datagrams_, *tenant, body, *peer);
   if (channel == nullptr) return {};  // the process finds that its connection has ended
-  settle_waiting(*peer, channel->kind());
+  settle_waiting(*peer, *channel);
   auto descriptors = tenant->control.accounts.take(configuration::Kind::kDescriptors,
                                                    ChannelRequest::kDescriptors);
   return start(

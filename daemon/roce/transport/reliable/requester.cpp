@@ -62,6 +62,7 @@ void Requester::start(const Request& request) {
   if (sent_.resumes && !request.begun) {
     sent_.resumes = false;
     sent_.former_end = slot.first;
+    if (acknowledged_.is_after(slot.first)) acknowledged_ = slot.first;
   }
   queued_end_ = slot.first + slot.packets;
   const bool is_read = request.kind == RequestKind::kRead;

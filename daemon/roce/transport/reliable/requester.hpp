@@ -188,12 +188,16 @@ class Requester {
   Psn unacked_;                   ///< oldest PSN not acknowledged, in the oldest request
   struct {
     Psn end;               ///< one beyond the highest PSN ever sent or requested
-    Psn former_end;        ///< of the requests that an earlier engine had begun
+    Psn former_end;        ///< of the requests that an earlier engine had begun, or acknowledged
     bool resumes = false;  ///< `former_end` is not known yet
     /// True if the peer may know of a packet. An earlier engine may have sent it, and was killed
     /// before it could record that.
     bool may_reach(Psn psn) const {
       return psn.is_before(end) || resumes || psn.is_before(former_end);
+    }
+    void acknowledged(Psn before) {
+      if (before.is_after(end)) end = before;
+      if (before.is_after(former_end)) former_end = before;
     }
   } sent_;
   Psn queued_end_;       ///< one beyond the last PSN of the newest request

@@ -123,7 +123,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   if (awaits_response(slot.request.kind) && sent && done == read_part_end(slot.packets, done - 1))
     --reads_in_flight_;
   unacked_ = unacked_ + packets;
-  if (unacked_.is_after(sent_.end)) sent_.end = unacked_;
+  sent_.acknowledged(unacked_);
   if (!acknowledged_.is_after(unacked_)) acknowledged_ = unacked_;
   const PcbId pcb = slot.request.pcb;
   if (done_all) queue_.pop();

@@ -347,7 +347,7 @@ TEST_F(Restart, ChannelsThatProcessesDoNotKnow_EndAndLeaveNothing) {
   start();
   EXPECT_FALSE(receive_reply(events.get())) << "the process connects again";
   EXPECT_FALSE(receive_reply(datagrams.get()));
-  EXPECT_EQ(keeper.objects(), before);
+  now->on_thread([&] { EXPECT_EQ(keeper.objects(), before); });
   const UniqueFd second = connected("a/socket");
   EXPECT_EQ(ask(second, abi::Operation::kOpenDatagramClient, kDatagramClient).header.error, 0);
 }
