@@ -98,7 +98,7 @@ inline constexpr std::uint32_t kArmOwed = 1 << 2;
 struct alignas(64) CompletionRingHeader {
   std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); reader: engine (acquire)
   /// Writer: tenant (fetch_or, seq_cst) before it polls again, not while it asks for another ring;
-  /// engine (exchange, seq_cst). Reader: engine, after the seq_cst fence that ends a batch.
+  /// engine (seq_cst). Reader: engine, after the seq_cst fence that ends a batch.
   std::atomic<std::uint32_t> arm;
   /// Number of the request by which the engine has moved the queue to this ring; 0: it has not.
   /// Writer: engine. Reader: the daemon, when it continues what an earlier one has begun. A tenant

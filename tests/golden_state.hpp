@@ -33,6 +33,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/frontend/unix/sockets/unix_socket.hpp"
 #include "daemon/live_records/record_store.hpp"
 #include "tests/fake_keeper.hpp"
 
@@ -186,14 +187,9 @@ class GoldenState {
   }
   static UniqueFd listener(const std::string& path, int type) {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-    UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(socket.get(), 16) != 0)
-      throw std::runtime_error(path);
-    return socket;
+    auto socket = control::listen_at(path, {}, type);
+    if (!socket) throw std::runtime_error(socket.error().message);
+    return std::move(*socket);
   }
 
   std::map<std::string, std::uint64_t> values_;

@@ -10,7 +10,7 @@ fleet=() fleet_names=()
 # Runs a function until $enough exists, if its name matches a regular expression. It must end well each time.
 again() {  # NAME REGEX
   [[ $1 =~ $2 ]] || return 0
-  next_port=$((next_port + 1000))  # more than it has rounds
+  next_port=$((next_port + 1000))  # a program has fewer rounds
   mkdir "$SANDBOX_DIR/$1"
   (
     SANDBOX_DIR+=/$1

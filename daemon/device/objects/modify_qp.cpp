@@ -113,7 +113,7 @@ int QpObjects::change(QpObject& qp, const engine::ModifyQp& wanted) {
   const auto changed = context_.on_engine(wanted);
   using Result = engine::ModifyQp::Result;
   qp.waited = changed.waited;
-  // The attributes stay: such a request has none that the engine uses.
+  // It goes on in a later turn. The record has its attributes already.
   if (changed.result == Result::kWaits) return kUnfinished;
   if (changed.result == Result::kRefused) {  // the engine has moved it to ERR meanwhile
     qp.attributes = before;

@@ -3,34 +3,28 @@
 #include "daemon/frontend/unix/server/channels.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
+#include "daemon/frontend/unix/sockets/message.hpp"
 #include "daemon/services/event_channel.hpp"
 
 namespace softhca::control {
 namespace {
 
-/// Looks at the request that waits in the socket of an open channel. An earlier adapter may have
-/// carried it out and crashed before it took it. The request that opens a channel of which its
-/// process does not know stays there, and ends the channel: the process connects again.
+/// Settles the request that waits in the socket of an open channel. One that opens a channel of
+/// which its process does not know stays there, and ends the channel: the process connects again.
 void settle_waiting(SocketPeer& peer, const TenantChannel& channel) {
-  std::array<std::byte, abi::kMaxRecord> record;
-  std::size_t bytes = 0;
-  abi::RequestHeader header;
-  const int socket = peer.socket();
-  if (peek_record(socket, record, bytes) != ReceiveResult::kRecord || bytes < sizeof header) return;
-  std::memcpy(&header, record.data(), sizeof header);
-  const auto operation = static_cast<abi::Operation>(header.operation);
+  const auto waiting = peek_request(peer.socket());
+  if (!waiting) return;
+  const auto operation = static_cast<abi::Operation>(waiting->header.operation);
   // A datagram may be lost, but must not come twice.
   const bool may_have_left = channel.kind() == TenantChannel::Kind::kDatagrams &&
                              operation == abi::Operation::kSendDatagram;
-  if (may_have_left) peer.answer(header.tag, 0, {});
+  if (may_have_left) peer.answer(waiting->header.tag, 0, {});
   const bool has_opened = operation == abi::Operation::kOpenEventChannel ||
                           operation == abi::Operation::kOpenDatagramClient;
-  if (may_have_left || (has_opened && channel.is_known())) take_record(socket);
+  if (may_have_left || (has_opened && channel.is_known())) take_record(peer.socket());
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include "daemon/frontend/unix/server/sessions.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -14,6 +13,7 @@
 #include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/device/session/session_restorer.hpp"
 #include "daemon/frontend/unix/server/vcb_adjustment.hpp"
+#include "daemon/frontend/unix/sockets/message.hpp"
 #include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
@@ -126,20 +126,17 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
   return {};
 }
 
-/// Looks at the request that waits in the socket. An earlier adapter may have answered it and
-/// crashed before it took it.
+/// Settles the request that waits in the socket.
 void Sessions::settle_waiting(Entry& entry) {
   const int socket = entry.peer->socket();
-  std::array<std::byte, abi::kMaxRecord> record;
-  std::size_t bytes = 0;
-  abi::RequestHeader header;
-  if (peek_record(socket, record, bytes) != ReceiveResult::kRecord || bytes < sizeof header) return;
+  const auto waiting = peek_request(socket);
+  if (!waiting) return;
   // A process waits for the reply to one request before it sends the next one.
   const bool has_reply = has_unread(socket) && !entry.second.may_wait;
-  if (has_reply || waiting_bytes(socket) > bytes) return take_record(socket);
-  std::memcpy(&header, record.data(), sizeof header);
+  if (has_reply || waiting_bytes(socket) > waiting->bytes) return take_record(socket);
   // The process knows nothing of a session that it has not been told of.
-  entry.greets_again = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
+  entry.greets_again =
+      waiting->header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
   if (!entry.greets_again) SessionRestorer(*entry.session).expect_repetition();
 }
 

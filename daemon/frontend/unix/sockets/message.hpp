@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -59,6 +60,23 @@ inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& re
   assert(reply.handles().size() <= fds.size());
   std::ranges::transform(reply.handles(), fds.begin(), &PassedHandle::number);
   return send_record(socket, bytes, std::span(fds).first(reply.handles().size()));
+}
+
+/// A request that waits in a socket.
+struct WaitingRequest {
+  abi::RequestHeader header;
+  std::size_t bytes;  ///< of the whole record
+};
+/// Returns the first one, which stays in the socket. An earlier adapter may have carried it out and
+/// crashed before it took it.
+inline std::optional<WaitingRequest> peek_request(int socket) {
+  std::array<std::byte, abi::kMaxRecord> record;
+  WaitingRequest out{};
+  if (peek_record(socket, record, out.bytes) != ReceiveResult::kRecord ||
+      out.bytes < sizeof out.header)
+    return std::nullopt;
+  std::memcpy(&out.header, record.data(), sizeof out.header);
+  return out;
 }
 
 /// What to do after a record. kLater: it is not answered yet. It stays in the socket until

@@ -188,11 +188,11 @@ class Requester {
   Psn unacked_;                   ///< oldest PSN not acknowledged, in the oldest request
   struct {
     Psn end;               ///< one beyond the highest PSN ever sent or requested
-    Psn former_end;        ///< of the requests that an earlier engine had begun, or acknowledged
+    Psn former_end;        ///< behind all that an earlier engine had begun, or that is acknowledged
     bool resumes = false;  ///< `former_end` is not known yet
-    /// True if the peer may know of a packet. An earlier engine may have sent it, and was killed
-    /// before it could record that.
-    bool may_reach(Psn psn) const {
+    /// True if the packet may have left. An earlier engine, which was killed, may have sent more
+    /// than it recorded.
+    bool may_have_left(Psn psn) const {
       return psn.is_before(end) || resumes || psn.is_before(former_end);
     }
     void acknowledged(Psn before) {

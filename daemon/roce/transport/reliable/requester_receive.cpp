@@ -22,7 +22,7 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != format_.attributes.transport() || !info.mask.has_all(wire::kResponse))
     return up.events.count(Count::kBadOpcode);
-  const bool is_expected = !h.psn.is_before(unacked_) && sent_.may_reach(h.psn);
+  const bool is_expected = !h.psn.is_before(unacked_) && sent_.may_have_left(h.psn);
   if (is_expected && queue_.empty() && timer_.rests()) return hear_peer(h);
   // 9.7.5.1.1: an acknowledgement outside of the outstanding PSNs is a ghost or a duplicate. A
   // duplicate of the newest one may carry new credits. While a response is awaited, any duplicate

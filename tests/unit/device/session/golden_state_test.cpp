@@ -44,12 +44,7 @@ class GoldenObjects : public SessionRestart {
   void become_ready_to_send(Client& client, std::uint32_t qpn) {
     const abi::QpAttributes a = connected_attributes(to_itself(), qpn);
     ASSERT_EQ(modify(client, qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kAccessFlags, a), 0);
-    ASSERT_EQ(modify(client, qpn, 2,
-                     attr::kAv | attr::kPathMtu | attr::kDestQpn | attr::kRqPsn |
-                         attr::kMaxDestRdAtomic | attr::kMinRnrTimer,
-                     a),
-              0)
-        << client.why();
+    ASSERT_EQ(modify(client, qpn, 2, kToReceive, a), 0) << client.why();
     ASSERT_EQ(modify(client, qpn, 3,
                      attr::kTimeout | attr::kRetryCount | attr::kRnrRetry | attr::kSqPsn |
                          attr::kMaxRdAtomic,

@@ -25,6 +25,10 @@ using configuration::Kind;
 namespace attr = engine::attr;
 
 inline constexpr std::uint32_t kReliable = 2, kDatagram = 4, kInitiator = 9, kTarget = 10;
+/// What the transition to RTR needs.
+inline constexpr std::uint32_t kToReceive = attr::kAv | attr::kPathMtu | attr::kDestQpn |
+                                            attr::kRqPsn | attr::kMaxDestRdAtomic |
+                                            attr::kMinRnrTimer;
 inline const Gid kJoined = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
 
 /// An adapter and its end of the keeper.
@@ -151,6 +155,19 @@ class SessionRestart : public ::testing::Test {
             .max_receive_wr = 4,
             .max_send_sge = 2,
             .max_receive_sge = 2};
+  }
+  struct MadeQp {
+    std::uint32_t pd, cq, qpn;
+  };
+  /// Makes a queue pair with a domain and a completion queue of its own.
+  MadeQp make_qp(Client& client, std::uint32_t type) {
+    const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{}).handle;
+    const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
+                                             abi::CreateCqRequest{5, 100, abi::kNoHandle})
+                        .handle;
+    const auto qp =
+        made<abi::CreateQpReply>(client, Operation::kCreateQp, qp_request(type, pd, cq));
+    return {pd, cq, qp.qpn};
   }
   int modify(Client& client, std::uint32_t qpn, std::uint32_t state, std::uint32_t mask,
              abi::QpAttributes attributes = {}) {

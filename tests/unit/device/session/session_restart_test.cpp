@@ -154,13 +154,9 @@ TEST_F(SessionRestart, QueuesHaveTheSameRingsAndTheirSettings) {
 
 TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
   Client& client = connect();
-  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
-  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
-                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
-  const auto rc = made<abi::CreateQpReply>(client, Operation::kCreateQp,
-                                           qp_request(kReliable, pd.handle, cq.handle));
-  const auto ud = made<abi::CreateQpReply>(client, Operation::kCreateQp,
-                                           qp_request(kDatagram, pd.handle, cq.handle));
+  const MadeQp rc = make_qp(client, kReliable);
+  const auto ud =
+      made<abi::CreateQpReply>(client, Operation::kCreateQp, qp_request(kDatagram, rc.pd, rc.cq));
   abi::QpAttributes a{};
   a.port_num = 1;
   a.access_flags = 7;
@@ -171,19 +167,13 @@ TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
   a.rq_psn = 77;
   a.max_dest_rd_atomic = 4;
   a.min_rnr_timer = 12;
-  ASSERT_EQ(modify(client, rc.qpn, 2,
-                   attr::kAv | attr::kPathMtu | attr::kDestQpn | attr::kRqPsn |
-                       attr::kMaxDestRdAtomic | attr::kMinRnrTimer,
-                   a),
-            0)
-      << client.why();
+  ASSERT_EQ(modify(client, rc.qpn, 2, kToReceive, a), 0) << client.why();
   a.qkey = 0x11111111;
   ASSERT_EQ(modify(client, ud.qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kQkey, a), 0);
   abi::MulticastRequest group{ud.qpn, 0, {}};
   std::memcpy(group.group, kJoined.bytes.data(), sizeof group.group);
   ASSERT_EQ(client.ask(Operation::kAttachMulticast, group), 0) << client.why();
-  const auto ah =
-      made(client, Operation::kCreateAh, abi::CreateAhRequest{pd.handle, 0, to_itself()});
+  const auto ah = made(client, Operation::kCreateAh, abi::CreateAhRequest{rc.pd, 0, to_itself()});
   const abi::QpAttributes rc_before = query(client, rc.qpn), ud_before = query(client, ud.qpn);
   const auto in_use = life->all_in_use();
 
@@ -194,20 +184,20 @@ TEST_F(SessionRestart, QueuePairsKeepTheirNumbersAttributesAndGroups) {
     EXPECT_TRUE(are_equal(query(first(), ud.qpn), ud_before));
     EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{ud.qpn, 0}), EBUSY)
         << "a member of a group";
-    EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), EBUSY);
+    EXPECT_EQ(end(first(), Operation::kDeallocPd, rc.pd), EBUSY);
   }
   EXPECT_EQ(first().ask(Operation::kDetachMulticast, group), 0);
   restart();
   EXPECT_EQ(first().ask(Operation::kDetachMulticast, group), EINVAL) << "it has left";
   const auto later =
-      made(first(), Operation::kCreateAh, abi::CreateAhRequest{pd.handle, 0, to_itself()});
+      made(first(), Operation::kCreateAh, abi::CreateAhRequest{rc.pd, 0, to_itself()});
   EXPECT_NE(later.handle, ah.handle);
   EXPECT_EQ(end(first(), Operation::kDestroyAh, ah.handle), 0);
   EXPECT_EQ(end(first(), Operation::kDestroyAh, later.handle), 0);
   for (const std::uint32_t qpn : {rc.qpn, ud.qpn})
     EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qpn, 0}), 0);
-  EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
-  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDestroyCq, rc.cq), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, rc.pd), 0);
   expect_nothing_is_left();
 }
 
@@ -257,11 +247,7 @@ TEST_F(SessionRestart, TermsOfAQueuePair_StayInForce) {
 
 TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
   Client& client = connect();
-  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
-  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
-                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
-  const auto qp = made<abi::CreateQpReply>(client, Operation::kCreateQp,
-                                           qp_request(kDatagram, pd.handle, cq.handle));
+  const MadeQp qp = make_qp(client, kDatagram);
   abi::QpAttributes a{};
   a.port_num = 1;
   a.qkey = 0x11111111;
@@ -272,8 +258,8 @@ TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
       [&] {
         return first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{qp.qpn, 0});
       },
-      [&] { return end(first(), Operation::kDestroyCq, cq.handle); },
-      [&] { return end(first(), Operation::kDeallocPd, pd.handle); },
+      [&] { return end(first(), Operation::kDestroyCq, qp.cq); },
+      [&] { return end(first(), Operation::kDeallocPd, qp.pd); },
   };
   for (const auto& ask : repeated) {
     EXPECT_EQ(ask(), 0);
@@ -288,12 +274,7 @@ TEST_F(SessionRestart, RequestThatTheEarlierAdapterHasDone_IsAnsweredAsDone) {
 /// As after a crash between the record of the attributes and the engine's change of the state.
 TEST_F(SessionRestart, AttributesThatTheEngineHasNotTaken_AreTakenByTheRepetition) {
   Client& client = connect();
-  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
-  const auto cq = made<abi::CreateCqReply>(client, Operation::kCreateCq,
-                                           abi::CreateCqRequest{5, 100, abi::kNoHandle});
-  const auto qpn = made<abi::CreateQpReply>(client, Operation::kCreateQp,
-                                            qp_request(kReliable, pd.handle, cq.handle))
-                       .qpn;
+  const std::uint32_t qpn = make_qp(client, kReliable).qpn;
   abi::QpAttributes a{};
   a.port_num = 1;
   ASSERT_EQ(modify(client, qpn, 1, attr::kPkeyIndex | attr::kPort | attr::kAccessFlags, a), 0);
@@ -301,12 +282,7 @@ TEST_F(SessionRestart, AttributesThatTheEngineHasNotTaken_AreTakenByTheRepetitio
   a.path_mtu = 3;
   a.dest_qp_num = qpn;
   a.rq_psn = 77;
-  const auto become_ready = [&] {
-    return modify(first(), qpn, 2,
-                  attr::kAv | attr::kPathMtu | attr::kDestQpn | attr::kRqPsn |
-                      attr::kMaxDestRdAtomic | attr::kMinRnrTimer,
-                  a);
-  };
+  const auto become_ready = [&] { return modify(first(), qpn, 2, kToReceive, a); };
   const std::vector<std::byte> before(engine_memory().begin(), engine_memory().end());
   ASSERT_EQ(become_ready(), 0) << client.why();
   restart([&] { std::ranges::copy(before, engine_memory().begin()); });

@@ -59,8 +59,7 @@ class GoldenServingOf : public GoldenServing, public ::testing::WithParamInterfa
   static UniqueFd end_of(GoldenState& state, const std::string& name) {
     UniqueFd end = state.take_other_end(state.value(name));
     ::fcntl(end.get(), F_SETFL, 0);
-    const timeval limit{.tv_sec = 20, .tv_usec = 0};
-    ::setsockopt(end.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    limit_waits(end);
     return end;
   }
 };

@@ -164,10 +164,13 @@ class Restart : public ::testing::Test {
   }
 
   std::string path(const std::string& name) const { return config.daemon.runtime_dir + "/" + name; }
-  UniqueFd connected(const std::string& name, int type = SOCK_SEQPACKET) const {
-    UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+  static void limit_waits(const UniqueFd& socket) {
     const timeval limit{.tv_sec = 20, .tv_usec = 0};
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  UniqueFd connected(const std::string& name, int type = SOCK_SEQPACKET) const {
+    UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    limit_waits(socket);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path(name).c_str(), path(name).size() + 1);
