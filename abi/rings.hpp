@@ -77,7 +77,9 @@ struct alignas(64) ReceiveRingTail {
   /// what an earlier engine has begun: a tenant that writes here loses its own receives.
   std::atomic<std::uint32_t> taken;
   std::atomic<std::uint32_t> limit;  ///< that is armed; 0: none is. Writer and reader: as above
-  std::uint8_t pad[56];
+  /// Not 0: the queue has moved to this ring from another. Writer and reader: as above
+  std::atomic<std::uint32_t> moved;
+  std::uint8_t pad[52];
 };
 static_assert(sizeof(ReceiveRingTail) == 64);
 

@@ -54,9 +54,12 @@ class ReceiveRing {
   /// engine.
   void publish_taken() { tail().taken.store(taken_, std::memory_order_relaxed); }
   void publish_limit(std::uint32_t limit) { tail().limit.store(limit, std::memory_order_relaxed); }
+  /// Says, for a later engine, that the queue has moved to this ring.
+  void publish_move() { tail().moved.store(1, std::memory_order_release); }
   /// These return what the earlier engine has published. The tenant may write any value.
   std::uint32_t published_taken() const { return tail().taken.load(std::memory_order_relaxed); }
   std::uint32_t published_limit() const { return tail().limit.load(std::memory_order_relaxed); }
+  bool published_move() const { return tail().moved.load(std::memory_order_acquire) != 0; }
 
   /// Restarts the counters at 0 on both sides, as the queue pair goes to RESET. The tenant writes
   /// its producer word before it posts, which it does after the reply.

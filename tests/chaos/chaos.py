@@ -7,9 +7,10 @@ takes and ask the daemon for small things. Meanwhile processes of `wild` and `ro
 each kind for itself and several at once, the operator reloads, makes and removes tenants, and in some
 rounds the daemon itself is killed and started again. In every other round, and in all of them with
 CHAOS_STORM=1, tenants come and go under running programs: the attackers are of `guest`, too, and the
-operator takes `rough` out of the configuration and puts it back. What has to hold:
+operator takes `rough` out of the configuration and puts it back. In the rounds after those with a kill
+of the daemon, only its adapter is killed, and another follows. What has to hold:
 
-  - programs of those who obey end well, and their data is right, unless their daemon was killed;
+  - programs of those who obey end well, and their data is right, unless their whole daemon was killed;
   - the daemon ends only when it is killed, and answers requests all the time;
   - after each round nothing is in use: of tenants by the metrics, of the daemon (descriptors, threads,
     mappings) by /proc.
@@ -89,6 +90,7 @@ class Daemon:
         self.start()
 
     def start(self):
+        self.crashes = 0
         self.process = subprocess.Popen([self.program, "-c", self.file], stdout=self.log, stderr=self.log)
         until = time.monotonic() + REASONABLE
         while self.ask("status") is None:
@@ -131,6 +133,18 @@ class Daemon:
             if name.endswith("(softhca-adapter") and int(fields.split()[1]) == self.process.pid:
                 return int(file.parent.name)
         fail("the daemon has no adapter")
+
+    def crash(self):
+        """Kills the adapter, and waits for the one that follows."""
+        os.kill(self.adapter(), signal.SIGKILL)
+        self.crashes += 1
+        until = time.monotonic() + REASONABLE
+        while self.lives() and time.monotonic() < until:
+            status = self.ask("status")
+            if status and status["restarts"].get("crash") == self.crashes:
+                return
+            time.sleep(0.05)
+        fail("no adapter follows" if self.lives() else "the daemon has ended by itself")
 
     def kill(self):
         adapter = self.adapter()
@@ -358,7 +372,7 @@ def main():
     P99.clear()
 
     counts = dict.fromkeys((attack.__name__ for attack in ATTACKS), 0)
-    plan, rounds, kills, done, interrupted = [], 0, 0, {}, 0
+    plan, rounds, kills, taken_over, done, interrupted = [], 0, 0, 0, {}, 0
     asking = Asking(daemon)
     began = time.monotonic()
     while time.monotonic() - began < seconds:
@@ -372,6 +386,7 @@ def main():
             exchange.start()
         ends = time.monotonic() + ROUND
         dies = ends - ROUND / 2 if rounds % 3 == 0 else None
+        crashes = ends - ROUND * chance.random() if rounds % 3 == 1 else None
         while time.monotonic() < ends:
             if not plan:
                 plan = chance.sample(ATTACKS, len(ATTACKS))
@@ -395,6 +410,12 @@ def main():
                 daemon.start()
                 for exchange in exchanges:
                     exchange.generation += 1
+            if crashes is not None and time.monotonic() > crashes:
+                crashes = None
+                taken_over += 1
+                exchanges[-1].generation += 1  # an answer to the operator may be lost
+                daemon.crash()
+                exchanges[-1].generation += 1
             if not daemon.lives():
                 break
             time.sleep(0.3)
@@ -423,7 +444,7 @@ def main():
     if len(crowd.lived) < len(counts) / 2 and rounds > 3:
         fail(f"of the attacks only these went on for half a second: {crowd.lived}")
 
-    print(f"{rounds} rounds, {kills} kills of the daemon; attacks:", *(f"{n} {c}," for n, c in counts.items()),
+    print(f"{rounds} rounds, {kills} kills of the daemon, {taken_over} of its adapter; attacks:", *(f"{n} {c}," for n, c in counts.items()),
           f"{len(crowd.lived)} kinds for a while")  # fmt: skip
     print("ended well:", *(f"{n} {c}," for n, c in done.items()), f"interrupted by a kill: {interrupted}")
     print(f"p99 of a short write: {alone:.1f} us alone; beside attacks {part(P99, 0.5):.1f} us in half of {len(P99)} "

@@ -139,6 +139,12 @@ struct SharedReceiveQueue {
   abi::CreateXrcSrqRequest request;  ///< with max_wr as it is now, without a limit
   abi::RingLocation ring;
 };
+/// Follows a SharedReceiveQueue that moves to `ring` from another one.
+struct RetiredReceiveRing {
+  abi::RingLocation ring;
+  std::uint32_t max_wr;  ///< of the queue, if it is still there
+  std::uint32_t reserved;
+};
 
 /// An engine::AddressPath. The next adapter finds the port by the source.
 struct Path {
@@ -205,8 +211,8 @@ static_assert(sizeof(Session) == 56 && sizeof(OfferedMemory) == 24 && sizeof(Dev
               sizeof(RegionExtent) == 32 && sizeof(MemoryRegion) == 80 &&
               sizeof(MemoryWindow) == 24 && sizeof(CompletionChannel) == 24 &&
               sizeof(CompletionQueue) == 64 && sizeof(XrcDomain) == 40 &&
-              sizeof(SharedReceiveQueue) == 64 && sizeof(QueuePair) == 520 &&
-              sizeof(QueuePairTerms) == 112 && sizeof(OpenedQueuePair) == 32 &&
-              sizeof(AddressHandle) == 56);
+              sizeof(SharedReceiveQueue) == 64 && sizeof(RetiredReceiveRing) == 24 &&
+              sizeof(QueuePair) == 520 && sizeof(QueuePairTerms) == 112 &&
+              sizeof(OpenedQueuePair) == 32 && sizeof(AddressHandle) == 56);
 
 }  // namespace softhca::control::record

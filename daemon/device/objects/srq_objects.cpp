@@ -131,34 +131,64 @@ void SrqObjects::fill(SrqObject& srq, const abi::CreateXrcSrqRequest& whole,
     srq.engine.provisioner = make_provisioner(entries);
 }
 
-/// Writes the record of a queue as it is now. The limit that is armed lies behind the ring.
-void SrqObjects::write(SrqObject& srq) const {
+/// Writes the record of a queue as it is now, or as it moves from `retired`. The limit that is
+/// armed lies behind the ring.
+void SrqObjects::write(SrqObject& srq, const record::RetiredReceiveRing& retired) const {
   srq.kept.request.srq.limit = 0;
   srq.kept.request.srq.max_wr = srq.max_wr;
   srq.kept.request.srq.max_sge = srq.max_sge;
   srq.kept.ring = srq.ring.location;
+  records::BodyWriter body;
+  body.add(srq.kept);
+  if (retired.ring.bytes != 0) body.add(retired);
   if (srq.record)
-    srq.record.replace(std::as_bytes(std::span(&srq.kept, 1)));
+    srq.record.replace(body.bytes());
   else
-    srq.record = context_.write_object(records::Kind::kSharedReceiveQueue, srq.kept);
+    srq.record = context_.write(records::Kind::kSharedReceiveQueue, body.bytes());
 }
 
-bool SrqObjects::restore(const record::SharedReceiveQueue& kept, records::Record record) {
-  const abi::CreateSrqRequest& request = kept.request.srq;
-  if (check_create(kept.request) != 0 || request.max_sge == 0) return false;
-  const std::uint32_t entries = std::bit_ceil(request.max_wr);
-  if (kept.ring.bytes != shm::ReceiveRing::bytes_for(entries, request.max_sge)) return false;
+/// Finds the ring that srq.kept names, and `other`, from which the queue was moving there when the
+/// earlier adapter ended. If its engine had not moved it, srq.kept names `other` afterwards.
+/// Returns false if a ring does not fit.
+bool SrqObjects::restore_rings(SrqObject& srq, record::RetiredReceiveRing other) {
+  abi::CreateSrqRequest& request = srq.kept.request.srq;
+  const auto restore_ring = [&](const abi::RingLocation& location, Ring& ring) {
+    const std::uint32_t entries = std::bit_ceil(request.max_wr);
+    return check_create(srq.kept.request) == 0 && request.max_sge != 0 &&
+           location.bytes == shm::ReceiveRing::bytes_for(entries, request.max_sge) &&
+           rings_.restore(location, ring);
+  };
+  if (!restore_ring(srq.kept.ring, srq.ring)) return false;
+  if (other.ring.bytes == 0) return true;
+  const shm::ReceiveRing there(srq.ring.base, std::bit_ceil(request.max_wr), request.max_sge);
+  const std::uint32_t max_wr = std::exchange(request.max_wr, other.max_wr);
+  if (!restore_ring(other.ring, srq.retired)) return false;
+  if (there.published_move()) {
+    request.max_wr = max_wr;
+  } else {
+    std::swap(srq.ring, srq.retired);
+    srq.kept.ring = other.ring;
+  }
+  return true;
+}
+
+bool SrqObjects::restore(const KeptReceiveQueue& record_body, records::Record record) {
   auto srq = std::make_unique<SrqObject>();
   srq->charge = context_.take(configuration::Kind::kSharedReceiveQueues);
+  srq->kept = record_body.head;
+  if (!restore_rings(*srq, record_body.retired)) return false;
+  const abi::CreateSrqRequest& request = srq->kept.request.srq;
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
   srq->max_sge = request.max_sge;
   srq->accounts =
       context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
-  if (!rings_.restore(kept.ring, srq->ring)) return false;
-  fill(*srq, kept.request, entries);
-  srq->kept = kept;
+  fill(*srq, srq->kept.request, entries);
   srq->record = std::move(record);
-  SrqObject* const made = srqs_.add(std::move(srq), kept.handle);
-  return made != nullptr && context_.on_engine(engine::AddSrq{made->engine, kept.number});
+  SrqObject* const made = srqs_.add(std::move(srq), record_body.head.handle);
+  if (made == nullptr || !context_.on_engine(engine::AddSrq{made->engine, record_body.head.number}))
+    return false;
+  if (made->retired.location.bytes != 0) write(*made);
+  return true;
 }
 
 int SrqObjects::modify(const RequestBody& body, Reply&) {
@@ -181,8 +211,9 @@ std::unique_ptr<receive::Provisioner> SrqObjects::make_provisioner(std::uint32_t
 
 /// Moves a queue to another ring. Copies the work requests on this thread, while the engine
 /// continues with the old ring.
-int SrqObjects::move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from,
+int SrqObjects::move(SrqObject& srq, std::uint32_t max_wr, const shm::ReceiveRing& from,
                      Reply& reply, abi::CreateSrqReply& out) {
+  const std::uint32_t entries = std::bit_ceil(max_wr);
   configuration::Charge accounts =
       context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
   if (!accounts) return ENOMEM;
@@ -194,10 +225,16 @@ int SrqObjects::move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRi
   std::unique_ptr<receive::Provisioner> provisioner;
   if (srq.engine.provisioner || accounts_wanted(tenant.receive_policy, tenant.receive_rules))
     provisioner = make_provisioner(entries);
+  const record::RetiredReceiveRing old{srq.ring.location, srq.max_wr, 0};
+  Ring former = std::exchange(srq.ring, std::move(ring));
+  srq.max_wr = max_wr;
+  // The record has both rings before the engine moves the queue. Only then the new one says so.
+  write(srq, old);
   provisioner = context_.on_engine(
       engine::ResizeSrq{.srq = srq.engine, .ring = copy, .made = std::move(provisioner)});
-  rings_.release(srq.ring);
-  srq.ring = std::move(ring);
+  write(srq);
+  rings_.release(former);
+  rings_.release(srq.retired);
   srq.accounts = std::move(accounts);
   return 0;
 }
@@ -222,7 +259,7 @@ int SrqObjects::resize(const RequestBody& body, Reply& reply) {
   if (entries != ring->entries()) {
     const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
     if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
-    if (const int error = move(*srq, entries, *ring, reply, out)) return error;
+    if (const int error = move(*srq, request.max_wr, *ring, reply, out)) return error;
   }
   srq->max_wr = request.max_wr;
   if (limit) context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = *limit});
@@ -270,6 +307,7 @@ int SrqObjects::destroy(const RequestBody& body, Reply&) {
     --cqs_.find(srq->cq)->shared_receive_queues;
   }
   rings_.release(srq->ring);
+  rings_.release(srq->retired);
   return 0;
 }
 

@@ -3,8 +3,10 @@
 // Shared receive queues of a session.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "daemon/base/handle_table.hpp"
 #include "daemon/device/objects/cq_objects.hpp"
@@ -14,8 +16,19 @@
 #include "daemon/device/objects/pd_objects.hpp"
 #include "daemon/device/objects/ring_memory.hpp"
 #include "daemon/engine/records/shared_receive_queue.hpp"
+#include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
+
+/// A record of a shared receive queue.
+struct KeptReceiveQueue {
+  record::SharedReceiveQueue head;
+  record::RetiredReceiveRing retired{};  ///< 0 bytes: the queue does not move
+  bool read(std::span<const std::byte> body) {
+    records::BodyReader reader(body);
+    return reader.read(head) && reader.read_added(retired);
+  }
+};
 
 struct SrqObject {
   records::Record record;
@@ -24,6 +37,7 @@ struct SrqObject {
   configuration::Charge accounts;  ///< memory of its provisioner, which a reload may add
   engine::SharedReceiveQueue engine;
   Ring ring;
+  Ring retired;  ///< with which a crash has left it; freed when the queue moves
   PdUse pd;
   std::uint32_t xrc_domain = abi::kNoHandle;
   std::uint32_t cq = abi::kNoHandle;  ///< with a domain of XRC
@@ -56,7 +70,7 @@ class SrqObjects {
   }
 
   /// Makes the same as an earlier adapter. Returns false if the record does not fit.
-  bool restore(const record::SharedReceiveQueue& kept, records::Record record);
+  bool restore(const KeptReceiveQueue& record_body, records::Record record);
 
   int create(const RequestBody& body, Reply& reply);
   int modify(const RequestBody& body, Reply& reply);
@@ -67,10 +81,11 @@ class SrqObjects {
  private:
   bool drop_retired();
   void fill(SrqObject& srq, const abi::CreateXrcSrqRequest& whole, std::uint32_t entries);
-  void write(SrqObject& srq) const;
+  void write(SrqObject& srq, const record::RetiredReceiveRing& retired = {}) const;
+  bool restore_rings(SrqObject& srq, record::RetiredReceiveRing other);
   int check_create(const abi::CreateXrcSrqRequest& request) const;
   std::unique_ptr<receive::Provisioner> make_provisioner(std::uint32_t entries) const;
-  int move(SrqObject& srq, std::uint32_t entries, const shm::ReceiveRing& from, Reply& reply,
+  int move(SrqObject& srq, std::uint32_t max_wr, const shm::ReceiveRing& from, Reply& reply,
            abi::CreateSrqReply& out);
 
   const SessionContext& context_;

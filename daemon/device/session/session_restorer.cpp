@@ -67,8 +67,12 @@ bool SessionRestorer::restore(records::Adopted& object) {
   const auto as = [&]<class Kept, class Part>(Part& part,
                                               bool (Part::*make)(const Kept&, records::Record)) {
     Kept kept;
-    records::BodyReader body(object.body);
-    return body.read(kept) && (part.*make)(kept, std::move(object.record));
+    if constexpr (requires { kept.read(object.body); }) {
+      if (!kept.read(object.body)) return false;
+    } else {
+      if (records::BodyReader body(object.body); !body.read(kept)) return false;
+    }
+    return (part.*make)(kept, std::move(object.record));
   };
   switch (object.kind) {
     case records::Kind::kOfferedMemory:
@@ -89,10 +93,8 @@ bool SessionRestorer::restore(records::Adopted& object) {
       return as(session_.xrc_domains_, &OpenXrcDomains::restore);
     case records::Kind::kSharedReceiveQueue:
       return as(session_.srqs_, &SrqObjects::restore);
-    case records::Kind::kQueuePair: {
-      KeptQueuePair kept;
-      return kept.read(object.body) && session_.qps_.restore(kept, std::move(object.record));
-    }
+    case records::Kind::kQueuePair:
+      return as(session_.qps_, &QpObjects::restore);
     case records::Kind::kOpenedQueuePair:
       return as(session_.qps_, &QpObjects::restore_opened);
     case records::Kind::kAddressHandle:

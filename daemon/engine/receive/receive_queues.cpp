@@ -90,6 +90,7 @@ std::unique_ptr<receive::Provisioner> ReceiveQueues::resize(
   assert(made || !srq.provisioner);
   srq.ring.replace(ring);
   srq.ring.publish_limit(srq.level.armed());
+  srq.ring.publish_move();
   srq.drawers.resize(srq.ring.entries());
   restart_level(srq);
   if (!made) return nullptr;

@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/device/session/session_restorer.hpp"
@@ -118,6 +122,30 @@ class SessionRestart : public ::testing::Test {
     const Outcome restored = life->restore(all);
     ASSERT_TRUE(restored) << restored.error().message;
   }
+  /// Adds a value to the body of the only record of a kind, after the adapter has ended.
+  template <class T>
+  void append(records::Kind kind, const T& value) {
+    RecordsAtRest& at = *at_rest_.emplace_back(std::make_unique<RecordsAtRest>(keeper));
+    ASSERT_TRUE(at.store.adopt());
+    at.all = at.store.take_adopted();
+    const auto found = std::ranges::find(at.all, kind, &records::Adopted::kind);
+    ASSERT_NE(found, at.all.end());
+    records::BodyWriter body;
+    for (const std::byte byte : found->body) body.add(byte);
+    body.add(value);
+    ASSERT_TRUE(at.store.reserve());
+    found->record.replace(body.bytes());
+    at.store.end_restoring();
+  }
+  /// Clears the word, of a ring at so many bytes of its memory, that says that a queue has moved.
+  void forget_move(std::uint64_t offset) {
+    unsigned found = 0;
+    for (const auto& [id, kept] : keeper.all())
+      if (kept.base != nullptr && kept.role == KeptRole::kNone && kept.bytes > offset)
+        found +=
+            reinterpret_cast<std::atomic<std::uint32_t>*>(kept.base + offset)->exchange(0) != 0;
+    EXPECT_EQ(found, 1u);
+  }
   Client& connect() {
     Client& client = *clients.emplace_back(std::make_unique<Client>(life->daemon));
     client.keep();
@@ -209,6 +237,14 @@ class SessionRestart : public ::testing::Test {
     EXPECT_EQ(keeper.objects(), 0u);
   }
 
+  /// What changes records between two adapters. It would erase them if it ended before the last
+  /// one.
+  struct RecordsAtRest {
+    explicit RecordsAtRest(FakeKeeper& keeper) : keeping(keeper) {}
+    FakeKeeping keeping;
+    records::RecordStore store{&keeping};
+    std::vector<records::Adopted> all;
+  };
   struct Ended {
     std::unique_ptr<SessionLife> life;
     std::vector<std::unique_ptr<Client>> clients;
@@ -220,6 +256,7 @@ class SessionRestart : public ::testing::Test {
   };
 
   FakeKeeper keeper;
+  std::vector<std::unique_ptr<RecordsAtRest>> at_rest_;
   /// Would end with their processes.
   std::vector<Ended> earlier_;
   std::unique_ptr<SessionLife> life = std::make_unique<SessionLife>(keeper);

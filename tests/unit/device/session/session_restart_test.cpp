@@ -6,6 +6,8 @@
 
 #include <sys/mman.h>
 
+#include <cstddef>
+
 namespace softhca::control {
 namespace {
 
@@ -318,23 +320,47 @@ TEST_F(SessionRestart, ResizedCompletionQueue_IsWhereItsEngineHasMovedIt) {
   restart();
   first().repeat_tag();
   EXPECT_TRUE(are_same(ring, resized())) << "the earlier adapter has done it";
-  const auto forget_the_move = [&] {
-    unsigned found = 0;
-    for (const auto& [id, kept] : keeper.all()) {
-      if (kept.base == nullptr || kept.role != KeptRole::kNone || kept.bytes <= ring.offset)
-        continue;
-      auto* const header = reinterpret_cast<abi::CompletionRingHeader*>(kept.base + ring.offset);
-      found += header->moved_by.exchange(0) != 0;
-    }
-    EXPECT_EQ(found, 1u);
-  };
-  restart(forget_the_move);
+  restart([&] { forget_move(ring.offset + offsetof(abi::CompletionRingHeader, moved_by)); });
   first().repeat_tag();
   const abi::RingLocation again = resized();
   EXPECT_FALSE(are_same(ring, again)) << "it moves once more";
   restart();
   EXPECT_FALSE(are_same(again, resized())) << "another request";
   EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0);
+  expect_nothing_is_left();
+}
+
+/// As after crashes while a shared receive queue moves to another ring.
+TEST_F(SessionRestart, ResizedSharedReceiveQueue_IsWhereItsEngineHasMovedIt) {
+  Client& client = connect();
+  const auto pd = made(client, Operation::kAllocPd, abi::HandleBody{});
+  const auto srq = made<abi::CreateSrqReply>(client, Operation::kCreateSrq,
+                                             abi::CreateSrqRequest{6, pd.handle, 30, 2, 0});
+  const abi::ResizeSrqRequest larger{srq.handle, 100, 0, 0};
+  const auto ring = made_in_sealed<abi::CreateSrqReply>(client, Operation::kResizeSrq, larger).ring;
+  const record::RetiredReceiveRing retired{srq.ring, 30, 0};
+  const auto max_wr = [&] {
+    return made<abi::QuerySrqReply>(first(), Operation::kQuerySrq, abi::HandleBody{srq.handle, 0})
+        .max_wr;
+  };
+  restart([&] { append(records::Kind::kSharedReceiveQueue, retired); });
+  EXPECT_EQ(max_wr(), 100u) << "the engine had moved it";
+  EXPECT_EQ(life->in_use(Kind::kQueueBytes),
+            ring.bytes + srq.ring.bytes + receive::Provisioner::bytes_for(128));
+  restart([&] {
+    append(records::Kind::kSharedReceiveQueue, retired);
+    forget_move(ring.offset + ring.bytes - sizeof(abi::ReceiveRingTail) +
+                offsetof(abi::ReceiveRingTail, moved));
+  });
+  EXPECT_EQ(max_wr(), 30u) << "it is in its old ring";
+  const auto again =
+      made_in_sealed<abi::CreateSrqReply>(first(), Operation::kResizeSrq, larger).ring;
+  EXPECT_NE(std::memcmp(&again, &ring, sizeof ring), 0) << "that place is free after the move";
+  EXPECT_EQ(life->in_use(Kind::kQueueBytes), ring.bytes + receive::Provisioner::bytes_for(128));
+  restart();
+  EXPECT_EQ(max_wr(), 100u);
+  EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), 0);
+  EXPECT_EQ(end(first(), Operation::kDeallocPd, pd.handle), 0);
   expect_nothing_is_left();
 }
 
