@@ -257,6 +257,11 @@ debian_cases() {
   check "Debian: upgrade with a new configuration keeps a changed one" upgrade_conffile
   check "Debian: daemon with the kept configuration" serving softhcactl tenant show local
   check "Debian: upgrade of the daemon that runs" upgrade_live
+  if [[ -c /dev/net/tun && $(uname -m) == x86_64 ]]; then
+    check "Debian: upgrade of the daemon that runs, with systemd in a guest" "$here/in_guest" "$debs" "$next"
+  else
+    skip "Debian: upgrade with systemd in a guest" "no /dev/net/tun, or not x86_64"
+  fi
   check "Debian: remove leaves the configuration" remove
   check "Debian: purge leaves nothing" purge
 }
