@@ -48,6 +48,7 @@ struct Context {
   SrqNumberTable xrc_srqs;
   abi::DeviceReply limits;
   Buried* buried;      ///< guarded by the lock in event_files.hpp
+  bool leaves_records;  ///< records of destroyed objects may be unread; guarded likewise
   Context* next;       ///< list of all contexts; same lock
   bool loss_reported;  ///< IBV_EVENT_DEVICE_FATAL was read; same lock
   /// True in a forked child; the session belongs to the parent.

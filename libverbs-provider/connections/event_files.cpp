@@ -30,6 +30,7 @@ struct File {
   std::uint32_t handle;  ///< channels: the handle in the daemon
   Context* context;
   FileIdentity identity;
+  bool blocks;  ///< as far as the latest read knows
 };
 
 /// A record in the file of asynchronous events.
@@ -197,33 +198,49 @@ ssize_t report_loss(Context& context, void* buffer) {
 /// deliveries one step, as a thread that destroys the object requires.
 ssize_t take_record(int fd, const File& file, void* buffer) {
   const FileKind kind = file.kind;
+  const auto whole = static_cast<ssize_t>(record_bytes(kind));
   Guard guard(files_lock);
-  if (is_reused(fd, file)) return refuse_reused();
-  drop_stale_records(fd, kind);
-  const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
-  if (got == 0 && kind == FileKind::kAsync) return report_loss(*file.context, buffer);
-  if (got == 0) {
-    errno = refuse_lost();
-    return -1;
+  for (;;) {
+    const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
+    if (got == 0 && kind == FileKind::kAsync) return report_loss(*file.context, buffer);
+    if (got == 0) errno = refuse_lost();
+    if (got != whole) return got == 0 ? -1 : got;
+    const Named named = named_by(kind, buffer);
+    if (named.retired()) continue;
+    if (named.target != nullptr) ++*named.delivered;
+    if (file.context->leaves_records) drop_stale_records(fd, kind);
+    return got;
   }
-  if (got != static_cast<ssize_t>(record_bytes(kind))) return got;
-  const Named named = named_by(kind, buffer);
-  if (named.target != nullptr) ++*named.delivered;
-  drop_stale_records(fd, kind);
-  return got;
 }
 
+/// Waits for a record if the descriptor blocks. Only the kernel knows, since the program sets it.
+/// Returns 0, or -1 with errno: EAGAIN, it does not block.
+int await_record(int fd, const File& file) {
+  char first;
+  const bool comes = ::recv(fd, &first, sizeof first, MSG_PEEK) >= 0;
+  const int error = comes ? 0 : errno;
+  if (comes != file.blocks && (comes || error == EAGAIN)) {
+    Guard guard(files_lock);
+    if (File now = files.find(fd); now.identity == file.identity) {
+      now.blocks = comes;
+      files.put(fd, now);
+    }
+  }
+  errno = error;
+  return comes ? 0 : -1;
+}
+
+/// A record takes one system call if the descriptor does not block, and two if it does. The time
+/// that they take is a large part of what a program that waits for events needs.
 ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
   if (bytes != record_bytes(file.kind)) {
     errno = EINVAL;
     return -1;
   }
-  for (;;) {
+  for (bool waits = file.blocks;; waits = true) {
+    if (waits && await_record(fd, file) != 0) return -1;
     const ssize_t got = take_record(fd, file, buffer);
-    if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
-    if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return got;
-    pollfd state{fd, POLLIN, 0};
-    if (::poll(&state, 1, -1) < 0) return -1;
+    if (got >= 0 || errno != EAGAIN) return got;
   }
 }
 
@@ -241,7 +258,7 @@ ssize_t verbs_read(int fd, void* buffer, std::size_t bytes) {
   if (file.kind != FileKind::kChannel && file.kind != FileKind::kAsync)
     return ::read(fd, buffer, bytes);
   const ssize_t got = read_events(fd, file, buffer, bytes);
-  if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+  if (got < 0 && errno != EAGAIN)
     failed(file.kind == FileKind::kChannel ? "ibv_get_cq_event" : "ibv_get_async_event", errno);
   return got;
 }
@@ -314,7 +331,10 @@ bool drained(int fd, FileKind kind) {
 bool mark_retired(Context& context, EventTarget& target, int channel) {
   Guard guard(files_lock);
   target.retired = true;
-  return drained(context.ibv()->async_fd, FileKind::kAsync) && drained(channel, FileKind::kChannel);
+  if (drained(context.ibv()->async_fd, FileKind::kAsync) && drained(channel, FileKind::kChannel))
+    return true;
+  context.leaves_records = true;
+  return false;
 }
 
 bool waits_for_acknowledgement(const Context& context) {
