@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -56,6 +57,8 @@ class FakeKeeper {
   }
   /// Requests that an adapter had to wait for.
   std::size_t round_trips() const { return round_trips_; }
+  /// Is called after something was dropped, at which the adapter may end.
+  std::function<void()> dropped;
   std::span<std::byte> records() {
     for (auto& [id, kept] : kept_)
       if (kept.role == KeptRole::kRecords) return {kept.base, kept.bytes};
@@ -111,6 +114,7 @@ class FakeKeeping final : public Keeping {
     if (retired_ || found == keeper_.kept_.end()) return;
     if (found->second.base != nullptr) ::munmap(found->second.base, found->second.bytes);
     keeper_.kept_.erase(found);
+    if (keeper_.dropped) keeper_.dropped();
   }
 
   UniqueFd descriptor(KeptId id) override {

@@ -32,10 +32,14 @@ class HandleTable {
     return static_cast<std::uint32_t>(slots_.size() - 1);
   }
 
+  /// True if an earlier table may have given an object this handle, and none has it here.
+  bool has_place(std::uint32_t handle) const {
+    return handle < kMaxHandles && find(handle) == nullptr;
+  }
   /// Adds an object under the handle that an earlier table gave it. Returns it. Null: the handle is
   /// in use, or too large for a table of so many objects as there may be.
   T* add(std::unique_ptr<T> object, std::uint32_t handle) {
-    if (handle >= kMaxHandles || find(handle) != nullptr) return nullptr;
+    if (!has_place(handle)) return nullptr;
     // The handle stays in `free_` until its turn.
     for (std::uint32_t next = slots(); next <= handle; ++next) {
       slots_.emplace_back();

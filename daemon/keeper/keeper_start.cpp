@@ -70,6 +70,7 @@ bool Keeper::start(Cause cause) {
   due_ = Clock::now() + kTimeToStart;
   for (Pulse* const pulse : {&shared_->engine, &shared_->control}) {
     pulse->thread.store(0);
+    pulse->asleep.store(0);
     pulse->subject.store(0);
     pulse->fault.store(0);
   }

@@ -19,7 +19,9 @@ SegmentPool::~SegmentPool() {
   for (Segment& segment : segments_) give_up(segment);
 }
 
+/// The record in the account ends before the memory that it names.
 void SegmentPool::give_up(Segment& segment) {
+  segment.account.reset();
   if (unmap_ && segment.memory.base() != nullptr) unmap_(std::move(segment.memory));
   segment = {};
 }

@@ -32,7 +32,9 @@ class SharedBuffer {
         descriptor_(std::move(descriptor)),
         unmap_(std::move(unmap)),
         memory_(std::move(memory)) {}
+  /// The record in the account ends before the memory that it names.
   ~SharedBuffer() {
+    account_.reset();
     if (unmap_) unmap_(std::move(memory_));
   }
   SharedBuffer(const SharedBuffer&) = delete;
@@ -66,7 +68,7 @@ class SharedBuffer {
   std::shared_ptr<void> account_;
   std::shared_ptr<void> descriptor_;
   Unmap unmap_;
-  SealedMemory memory_;                      ///< unmapped before the account ends
+  SealedMemory memory_;
   std::uint32_t handle_ = 0;                 ///< in the pool
   std::size_t uses_ = 0;                     ///< results of acquire() that still exist
   SharedBufferPool* pool_ = nullptr;         ///< null: the pool has dropped the buffer

@@ -251,6 +251,7 @@ int CqObjects::destroy(const RequestBody& body, Reply&) {
   context_.on_engine(engine::RemoveCq{cq->engine});
   context_.await_event(cq->engine.completion_end);
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
+  cq->record.erase();
   rings_.release(cq->ring);
   rings_.release(cq->retired);
   return 0;

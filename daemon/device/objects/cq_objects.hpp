@@ -55,9 +55,9 @@ class CqObjects {
 
  private:
   struct Channel {
-    records::Record record;
     configuration::Charge descriptor;
     std::unique_ptr<EventEnd> events;
+    records::Record record;  ///< ends first: what it names must be there
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();

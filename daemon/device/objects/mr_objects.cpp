@@ -273,7 +273,7 @@ bool MrObjects::restore(const record::MemoryRegion& kept,
                         std::span<const record::RegionExtent> extents, const Earlier& earlier,
                         records::Record record) {
   PdObject* pd = pds_.find(kept.pd);
-  if (pd == nullptr) return false;
+  if (pd == nullptr || !pds_.regions().has_place(kept.handle)) return false;
   memory::RegionSpec spec{.tenant = context_.tenant().id,
                           .pd = pd->id,
                           .access = kept.access,

@@ -43,7 +43,7 @@ int MwObjects::alloc(const RequestBody& body, Reply& reply) {
 
 bool MwObjects::restore(const record::MemoryWindow& kept, records::Record record) {
   PdObject* pd = pds_.find(kept.pd);
-  if (pd == nullptr) return false;
+  if (pd == nullptr || !windows_.has_place(kept.handle)) return false;
   auto window = std::make_unique<Window>();
   window->charge = context_.take(configuration::Kind::kMemoryWindows);
   window->pd = PdUse(*pd, PdUser::kMemoryWindow);

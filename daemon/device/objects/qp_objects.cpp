@@ -237,11 +237,16 @@ int QpObjects::destroy(const RequestBody& body, Reply&) {
   const auto qp = std::move(found->second);
   qps_.erase(found);
   if (!qp->engine.sends()) {
+    if (qp->holders > 1) {
+      qp->maker = 0;
+      write(*qp);
+    }
     release(qp, qp->request.user_handle, qp->request.xrc_domain);
     return 0;
   }
   context_.on_engine(engine::RemoveQp{qp->engine});
   use(qp->request, std::uint32_t(-1));
+  qp->record.erase();
   rings_.release(qp->ring);
   return 0;
 }

@@ -112,7 +112,7 @@ bool QpObjects::restore_target(const KeptQueuePair& record_body,
 
 bool QpObjects::restore_opened(const record::OpenedQueuePair& kept, records::Record record) {
   OpenXrcDomain* const open = domains_.find(kept.xrc_domain);
-  if (open == nullptr) return false;
+  if (open == nullptr || !opened_.has_place(kept.handle)) return false;
   const auto found = open->domain->targets.find(kept.number);
   auto opened = std::make_unique<OpenedQp>();
   opened->charge = context_.take(configuration::Kind::kQueuePairs);

@@ -184,9 +184,10 @@ bool SrqObjects::restore(const KeptReceiveQueue& record_body, records::Record re
       context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
   fill(*srq, srq->kept.request, entries);
   srq->record = std::move(record);
-  SrqObject* const made = srqs_.add(std::move(srq), record_body.head.handle);
-  if (made == nullptr || !context_.on_engine(engine::AddSrq{made->engine, record_body.head.number}))
+  if (!srqs_.has_place(record_body.head.handle) ||
+      !context_.on_engine(engine::AddSrq{srq->engine, record_body.head.number}))
     return false;
+  SrqObject* const made = srqs_.add(std::move(srq), record_body.head.handle);
   if (made->retired.location.bytes != 0) write(*made);
   return true;
 }
@@ -306,6 +307,7 @@ int SrqObjects::destroy(const RequestBody& body, Reply&) {
     --domains_.find(srq->xrc_domain)->users;
     --cqs_.find(srq->cq)->shared_receive_queues;
   }
+  srq->record.erase();
   rings_.release(srq->ring);
   rings_.release(srq->retired);
   return 0;

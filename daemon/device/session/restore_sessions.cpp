@@ -2,10 +2,10 @@
 
 #include "daemon/device/session/restore_sessions.hpp"
 
-#include <cerrno>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "daemon/device/session/session_restorer.hpp"
 #include "daemon/live_records/record_body.hpp"
@@ -20,16 +20,14 @@ class Restoration {
  public:
   Restoration(SharedObjects& shared, const FindSession& find) : shared_(shared), find_(find) {}
 
-  Outcome run(std::span<Adopted> left);
+  std::vector<UnfitSession> run(std::span<Adopted> left);
 
  private:
-  /// A device file, and one of the sessions that have it.
-  struct File {
-    std::shared_ptr<DeviceFile> file;
-    SessionRestorer* session = nullptr;
-  };
+  using RestoreOne = bool (Restoration::*)(Adopted&);
 
-  Outcome open(Adopted& session);
+  template <class IsWanted>
+  void restore_all(std::span<Adopted> left, IsWanted&& is_wanted, RestoreOne restore_one);
+  bool open(Adopted& session);
   bool restore(Adopted& object);
   bool restore_file(Adopted& file);
   bool restore_buffer(Adopted& buffer);
@@ -43,8 +41,12 @@ class Restoration {
     records::BodyReader body(object.body);
     if (!body.read(key)) return nullptr;
     const auto found = sessions_.find(key);
-    return found != sessions_.end() ? &found->second : nullptr;
+    if (found == sessions_.end()) return nullptr;
+    concerned_.push_back(key);
+    return &found->second;
   }
+  SessionRestorer* session_with(std::uint32_t file);
+  void give_up(record::SessionKey key, const std::string& why);
   template <class T>
   static bool read_head(const Adopted& object, T& head) {
     return records::BodyReader(object.body).read(head);
@@ -54,7 +56,11 @@ class Restoration {
   SharedObjects& shared_;
   const FindSession& find_;
   std::unordered_map<record::SessionKey, SessionRestorer> sessions_;
-  std::unordered_map<std::uint32_t, File> files_;  ///< by number
+  std::vector<SessionRestorer> unfit_sessions_;  ///< no longer in sessions_
+  std::vector<UnfitSession> unfit_;
+  std::vector<record::SessionKey> concerned_;  ///< with the object that is being restored
+  std::unordered_map<std::uint32_t, std::shared_ptr<DeviceFile>> files_;  ///< by number
+  std::unordered_map<const DeviceFile*, std::vector<record::SessionKey>> users_;
   /// Buffers by the number of their memory. They are held until their regions are there.
   std::unordered_map<KeptId, std::shared_ptr<memory::SharedBuffer>> buffers_;
   /// Those that no session has a handle for. Regions that other sessions share may use them.
@@ -71,39 +77,64 @@ bool is_used_by_earlier(Kind kind) {
          kind == Kind::kProtectionDomain;
 }
 
-Outcome Restoration::run(std::span<Adopted> left) {
-  const auto restore_all = [&](auto&& is_wanted, bool (Restoration::*restore_one)(Adopted&)) {
-    for (Adopted& each : left)
-      if (is_wanted(each.kind) && !(this->*restore_one)(each))
-        return Outcome(Error{
-            std::string("the record of an object does not fit: ") + name_of(each.kind), EBADMSG});
-    return Outcome();
-  };
-  for (Adopted& each : left)
-    if (each.kind == Kind::kSession)
-      if (auto opened = open(each); !opened) return opened;
+std::vector<UnfitSession> Restoration::run(std::span<Adopted> left) {
+  const auto is_session = [](Kind kind) { return kind == Kind::kSession; };
   const auto is_file = [](Kind kind) { return kind == Kind::kDeviceFile; };
-  if (auto done = restore_all(is_file, &Restoration::restore_file); !done) return done;
-  if (auto done = restore_all(is_used_by_earlier, &Restoration::restore); !done) return done;
   const auto is_other = [](Kind kind) { return !is_used_by_earlier(kind); };
-  if (auto done = restore_all(is_other, &Restoration::restore); !done) return done;
+  restore_all(left, is_session, &Restoration::open);
+  restore_all(left, is_file, &Restoration::restore_file);
+  for (auto& [key, session] : sessions_)
+    users_[session.protection_domains().file().get()].push_back(key);
+  restore_all(left, is_used_by_earlier, &Restoration::restore);
+  restore_all(left, is_other, &Restoration::restore);
   for (auto& [key, session] : sessions_) session.finish();
-  return {};
+  for (SessionRestorer& session : unfit_sessions_) session.finish();
+  return std::move(unfit_);
 }
 
-Outcome Restoration::open(Adopted& session) {
+/// Restores each object of some kinds. If one does not fit, the sessions that have it are given up.
+/// The rest of the tenants must not pay for a record of one.
+template <class IsWanted>
+void Restoration::restore_all(std::span<Adopted> left, IsWanted&& is_wanted,
+                              RestoreOne restore_one) {
+  for (Adopted& each : left) {
+    if (!is_wanted(each.kind)) continue;
+    concerned_.clear();
+    if ((this->*restore_one)(each)) continue;
+    for (const record::SessionKey key : concerned_)
+      give_up(key, std::string("the record of an object does not fit: ") + name_of(each.kind));
+    each.record.erase();
+  }
+}
+
+/// Leaves a session out from now on. What it has already stays until it ends.
+void Restoration::give_up(record::SessionKey key, const std::string& why) {
+  const auto found = sessions_.find(key);
+  if (found == sessions_.end()) return;
+  unfit_.push_back({key, why});
+  unfit_sessions_.push_back(found->second);
+  sessions_.erase(found);
+}
+
+bool Restoration::open(Adopted& session) {
   record::Session kept;
-  if (!read_head(session, kept)) return Error{"the record of a session is too short", EBADMSG};
+  if (!read_head(session, kept)) return false;
   DeviceSession* const found = find_(kept.key);
   if (found == nullptr) {
     session.record.erase();
-    return {};
+    return true;
   }
   const auto [restorer, is_new] = sessions_.emplace(kept.key, *found);
-  if (!is_new) return Error{"session " + std::to_string(kept.number) + " has two records", EBADMSG};
-  if (auto opened = restorer->second.open(session); !opened) return opened;
-  files_[kept.file] = {restorer->second.protection_domains().file(), &restorer->second};
-  return {};
+  if (!is_new) {
+    give_up(kept.key, "session " + std::to_string(kept.number) + " has two records");
+    return false;
+  }
+  if (auto opened = restorer->second.open(session); !opened) {
+    give_up(kept.key, opened.error().message);
+    return false;
+  }
+  files_[kept.file] = restorer->second.protection_domains().file();
+  return true;
 }
 
 bool Restoration::restore_file(Adopted& file) {
@@ -114,9 +145,23 @@ bool Restoration::restore_file(Adopted& file) {
     file.record.erase();
     return true;
   }
-  File& known = files_[kept.file];
-  if (known.file == nullptr) known = {shared_.device_files.make(kept.file), session};
-  return session->protection_domains().restore_file(kept, known.file, std::move(file.record));
+  std::shared_ptr<DeviceFile>& known = files_[kept.file];
+  if (known == nullptr) known = shared_.device_files.make(kept.file);
+  return session->protection_domains().restore_file(kept, known, std::move(file.record));
+}
+
+/// Returns a session that has a device file. Null: none has it. All that have it are concerned.
+SessionRestorer* Restoration::session_with(std::uint32_t file) {
+  const auto found = files_.find(file);
+  if (found == files_.end()) return nullptr;
+  SessionRestorer* with = nullptr;
+  for (const record::SessionKey key : users_[found->second.get()]) {
+    const auto user = sessions_.find(key);
+    if (user == sessions_.end()) continue;
+    concerned_.push_back(key);
+    with = &user->second;
+  }
+  return with;
 }
 
 bool Restoration::restore(Adopted& object) {
@@ -151,7 +196,6 @@ bool Restoration::restore(Adopted& object) {
 /// Restores a domain or a region in a session that has its device file.
 bool Restoration::restore_in_file(Adopted& object) {
   std::uint32_t file = 0;
-  SessionRestorer* session = nullptr;
   if (object.kind == Kind::kProtectionDomain) {
     record::ProtectionDomain kept;
     if (!read_head(object, kept)) return false;
@@ -161,7 +205,7 @@ bool Restoration::restore_in_file(Adopted& object) {
     if (!read_head(object, kept)) return false;
     file = kept.file;
   }
-  if (const auto found = files_.find(file); found != files_.end()) session = found->second.session;
+  SessionRestorer* const session = session_with(file);
   if (session == nullptr) {
     object.record.erase();
     return true;
@@ -233,8 +277,8 @@ bool Restoration::restore_opened(Adopted& opened) {
 
 }  // namespace
 
-Outcome restore_sessions(Adapter& adapter, SharedObjects& shared, std::span<Adopted> left,
-                         const FindSession& find) {
+std::vector<UnfitSession> restore_sessions(Adapter& adapter, SharedObjects& shared,
+                                           std::span<Adopted> left, const FindSession& find) {
   if (adapter.keeping == nullptr) return {};
   return Restoration(shared, find).run(left);
 }

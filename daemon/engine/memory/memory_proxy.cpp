@@ -116,20 +116,30 @@ MemoryProxy::~MemoryProxy() {
 // --- memories of processes
 
 Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
-    const std::shared_ptr<MemoryProxy>& proxy, int socket) {
-  const std::lock_guard lock(proxy->mutex_);
+    const std::shared_ptr<MemoryProxy>& proxy, int socket, Duration patience) {
+  std::unique_lock lock(proxy->mutex_);
+  while (proxy->is_full() && !proxy->has_ended() && monotonic_time() < proxy->began_ + patience) {
+    lock.unlock();
+    ::usleep(100);
+    lock.lock();
+  }
   if (proxy->has_ended()) return Error{"the memory access process has ended", EPIPE};
-  constexpr std::uint32_t kMany = 64;
-  const ProxyArea& area = proxy->area_;
-  if (proxy->is_late() ||
-      area.messages.load(std::memory_order_relaxed) - area.taken.load(std::memory_order_relaxed) >
-          kMany)
+  if (proxy->is_full())
     return Error{"an earlier access to the tenant's memory has not returned yet", EBUSY};
   proxy->tell_removed();
   const std::uint32_t number = ++proxy->next_;
   if (!proxy->tell({.memory = number, .adds = 1}, socket))
     return system_error("memory access process");
   return std::shared_ptr<memory::ProcessMemory>(std::make_shared<Memory>(proxy, number));
+}
+
+/// True if the process has taken no message for so long that another one has to wait. REQUIRES: the
+/// lock.
+bool MemoryProxy::is_full() const {
+  constexpr std::uint32_t kMany = 64;
+  return is_late() || area_.messages.load(std::memory_order_relaxed) -
+                              area_.taken.load(std::memory_order_relaxed) >
+                          kMany;
 }
 
 void MemoryProxy::remove(std::uint32_t memory) {

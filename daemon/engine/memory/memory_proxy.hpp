@@ -69,9 +69,10 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   /// Returns the memory that a process offers at the other end of `socket` (memory::OfferedMemory).
   /// An access that reaches its time limit fails like one to memory that is not mapped. Further
   /// accesses fail at once until that one has come back. Errors: EBUSY (an access is late), EPIPE
-  /// (the process has ended: a new proxy is needed).
+  /// (the process has ended: a new proxy is needed). `patience`: how long after its start the
+  /// process may take to read what it was told before.
   static Expected<std::shared_ptr<memory::ProcessMemory>> add(
-      const std::shared_ptr<MemoryProxy>& proxy, int socket);
+      const std::shared_ptr<MemoryProxy>& proxy, int socket, Duration patience = {});
 
   /// True if an access has reached its time limit and has not come back. Any thread.
   bool is_late() const;
@@ -138,12 +139,14 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   bool wait_for(std::uint32_t asked);
   void pass(Patience& patience, Time now);
   bool has_ended() const;
+  bool is_full() const;
   void wake();
   std::span<std::byte> bytes_of(std::uint32_t place) { return area_.bytes[place]; }
 
   ProxyArea& area_;
   const AccessBounds bounds_;
   const User user_;
+  const Time began_ = monotonic_time();
 
   // Used by the engine's thread.
   TokenBucket waits_;  ///< nanoseconds

@@ -140,13 +140,19 @@ void Sessions::settle_waiting(Entry& entry) {
   if (!entry.greets_again) SessionRestorer(*entry.session).expect_repetition();
 }
 
-Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
-  return restore_sessions(adapter_, shared_, left,
-                          [this](KeptId connection) { return find(connection); });
+void Sessions::restore_objects(std::span<records::Adopted> left) {
+  const auto unfit = restore_sessions(adapter_, shared_, left,
+                                      [this](KeptId connection) { return find(connection); });
+  for (const UnfitSession& session : unfit) {
+    const auto entry = std::ranges::find(entries_, session.connection,
+                                         [](const Entry& each) { return each.peer->kept(); });
+    ::shutdown(entry->peer->socket(), SHUT_RDWR);
+    note(*entry->session, "culprit", (session.why + "; its connection is closed").c_str());
+  }
 }
 
-DeviceSession* Sessions::find(KeptId connection) {
-  for (Entry& entry : entries_)
+DeviceSession* Sessions::find(KeptId connection) const {
+  for (const Entry& entry : entries_)
     if (entry.peer->kept() == connection && !entry.greets_again) return entry.session.get();
   return nullptr;
 }

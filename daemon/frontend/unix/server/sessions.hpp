@@ -41,10 +41,11 @@ class Sessions {
   /// Adds a session of an earlier adapter by the record of its connection, without its objects. The
   /// session is served from start() on. Error: EBADMSG.
   Outcome restore(records::Adopted& found, const FindListener& find_listener);
-  /// Restores the objects of these sessions, as restore_sessions().
-  Outcome restore_objects(std::span<records::Adopted> left);
+  /// Restores the objects of these sessions, as restore_sessions(). Closes the connections of those
+  /// that are not complete, which end as any other then.
+  void restore_objects(std::span<records::Adopted> left);
   /// Returns the restored session of a connection. Null: there is none.
-  DeviceSession* find(KeptId connection);
+  DeviceSession* find(KeptId connection) const;
   /// Serves the restored sessions.
   Outcome start();
   void clear() { entries_.clear(); }

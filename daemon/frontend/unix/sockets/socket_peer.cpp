@@ -173,7 +173,7 @@ Expected<Peer::Offered> SocketPeer::offer_memory(const engine::MemoryReach& reac
   PeerSocket theirs = socket_.sibling(UniqueFd(ends[1]));
   if (const auto kept = ours.keep(adapter_.keeping); !kept) return kept.error();
   const KeptId kept = ours.kept();
-  auto memory = reach_process(reach, std::move(ours), by_proxy);
+  auto memory = reach_process(reach, std::move(ours), by_proxy, {});
   if (!memory) return memory.error();
   return Offered{std::move(*memory), handed_over(std::move(theirs)), kept};
 }
@@ -199,12 +199,14 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::restore_memory(
     KeptId kept, const engine::MemoryReach& reach, bool by_proxy) const {
   PeerSocket ours = restore(kept);
   if (!ours) return Error{"a process's memory is not kept", EBADMSG};
-  return reach_process(reach, std::move(ours), by_proxy);
+  // All of a tenant's processes are told at once to a memory access process that has just begun.
+  constexpr Duration kPatience = std::chrono::milliseconds(100);
+  return reach_process(reach, std::move(ours), by_proxy, kPatience);
 }
 
 /// Returns the memory that the process offers at the other end of `socket`.
 Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
-    const engine::MemoryReach& reach, PeerSocket socket, bool by_proxy) const {
+    const engine::MemoryReach& reach, PeerSocket socket, bool by_proxy, Duration patience) const {
   if (!by_proxy) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     UniqueFd room(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // for the descriptor in the socket
@@ -234,7 +236,7 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
       proxy = std::move(*made);
       tenant_.control.memory_proxy = proxy;
     }
-    auto memory = engine::MemoryProxy::add(proxy, socket.get());
+    auto memory = engine::MemoryProxy::add(proxy, socket.get(), patience);
     // The proxy has this end before the tenant's process gets the other one.
     if (memory) return with_socket(std::move(*memory), std::move(socket));
     if (fresh || memory.error().code != EPIPE) return memory;

@@ -78,8 +78,8 @@ class SocketPeer final : public Peer {
 
  private:
   Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(const engine::MemoryReach& reach,
-                                                                 PeerSocket socket,
-                                                                 bool by_proxy) const;
+                                                                 PeerSocket socket, bool by_proxy,
+                                                                 Duration patience) const;
   PeerSocket restore(KeptId kept) const;
 
   Adapter& adapter_;

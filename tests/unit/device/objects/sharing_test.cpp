@@ -129,6 +129,11 @@ TEST_F(SharingTest, WhoHasObjectsOfItsOwnCannotJoin) {
   EXPECT_EQ(join(second, token_of(first)), 0);
 }
 
+TEST_F(SharingTest, WhoHasBeenJoinedCannotJoin) {
+  EXPECT_EQ(join(second, token_of(first)), 0);
+  EXPECT_EQ(join(first, token_of(third)), EBUSY);
+}
+
 TEST_F(SharingTest, ObjectsLiveUntilTheLastLeaves) {
   const std::uint32_t pd = first.make(Operation::kAllocPd);
   const abi::RegisterMrReply mr = make_mr(first, pd);

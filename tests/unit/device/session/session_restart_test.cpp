@@ -419,6 +419,52 @@ TEST_F(SessionRestart, ObjectsThatMovedToLaterMemory_FindIt) {
   expect_nothing_is_left();
 }
 
+/// A record that does not fit ends the session that it is of, and no other.
+TEST_F(SessionRestart, SessionWithARecordThatDoesNotFit_EndsAlone) {
+  expects_all_ = false;
+  for (const auto kind : {records::Kind::kCompletionQueue, records::Kind::kSession}) {
+    make_qp(connect(), kReliable);
+    const auto fit = make_qp(connect(), kReliable);
+    const KeptId connection = first().connection();
+    restart([&] { change_record(kind, [](auto& body) { body.resize(body.size() - 1); }); });
+    ASSERT_EQ(life->unfit.size(), 1u);
+    EXPECT_EQ(life->unfit.front().connection, connection);
+    EXPECT_EQ(query(second(), fit.qpn).qp_state, 0u);
+    expect_nothing_is_left();
+  }
+}
+
+/// No record names memory that the keeper does not have: the adapter may end at each drop.
+TEST_F(SessionRestart, RecordsEndBeforeWhatTheyName) {
+  Client& client = connect();
+  const auto cq = made_in_sealed<abi::CreateCqReply>(
+      client, Operation::kCreateCq, abi::CreateCqRequest{5, 500'000, abi::kNoHandle});
+  const auto shared = made<abi::AllocSharedReply>(client, Operation::kAllocShared,
+                                                  abi::AllocSharedRequest{4 * abi::kPageBytes});
+  std::vector<std::byte> at_drop;
+  const std::function<void()> ends[] = {
+      [&] { EXPECT_EQ(end(first(), Operation::kDestroyCq, cq.handle), 0); },
+      [&] { EXPECT_EQ(end(first(), Operation::kFreeShared, shared.handle), 0); },
+      // The process closes each; the adapter finds some of them closed.
+      [&] {
+        for (int i = 0; i < 40 && at_drop.empty(); ++i)
+          (void)first().ask(Operation::kCreateChannel, abi::HandleBody{});
+      }};
+  for (const auto& ending : ends) {
+    at_drop.clear();
+    keeper.dropped = [&] {
+      const auto records = keeper.records();
+      if (at_drop.empty()) at_drop.assign(records.begin(), records.end());
+      life->keeping.retire();
+    };
+    ending();
+    life->finish_calls();
+    keeper.dropped = nullptr;
+    EXPECT_FALSE(at_drop.empty());
+    restart([&] { std::ranges::copy(at_drop, keeper.records().begin()); });
+  }
+}
+
 class XrcSessionRestart : public SessionRestart {
  protected:
   XrcSessionRestart() {
@@ -466,6 +512,20 @@ TEST_F(XrcSessionRestart, DomainOfAFile_StaysShared_WithItsTargetAndQueues) {
   }
   EXPECT_EQ(end(first(), Operation::kDestroySrq, srq.handle), 0);
   EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{target, 0}), 0);
+  EXPECT_EQ(end(second(), Operation::kCloseQp, opened), 0);
+  expect_nothing_is_left();
+}
+
+TEST_F(XrcSessionRestart, TargetThatItsMakerHasLetGo_IsOfTheProcessThatOpenedIt) {
+  EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{target, 0}), 0);
+  for (const bool closes : {false, true}) {
+    if (closes) {
+      EXPECT_EQ(end(first(), Operation::kCloseXrcDomain, domains[0]), 0);
+    }
+    restart();
+    EXPECT_EQ(first().ask(Operation::kDestroyQp, abi::DestroyQpRequest{target, 0}), EINVAL);
+    query(second(), target);
+  }
   EXPECT_EQ(end(second(), Operation::kCloseQp, opened), 0);
   expect_nothing_is_left();
 }

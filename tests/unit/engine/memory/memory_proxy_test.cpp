@@ -163,6 +163,20 @@ TEST(MemoryProxy, ATenantIsNotAtFaultIfTheProcessGetsNoProcessor) {
   EXPECT_EQ(proxy.counters.late_accesses.value(), 0u);
 }
 
+TEST(MemoryProxy, TakesManyMemoriesAtOnce_FromWhoWaits) {
+  Proxy proxy;
+  std::vector<std::shared_ptr<memory::ProcessMemory>> all;
+  for (int i = 0; i < 300; ++i) {
+    const UniqueFd socket = memory::offer(memory::own_memory());
+    auto added = MemoryProxy::add(proxy.proxy, socket.get(), std::chrono::minutes(1));
+    ASSERT_TRUE(added) << i << ": " << added.error().message;
+    all.push_back(std::move(*added));
+  }
+  std::uint64_t word = 0, there = 7;
+  ASSERT_EQ(move(*all.back(), false, &word, &there, sizeof word), Verdict::kOk);
+  EXPECT_EQ(word, 7u);
+}
+
 TEST(MemoryProxy, WhatItClosesKeepsItsTenantAlone) {
   Proxy proxy(five_ms_of_work());
   const auto process = proxy.add();
