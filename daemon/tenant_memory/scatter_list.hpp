@@ -71,6 +71,21 @@ Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t
   return length == 0 ? Verdict::kOk : Verdict::kLocalLength;
 }
 
+/// Returns the address of the bytes that resolve() finds, if the first entry of the list has all of
+/// them, contiguous in memory mapped here. Most messages are so. Null: they are elsewhere, or may
+/// not be used so; resolve() tells.
+template <class Entry>
+std::byte* resolve_direct(const KeyTable& keys, std::span<const Entry> list, std::uint64_t offset,
+                          std::uint64_t length, std::uint32_t needed, PdId pd) {
+  if (list.empty()) return nullptr;
+  const Entry& entry = list.front();
+  if (offset > entry.length || length > entry.length - offset) return nullptr;
+  const std::uint64_t addr = entry.addr + offset;
+  const Region* const region = keys.lookup(entry.lkey);
+  if (region == nullptr || check(*region, addr, length, needed, pd) != Verdict::kOk) return nullptr;
+  return region->direct(region->offset_of(addr), length);
+}
+
 /// Orders memory accesses; called before each access below. A program that polls its memory sees
 /// writes in the order in which they are made, a flag after the data that it announces, as with an
 /// adapter; the same holds for reads. x86 processors keep this order themselves, so this costs

@@ -60,6 +60,14 @@ constexpr Table make_table() {
 /// pair, or that belong to no queue pair, have none either.
 constexpr Table kEvents = make_table();
 
+constexpr std::uint64_t bits_of(const Table& table) {
+  static_assert(std::tuple_size_v<Table> <= 64);
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (table[i].kind != QpEventKind::kNone) bits |= std::uint64_t{1} << i;
+  return bits;
+}
+
 /// True if events of the kind are merged although their details differ.
 constexpr bool is_measure(QpEventKind kind) {
   switch (kind) {
@@ -89,6 +97,8 @@ bool merge(QpEvent& event, QpEventKind kind, const QpEventAbout& about, Time now
 
 }  // namespace
 
+constinit const std::uint64_t QpHistory::kHaveEvents = bits_of(kEvents);
+
 QpHistory::QpHistory(const StepClock& clock, std::uint32_t queue_pairs)
     : clock_(clock),
       places_(std::make_unique_for_overwrite<std::byte[]>(queue_pairs * sizeof(Place))),
@@ -113,12 +123,10 @@ void QpHistory::add(QueuePair& qp, QpEventKind kind, const QpEventAbout& about) 
   push(to, event);
 }
 
-void QpHistory::count(QueuePair& qp, transport::Count what, std::uint32_t n, std::optional<Psn> psn,
-                      std::uint32_t detail) {
-  qp.count(what, n);
+/// Adds the event of the counter. `detail`: that of the event, if its kind does not tell.
+void QpHistory::add_event_of(QueuePair& qp, transport::Count what, std::uint32_t n,
+                             std::optional<Psn> psn, std::uint32_t detail) {
   const EventOf& event = kEvents[static_cast<std::size_t>(what)];
-  if (event.kind == QpEventKind::kNone) [[likely]]
-    return;
   add(qp, event.kind, {event.has_detail ? event.detail : detail, psn, n});
 }
 

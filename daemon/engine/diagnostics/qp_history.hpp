@@ -47,7 +47,15 @@ class QpHistory {
   }
   /// Counts for the tenant of the queue pair, and adds the event of the counter, if it has one.
   void count(QueuePair& qp, transport::Count what, std::uint32_t n = 1,
-             std::optional<Psn> psn = std::nullopt, std::uint32_t detail = 0);
+             std::optional<Psn> psn = std::nullopt, std::uint32_t detail = 0) {
+    qp.count(what, n);
+    if (has_event(what)) [[unlikely]]
+      add_event_of(qp, what, n, psn, detail);
+  }
+  /// True if the counter has an event.
+  static bool has_event(transport::Count what) {
+    return (kHaveEvents >> static_cast<unsigned>(what) & 1) != 0;
+  }
   /// Sets the state of the queue pair, and records the change.
   void enter(QueuePair& qp, QpState state);
   /// Stores the latest check that failed for the queue pair. Gives it a place if it has none.
@@ -66,6 +74,10 @@ class QpHistory {
   Time now() const { return clock_.now; }
 
  private:
+  static const std::uint64_t kHaveEvents;  ///< bits of the counters that have an event
+  void add_event_of(QueuePair& qp, transport::Count what, std::uint32_t n, std::optional<Psn> psn,
+                    std::uint32_t detail);
+
   /// A ring of events.
   struct Place {
     QpPast past;  ///< if it is full, the oldest event is at `next`

@@ -25,21 +25,6 @@ memory::AtomicOp operation_of(transport::RequestKind kind) {
 
 }  // namespace
 
-std::uint32_t access_flag(transport::RemoteAccess access) {
-  switch (access) {
-    case transport::RemoteAccess::kRead:
-      return memory::kRemoteRead;
-    case transport::RemoteAccess::kAtomic:
-      return memory::kRemoteAtomic;
-    case transport::RemoteAccess::kFlush:
-    case transport::RemoteAccess::kFlushRegion:
-      return memory::kFlushGlobal;
-    case transport::RemoteAccess::kWrite:
-      break;
-  }
-  return memory::kRemoteWrite;
-}
-
 Verdict MemoryAccess::measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
                               std::uint32_t& length) const {
   if (collect::is_inline(pcb)) {
@@ -108,33 +93,14 @@ Verdict MemoryAccess::scatter_receive(const QueuePair& qp, std::uint64_t offset,
   return verdict == Verdict::kOk ? memory::scatter(list.view(), 0, in) : verdict;
 }
 
-Verdict MemoryAccess::resolve_receive(const QueuePair& qp, std::uint64_t offset,
-                                      std::uint32_t bytes, memory::ScatterList& out) const {
-  const std::span<const abi::ScatterGather> entries(qp.rq.work->entries, qp.rq.work->count);
-  const memory::PdId pd = qp.srq != nullptr ? qp.srq->pd : qp.pd;
-  return memory::resolve(keys_, entries, offset, bytes, memory::kLocalWrite, pd, out);
-}
-
-RegionPlace MemoryAccess::remote(const QueuePair& qp, memory::PdId pd, Rkey rkey,
-                                 std::uint64_t addr, std::uint64_t length,
-                                 transport::RemoteAccess access) {
-  const std::uint32_t needed = access_flag(access);
-  if ((qp.access & needed) == 0) return {};
-  if (memory::is_window_key(rkey.value)) {
-    const memory::Window* window = windows_.lookup(rkey.value);
-    if (window == nullptr) return {};
-    RegionPlace found;
-    found.region = memory::resolve(*window, keys_, addr, length, needed, pd, qp.qpn, found.offset);
-    return found;
-  }
-  memory::Region* region = keys_.lookup(rkey.value);
-  if (region == nullptr) return {};
-  if (access == transport::RemoteAccess::kFlushRegion) {
-    addr = region->iova();
-    length = region->length();
-  }
-  if (memory::check(*region, addr, length, needed, pd) != Verdict::kOk) return {};
-  return {region, region->offset_of(addr)};
+RegionPlace MemoryAccess::through_window(const QueuePair& qp, memory::PdId pd, Rkey rkey,
+                                         memory::ByteRange range, std::uint32_t needed) {
+  const memory::Window* window = windows_.lookup(rkey.value);
+  if (window == nullptr) return {};
+  RegionPlace found;
+  found.region =
+      memory::resolve(*window, keys_, range.start, range.length, needed, pd, qp.qpn, found.offset);
+  return found;
 }
 
 Verdict MemoryAccess::atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr,

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "daemon/base/refusal.hpp"
@@ -22,7 +23,20 @@
 namespace softhca::engine {
 
 /// Returns the Access bit that the access needs.
-std::uint32_t access_flag(transport::RemoteAccess access);
+constexpr std::uint32_t access_flag(transport::RemoteAccess access) {
+  switch (access) {
+    case transport::RemoteAccess::kRead:
+      return memory::kRemoteRead;
+    case transport::RemoteAccess::kAtomic:
+      return memory::kRemoteAtomic;
+    case transport::RemoteAccess::kFlush:
+    case transport::RemoteAccess::kFlushRegion:
+      return memory::kFlushGlobal;
+    case transport::RemoteAccess::kWrite:
+      break;
+  }
+  return memory::kRemoteWrite;
+}
 
 /// A place in a region; null: there is none.
 struct RegionPlace {
@@ -65,6 +79,24 @@ class MemoryAccess {
   /// the message, as for a read. `remote_fault`: the far memory is to blame.
   Verdict move(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                std::uint32_t bytes, memory::ScatterView far, bool from_far, bool& remote_fault);
+  /// Does the same if both sides are contiguous in memory mapped here. `far`: the address there;
+  /// null: that side is not. False: nothing has happened, and move() tells.
+  bool move_direct(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                   std::uint32_t bytes, std::byte* far, bool from_far) const {
+    if (far == nullptr) return false;
+    if (collect::is_inline(pcb)) {
+      memory::keep_order();
+      std::memcpy(far, pcb.payload.data() + offset, bytes);
+      return true;
+    }
+    std::byte* const near =
+        memory::resolve_direct(keys_, collect::entries_of(pcb), offset, bytes,
+                               from_far ? memory::kLocalWrite : memory::kLocalRead, qp.pd);
+    if (near == nullptr) return false;
+    memory::keep_order();
+    std::memmove(from_far ? near : far, from_far ? far : near, bytes);
+    return true;
+  }
 
   // --- why the accesses fail. `now`: the time of the engine's step
   /// Explains why part of a command's or a receive's list may not be used. `needed`: Access bits.
@@ -81,7 +113,16 @@ class MemoryAccess {
   // --- of the receive that the queue pair has drawn
   Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
   Verdict resolve_receive(const QueuePair& qp, std::uint64_t offset, std::uint32_t bytes,
-                          memory::ScatterList& out) const;
+                          memory::ScatterList& out) const {
+    return memory::resolve(keys_, entries_of_receive(qp), offset, bytes, memory::kLocalWrite,
+                           domain_of_receive(qp), out);
+  }
+  /// Returns the address of these bytes if they are contiguous in memory mapped here. Null: only
+  /// resolve_receive() tells.
+  std::byte* direct_receive(const QueuePair& qp, std::uint64_t offset, std::uint64_t bytes) const {
+    return memory::resolve_direct(keys_, entries_of_receive(qp), offset, bytes, memory::kLocalWrite,
+                                  domain_of_receive(qp));
+  }
   /// Explains why these bytes could not be stored.
   Refusal explain_receive(const QueuePair& qp, const memory::ByteRange& part, Time now) const;
 
@@ -89,7 +130,20 @@ class MemoryAccess {
   /// Returns the memory that the peer names, if it may use it in this way. Checks key, domain,
   /// bounds, and the flags of region, window and queue pair.
   RegionPlace remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
-                     std::uint64_t length, transport::RemoteAccess access);
+                     std::uint64_t length, transport::RemoteAccess access) {
+    const std::uint32_t needed = access_flag(access);
+    if ((qp.access & needed) == 0) return {};
+    if (memory::is_window_key(rkey.value)) [[unlikely]]
+      return through_window(qp, pd, rkey, {addr, length}, needed);
+    memory::Region* const region = keys_.lookup(rkey.value);
+    if (region == nullptr) return {};
+    if (access == transport::RemoteAccess::kFlushRegion) [[unlikely]] {
+      addr = region->iova();
+      length = region->length();
+    }
+    if (memory::check(*region, addr, length, needed, pd) != Verdict::kOk) return {};
+    return {region, region->offset_of(addr)};
+  }
   /// Returns the access that an atomic operation needs.
   static transport::RemoteAccess access_of(transport::RequestKind atomic) {
     return atomic == transport::RequestKind::kAtomicWrite ? transport::RemoteAccess::kWrite
@@ -114,6 +168,14 @@ class MemoryAccess {
   bool remove_window(std::uint32_t key);
 
  private:
+  static std::span<const abi::ScatterGather> entries_of_receive(const QueuePair& qp) {
+    return {qp.rq.work->entries, qp.rq.work->count};
+  }
+  static memory::PdId domain_of_receive(const QueuePair& qp) {
+    return qp.srq != nullptr ? qp.srq->pd : qp.pd;
+  }
+  RegionPlace through_window(const QueuePair& qp, memory::PdId pd, Rkey rkey,
+                             memory::ByteRange range, std::uint32_t needed);
   void settle(const memory::Window& window);
   void explain_key(Refusal& out, const QueuePair& qp, memory::PdId pd, Time now) const;
   void explain_window(Refusal& out, const QueuePair& qp, memory::PdId pd);

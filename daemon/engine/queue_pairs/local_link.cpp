@@ -10,30 +10,47 @@ namespace softhca::engine {
 using transport::Request;
 using transport::RequestKind;
 
+namespace {
+
+bool takes_messages(const QueuePair& peer) {
+  return may_receive(peer.state) && !peer.error.pending;
+}
+
+/// Returns the access that the data of a write, read or atomic needs.
+transport::RemoteAccess access_of(const Request& request) {
+  if (transport::is_indivisible(request.kind)) return MemoryAccess::access_of(request.kind);
+  return request.kind == RequestKind::kRead ? transport::RemoteAccess::kRead
+                                            : transport::RemoteAccess::kWrite;
+}
+
+}  // namespace
+
 const transport::LocalPeer* QpLocalLink::find_peer() {
-  QueuePair* const peer = connected_peer();
-  if (peer == nullptr) return nullptr;
-  if (peer != peer_) {
-    auto* const there = std::get_if<transport::Local>(&peer->transport);
-    if (there == nullptr) return nullptr;
-    peer_ = peer;
-    there_.emplace(parts_, *peer);
-    end_.emplace(transport::LocalPeer{.memory = *there_,
-                                      .receives = *there_,
-                                      .events = *there_,
-                                      .expected = there->position().receive,
-                                      .mtu = peer->rc.mtu,
-                                      .max_dest_rd_atomic = peer->rc.max_dest_rd_atomic,
-                                      .min_rnr_timer = peer->rc.min_rnr_timer});
+  // Between the messages of a turn, only the state of the other end changes.
+  if (peer_ != nullptr && takes_messages(*peer_)) [[likely]] {
+    there_->take_checked();  // of the message before
+    return &*end_;
   }
+  QueuePair* const peer = connected_peer();
+  auto* const there = peer != nullptr ? std::get_if<transport::Local>(&peer->transport) : nullptr;
+  if (there == nullptr) return nullptr;
+  peer_ = peer;
+  there_.emplace(parts_, *peer);
+  end_.emplace(transport::LocalPeer{.memory = *there_,
+                                    .receives = *there_,
+                                    .events = *there_,
+                                    .expected = there->position().receive,
+                                    .mtu = peer->rc.mtu,
+                                    .max_dest_rd_atomic = peer->rc.max_dest_rd_atomic,
+                                    .min_rnr_timer = peer->rc.min_rnr_timer});
   return &*end_;
 }
 
 /// Returns the queue pair at the other end if it is there and connected to this one, else null.
 QueuePair* QpLocalLink::connected_peer() const {
   QueuePair* const peer = parts_.queue_pairs.find(qp_.connection.destination);
-  if (peer == nullptr || peer->type != peer_type(qp_.type) || !may_receive(peer->state) ||
-      peer->error.pending || peer->connection.destination != qp_.qpn)
+  if (peer == nullptr || peer->type != peer_type(qp_.type) || !takes_messages(*peer) ||
+      peer->connection.destination != qp_.qpn)
     return nullptr;
   const AddressPath& here = qp_.connection.route.path;
   const AddressPath& there = peer->connection.route.path;
@@ -77,28 +94,45 @@ transport::LocalLink::Draw QpLocalLink::draw() {
 transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint32_t offset,
                                               std::uint32_t bytes) {
   const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, offset);
+  RegionPlace place;
+  std::byte* far;
+  if (transport::is_send(request.kind)) {
+    far = parts_.memory.direct_receive(*peer_, offset, bytes);
+  } else {
+    // What the step has checked need not be looked up again.
+    place = there_->take_checked();
+    if (place.region == nullptr)
+      place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
+                                   request.remote_addr + offset, bytes, access_of(request));
+    if (place.region == nullptr) return refuse_access(request, offset, bytes);
+    far = place.region->direct(place.offset, bytes);
+  }
+  if (parts_.memory.move_direct(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes, far,
+                                request.kind == RequestKind::kRead)) [[likely]]
+    return Moved();
+  return move_runs(request, place, offset, bytes);
+}
+
+/// Does what move() does, whatever the memory at both ends is like. `place`: of the other end; null
+/// for a send.
+transport::LocalLink::Moved QpLocalLink::move_runs(const Request& request, RegionPlace place,
+                                                   std::uint32_t offset, std::uint32_t bytes) {
   memory::ScatterList far;
-  const bool reads = request.kind == RequestKind::kRead;
-  const bool sends = transport::is_send(request.kind);
-  const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
+  const bool sends = place.region == nullptr;
   if (sends) {
     const Verdict verdict = parts_.memory.resolve_receive(*peer_, offset, bytes, far);
     if (verdict != Verdict::kOk) return refuse_receive(verdict, offset, bytes);
   } else {
-    const RegionPlace place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
-                                                   request.remote_addr + offset, bytes, access);
-    if (place.region == nullptr)
-      return refuse_access(request, {request.remote_addr + offset, bytes}, access);
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
   bool peer_at_fault = true;
-  const Verdict verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes,
-                                             far.view(), reads, peer_at_fault);
+  const Verdict verdict =
+      parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes, far.view(),
+                         request.kind == RequestKind::kRead, peer_at_fault);
   if (verdict == Verdict::kBusy) return Moved(verdict);
   if (verdict != Verdict::kOk && peer_at_fault) [[unlikely]]
-    return sends ? refuse_receive(verdict, offset, bytes)
-                 : refuse_access(request, {request.remote_addr + offset, bytes}, access);
+    return sends ? refuse_receive(verdict, offset, bytes) : refuse_access(request, offset, bytes);
   return Moved(verdict, peer_at_fault);
 }
 
@@ -130,9 +164,7 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
         parts_.memory.atomic(*peer_, request.rkey, request.remote_addr, request.kind,
                              request.compare_add, swap, {record.step, record.state});
     if (verdict == Verdict::kBusy) return Moved(verdict);
-    if (verdict == Verdict::kRemoteAccess)
-      return refuse_access(request, {request.remote_addr, sizeof swap},
-                           MemoryAccess::access_of(request.kind));
+    if (verdict == Verdict::kRemoteAccess) return refuse_access(request, 0, sizeof swap);
     if (verdict == Verdict::kRemoteInvalidRequest)
       there_->explain(RefusalCause::kNotAligned, request.remote_addr);
     if (verdict != Verdict::kOk) return Moved(verdict, true);
@@ -173,11 +205,13 @@ void QpLocalLink::resume() {
   }
 }
 
-/// Records why the other end refused the access, and returns its verdict.
-transport::LocalLink::Moved QpLocalLink::refuse_access(const Request& request,
-                                                       const memory::ByteRange& range,
-                                                       transport::RemoteAccess access) {
-  return Moved(there_->refuse_access(request.rkey, range, access), true);
+/// Records why the other end refused the access to these bytes of the message, and returns its
+/// verdict.
+transport::LocalLink::Moved QpLocalLink::refuse_access(const Request& request, std::uint32_t offset,
+                                                       std::uint32_t bytes) {
+  return Moved(there_->refuse_access(request.rkey, {request.remote_addr + offset, bytes},
+                                     access_of(request)),
+               true);
 }
 
 /// Records why the receive of the other end could not take these bytes, and returns `verdict`.

@@ -51,8 +51,9 @@ class QpLocalLink : public transport::LocalLink {
   bool is_slow() const;
   transport::Replay& record_of_atomic();
   bool has_record(std::uint32_t sequence);
-  Moved refuse_access(const transport::Request& request, const memory::ByteRange& range,
-                      transport::RemoteAccess access);
+  Moved move_runs(const transport::Request& request, RegionPlace place, std::uint32_t offset,
+                  std::uint32_t bytes);
+  Moved refuse_access(const transport::Request& request, std::uint32_t offset, std::uint32_t bytes);
   Moved refuse_receive(Verdict verdict, std::uint32_t offset, std::uint32_t bytes);
 
   const TransportParts& parts_;

@@ -99,8 +99,10 @@ Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
   if (length == 0 && access != transport::RemoteAccess::kFlushRegion) return Verdict::kOk;
-  const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
-  return place.region != nullptr ? Verdict::kOk : refuse_access(rkey, {addr, length}, access);
+  checked_ = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
+  if (checked_.region != nullptr) [[likely]]
+    return Verdict::kOk;
+  return refuse_access(rkey, {addr, length}, access);
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
@@ -128,7 +130,8 @@ WasRun QpEnvironment::recall_atomic(Rkey rkey, std::uint64_t addr, bool writes,
 
 /// A read request has no payload, so only the memory that it reads matters.
 Duration QpEnvironment::request_wait(bool reads) {
-  const Duration wait = parts_.slow_memory.request_wait(qp_);
+  const Duration wait =
+      parts_.slow_memory.any() ? parts_.slow_memory.request_wait(qp_) : Duration::zero();
   return reads || wait != Duration::zero() ? wait : parts_.peer_rates.request_wait(qp_);
 }
 
@@ -219,7 +222,7 @@ void QpEnvironment::explain(RefusalCause cause, std::uint64_t value, std::uint64
   parts_.history.refuse(qp_, out);
 }
 
-Verdict QpEnvironment::refuse_access(Rkey rkey, const memory::ByteRange& range,
+Verdict QpEnvironment::refuse_access(Rkey rkey, memory::ByteRange range,
                                      transport::RemoteAccess access) {
   return refuse(parts_.memory.explain_remote(qp_, qp_.remote_pd(), rkey, range, access,
                                              parts_.history.now()));

@@ -3,6 +3,8 @@
 // The engine as a transport state machine sees it, during one call.
 #pragma once
 
+#include <utility>
+
 #include "daemon/engine/commands/command_store.hpp"
 #include "daemon/engine/diagnostics/captures.hpp"
 #include "daemon/engine/diagnostics/faults.hpp"
@@ -110,8 +112,10 @@ class QpEnvironment final : public transport::PacketSink,
   void count(transport::Count what, std::uint32_t n = 1) override;
   void count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure = 0) override;
 
+  /// Returns the place that check_remote() has found since the last call; null: none.
+  RegionPlace take_checked() { return std::exchange(checked_, {}); }
   /// Records why the peer may not access the memory. Returns kRemoteAccess.
-  Verdict refuse_access(Rkey rkey, const memory::ByteRange& range, transport::RemoteAccess access);
+  Verdict refuse_access(Rkey rkey, memory::ByteRange range, transport::RemoteAccess access);
   /// Records why bytes of a message could not be stored in the receive, if so. Returns `verdict`.
   Verdict check_stored(Verdict verdict, std::uint64_t offset, std::uint64_t bytes);
 
@@ -125,6 +129,7 @@ class QpEnvironment final : public transport::PacketSink,
   QueuePair& qp_;
   Route& route_;
   const wire::ParsedFrame* frame_;
+  RegionPlace checked_;
 };
 
 }  // namespace softhca::engine

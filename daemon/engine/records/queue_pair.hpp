@@ -59,11 +59,26 @@ struct RetryCounters {
 
   void add(transport::Count what, std::uint32_t n) {
     using transport::Count;
-    if (what == Count::kRetransmittedPackets) packets += n;
-    if (what == Count::kAckTimeouts) timeouts += n;
-    if (what == Count::kEarlyRetries || what == Count::kProbes) early += n;
-    if (what == Count::kRnrNakReceived) rnr_naks += n;
-    if (what == Count::kSequenceNakReceived) sequence_naks += n;
+    switch (what) {
+      case Count::kRetransmittedPackets:
+        packets += n;
+        break;
+      case Count::kAckTimeouts:
+        timeouts += n;
+        break;
+      case Count::kEarlyRetries:
+      case Count::kProbes:
+        early += n;
+        break;
+      case Count::kRnrNakReceived:
+        rnr_naks += n;
+        break;
+      case Count::kSequenceNakReceived:
+        sequence_naks += n;
+        break;
+      default:
+        break;
+    }
   }
 };
 
