@@ -59,8 +59,12 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     if (fails && qp.error.cause == QpFailure::kNone)
       qp.record.durable->cause = static_cast<std::uint8_t>(failure_of(verdict));
     qp.record.durable->begin_sent({qp.sq.cq->ring.next_counter(), completion.index}, behind, fails);
-    completion_queues_.push(*qp.sq.cq, completion, false,
-                            qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot)));
+    // Only a queue with a channel asks how much is under way.
+    const std::uint32_t under_way =
+        qp.sq.cq->completion_end < 0
+            ? 0
+            : qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot));
+    completion_queues_.push(*qp.sq.cq, completion, false, under_way);
   }
   if (verdict == Verdict::kOk) {
     qp.sq.probing = qp.sq.sparing = false;

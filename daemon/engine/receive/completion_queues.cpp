@@ -40,13 +40,12 @@ abi::CompletionStatus status_of(Verdict verdict) {
   return abi::CompletionStatus::kLocalQpOperationError;
 }
 
-void CompletionQueues::push(CompletionQueue& cq, const shm::Completion& completion, bool solicited,
+void CompletionQueues::push(CompletionQueue& cq, shm::Completion& completion, bool solicited,
                             std::uint32_t under_way) {
   if (cq.failed) return;
   TenantCounters& counters = cq.session->tenant->counters;
-  shm::Completion stamped = completion;
-  stamped.timestamp = static_cast<std::uint64_t>(clock_.now.time_since_epoch().count());
-  if (!cq.ring.push(stamped, solicited)) {
+  completion.timestamp = static_cast<std::uint64_t>(clock_.now.time_since_epoch().count());
+  if (!cq.ring.push(completion, solicited)) {
     cq.failed = true;
     look_through(cpu_, *cq.session);
     counters.completion.cq_overflows.add();

@@ -40,10 +40,10 @@ class CompletionQueues {
   void notify_by(EventNotifier* notifier) { notifier_ = notifier; }
   EventSink& sink() const { return sink_; }
 
-  /// Pushes a completion. A full completion queue fails, and its session's objects are checked
-  /// (look_through()).
-  /// `under_way`: how many other commands its queue pair has.
-  void push(CompletionQueue& cq, const shm::Completion& completion, bool solicited,
+  /// Pushes a completion, with the time of the step. A full completion queue fails, and its
+  /// session's objects are checked (look_through()). `under_way`: how many other commands its queue
+  /// pair has.
+  void push(CompletionQueue& cq, shm::Completion& completion, bool solicited,
             std::uint32_t under_way = 0);
   /// Sets moderation: an event is sent `count` completions or `period` after the first completion.
   /// An event that is held back under the old settings is sent now.

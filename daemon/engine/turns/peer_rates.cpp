@@ -61,30 +61,12 @@ Duration PeerRates::request_wait(const QueuePair& qp) {
   return wait;
 }
 
-void PeerRates::took(const QueuePair& qp, std::uint32_t bytes, bool begins_message) {
-  if (!gates_.any_limited()) return;
-  turns_[qp.slot].refused_until = Time{};
-  charge(qp, &PeerGates::inbound, bytes, begins_message);
-}
-
-bool PeerRates::holds_message(const QueuePair& sender, const QueuePair& target, bool reads) const {
-  if (!gates_.any_limited() || turns_[sender.slot].has_waited) return false;
-  return gates_.waits(sender.slot) || closed_gate(target, direction(reads)) != nullptr;
-}
-
 bool PeerRates::holds(const QueuePair& who, const QueuePair& target, Direction direction) {
   if (!gates_.any_limited() || turns_[who.slot].has_waited) return false;
   if (gates_.waits(who.slot)) return true;
   PeerGate* const gate = closed_gate(target, direction);
   if (gate != nullptr) gates_.wait(who.slot, *gate);
   return gate != nullptr;
-}
-
-void PeerRates::goes_through(const QueuePair& who, const QueuePair& target, Direction direction,
-                             std::uint32_t bytes, bool begins_message) {
-  if (!gates_.any_limited()) return;
-  turns_[who.slot].has_waited = false;
-  charge(target, direction, bytes, begins_message);
 }
 
 void PeerRates::charge(const QueuePair& target, Direction direction, std::uint32_t bytes,

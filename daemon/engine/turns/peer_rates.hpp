@@ -48,7 +48,11 @@ class PeerRates {
     return gates_.any_limited() && closed_gate(qp, &PeerGates::inbound) != nullptr;
   }
   /// Charges for a request packet of `bytes` bytes that was accepted.
-  void took(const QueuePair& qp, std::uint32_t bytes, bool begins_message);
+  void took(const QueuePair& qp, std::uint32_t bytes, bool begins_message) {
+    if (!gates_.any_limited()) return;
+    turns_[qp.slot].refused_until = Time{};
+    charge(qp, &PeerGates::inbound, bytes, begins_message);
+  }
   /// True if the next response of the queue pair must wait. release() reports when its turn comes.
   bool holds_response(const QueuePair& qp) { return holds(qp, qp, &PeerGates::served); }
   /// Charges for a response that was sent.
@@ -59,7 +63,10 @@ class PeerRates {
   // --- messages inside the daemon
   /// True if the message of `sender` must wait. `reads`: it reads from `target`, else it sends to
   /// it.
-  bool holds_message(const QueuePair& sender, const QueuePair& target, bool reads) const;
+  bool holds_message(const QueuePair& sender, const QueuePair& target, bool reads) const {
+    if (!gates_.any_limited() || turns_[sender.slot].has_waited) return false;
+    return gates_.waits(sender.slot) || closed_gate(target, direction(reads)) != nullptr;
+  }
   /// Makes the message wait from now on. REQUIRES: holds_message().
   void wait(const QueuePair& sender, const QueuePair& target, bool reads) {
     holds(sender, target, direction(reads));
@@ -100,7 +107,11 @@ class PeerRates {
   static PeerGate* closed_gate(const QueuePair& target, Direction direction);
   bool holds(const QueuePair& who, const QueuePair& target, Direction direction);
   void goes_through(const QueuePair& who, const QueuePair& target, Direction direction,
-                    std::uint32_t bytes, bool begins_message);
+                    std::uint32_t bytes, bool begins_message) {
+    if (!gates_.any_limited()) return;
+    turns_[who.slot].has_waited = false;
+    charge(target, direction, bytes, begins_message);
+  }
   void charge(const QueuePair& target, Direction direction, std::uint32_t bytes,
               bool begins_message);
 

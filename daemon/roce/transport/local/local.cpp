@@ -36,7 +36,9 @@ void Local::start_over() {
   waiting_since_ = wait_until_ = Time{};
 }
 
-bool Local::transmit(LocalLink& link, const LocalUpcalls& up, Time now, std::uint32_t budget) {
+/// The steps of a message are inlined here: calls between them would cost as much as they do.
+[[gnu::flatten]] bool Local::transmit(LocalLink& link, const LocalUpcalls& up, Time now,
+                                      std::uint32_t budget) {
   if (sleeping_ && queue_.empty() && !wants_request(link, up, now)) return false;
   sleeping_ = false;
   Turn turn{link, up, now, budget};
@@ -58,10 +60,11 @@ Local::Step Local::step(Turn& turn) {
   if (!moving_) {
     const Step begun = begin(turn, *peer, request);
     if (!moving_) return begun;
-  }
-  if (draws_receive(request.kind) && !turn.link.has_drawn()) {
+  } else if (draws_receive(request.kind) && !turn.link.has_drawn()) {
     // The peer was reset during the message.
     start_over();
+    return Step::kPolling;
+  } else if (!turn.link.may_go_on()) {
     return Step::kPolling;
   }
   return move(turn, *peer, request);
@@ -98,7 +101,7 @@ Local::Step Local::meet_other_psn(const Turn& turn, const LocalPeer& peer, const
 }
 
 Local::Step Local::set_moving(const Turn& turn, const Request& request) {
-  start_over();
+  if (wait_ != Wait::kNone) start_over();
   moving_ = true;
   turn.link.begins(request);
   turn.up.commands.request_begun(request.pcb);
@@ -130,7 +133,6 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
 }
 
 Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& request) {
-  if (!turn.link.may_go_on()) return Step::kPolling;
   // An atomic runs in one piece, otherwise it would run twice.
   const bool whole = is_indivisible(request.kind);
   const std::uint32_t left = request.length - offset_;

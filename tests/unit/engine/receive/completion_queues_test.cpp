@@ -23,7 +23,8 @@ class EventParts : public ::testing::Test {
     return TestCq(session, entries, handle, kChannel);
   }
   void push(TestCq& cq, std::uint32_t under_way = 0) {
-    completions.push(cq.cq, {}, false, under_way);
+    shm::Completion completion;
+    completions.push(cq.cq, completion, false, under_way);
   }
   /// Another tenant has work, too: for a while to come.
   void compete() {

@@ -22,7 +22,8 @@ class FailedSessions : public QpParts {
     return made;
   }
   void overflow(TestCq& of) {
-    for (int i = 0; i < 3; ++i) completions.push(of.cq, {}, false);
+    shm::Completion completion;
+    for (int i = 0; i < 3; ++i) completions.push(of.cq, completion, false);
     ASSERT_TRUE(of.cq.failed);
   }
   void fail_users() {
