@@ -75,8 +75,9 @@ Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t
 /// them, contiguous in memory mapped here. Most messages are so. Null: they are elsewhere, or may
 /// not be used so; resolve() tells.
 template <class Entry>
-std::byte* resolve_direct(const KeyTable& keys, std::span<const Entry> list, std::uint64_t offset,
-                          std::uint64_t length, std::uint32_t needed, PdId pd) {
+inline std::byte* resolve_direct(const KeyTable& keys, std::span<const Entry> list,
+                                 std::uint64_t offset, std::uint64_t length, std::uint32_t needed,
+                                 PdId pd) {
   if (list.empty()) return nullptr;
   const Entry& entry = list.front();
   if (offset > entry.length || length > entry.length - offset) return nullptr;

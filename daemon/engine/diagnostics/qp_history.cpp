@@ -123,9 +123,10 @@ void QpHistory::add(QueuePair& qp, QpEventKind kind, const QpEventAbout& about) 
   push(to, event);
 }
 
-/// Adds the event of the counter. `detail`: that of the event, if its kind does not tell.
-void QpHistory::add_event_of(QueuePair& qp, transport::Count what, std::uint32_t n,
-                             std::optional<Psn> psn, std::uint32_t detail) {
+void QpHistory::count(QueuePair& qp, transport::Count what, std::uint32_t n, std::optional<Psn> psn,
+                      std::uint32_t detail) {
+  qp.count(what, n);
+  if (!has_event(what)) return;
   const EventOf& event = kEvents[static_cast<std::size_t>(what)];
   add(qp, event.kind, {event.has_detail ? event.detail : detail, psn, n});
 }

@@ -47,12 +47,8 @@ class QpHistory {
   }
   /// Counts for the tenant of the queue pair, and adds the event of the counter, if it has one.
   void count(QueuePair& qp, transport::Count what, std::uint32_t n = 1,
-             std::optional<Psn> psn = std::nullopt, std::uint32_t detail = 0) {
-    qp.count(what, n);
-    if (has_event(what)) [[unlikely]]
-      add_event_of(qp, what, n, psn, detail);
-  }
-  /// True if the counter has an event.
+             std::optional<Psn> psn = std::nullopt, std::uint32_t detail = 0);
+  /// True if the counter has an event. If not, QueuePair::count() does all that count() does.
   static bool has_event(transport::Count what) {
     return (kHaveEvents >> static_cast<unsigned>(what) & 1) != 0;
   }
@@ -75,8 +71,6 @@ class QpHistory {
 
  private:
   static const std::uint64_t kHaveEvents;  ///< bits of the counters that have an event
-  void add_event_of(QueuePair& qp, transport::Count what, std::uint32_t n, std::optional<Psn> psn,
-                    std::uint32_t detail);
 
   /// A ring of events.
   struct Place {

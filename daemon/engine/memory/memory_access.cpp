@@ -52,6 +52,18 @@ Verdict MemoryAccess::gather(const QueuePair& qp, const collect::Pcb& pcb, std::
     std::memcpy(out.data(), pcb.payload.data() + offset, out.size());
     return Verdict::kOk;
   }
+  const std::byte* const at = memory::resolve_direct(keys_, collect::entries_of(pcb), offset,
+                                                     out.size(), memory::kLocalRead, qp.pd);
+  if (at == nullptr) [[unlikely]]
+    return gather_list(qp, pcb, offset, out);
+  memory::keep_order();
+  std::memcpy(out.data(), at, out.size());
+  return Verdict::kOk;
+}
+
+/// Does what gather() does, whatever the memory is like. REQUIRES: it is not inline.
+Verdict MemoryAccess::gather_list(const QueuePair& qp, const collect::Pcb& pcb,
+                                  std::uint32_t offset, std::span<std::byte> out) {
   memory::ScatterList list;
   const Verdict verdict = resolve_message(qp, pcb, offset, out.size(), list);
   return verdict == Verdict::kOk ? memory::gather(list.view(), 0, out) : verdict;
@@ -88,19 +100,41 @@ Verdict MemoryAccess::move(const QueuePair& qp, const collect::Pcb& pcb, std::ui
 
 Verdict MemoryAccess::scatter_receive(const QueuePair& qp, std::uint64_t offset,
                                       std::span<const std::byte> in) {
+  std::byte* const at = direct_receive(qp, offset, in.size());
+  if (at == nullptr) [[unlikely]]
+    return scatter_receive_list(qp, offset, in);
+  memory::keep_order();
+  std::memcpy(at, in.data(), in.size());
+  return Verdict::kOk;
+}
+
+/// Does what scatter_receive() does, whatever the memory is like.
+Verdict MemoryAccess::scatter_receive_list(const QueuePair& qp, std::uint64_t offset,
+                                           std::span<const std::byte> in) {
   memory::ScatterList list;
   const Verdict verdict = resolve_receive(qp, offset, static_cast<std::uint32_t>(in.size()), list);
   return verdict == Verdict::kOk ? memory::scatter(list.view(), 0, in) : verdict;
 }
 
-RegionPlace MemoryAccess::through_window(const QueuePair& qp, memory::PdId pd, Rkey rkey,
-                                         memory::ByteRange range, std::uint32_t needed) {
-  const memory::Window* window = windows_.lookup(rkey.value);
-  if (window == nullptr) return {};
-  RegionPlace found;
-  found.region =
-      memory::resolve(*window, keys_, range.start, range.length, needed, pd, qp.qpn, found.offset);
-  return found;
+RegionPlace MemoryAccess::remote(const QueuePair& qp, memory::PdId pd, Rkey rkey,
+                                 std::uint64_t addr, std::uint64_t length,
+                                 transport::RemoteAccess access) {
+  const std::uint32_t needed = access_flag(access);
+  if ((qp.access & needed) == 0) return {};
+  if (memory::is_window_key(rkey.value)) {
+    const memory::Window* window = windows_.lookup(rkey.value);
+    if (window == nullptr) return {};
+    RegionPlace found;
+    found.region = memory::resolve(*window, keys_, addr, length, needed, pd, qp.qpn, found.offset);
+    return found;
+  }
+  if (access == transport::RemoteAccess::kFlushRegion) {
+    const memory::Region* const region = keys_.lookup(rkey.value);
+    if (region == nullptr) return {};
+    addr = region->iova();
+    length = region->length();
+  }
+  return in_region(qp, pd, rkey, addr, length, access);
 }
 
 Verdict MemoryAccess::atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr,

@@ -130,18 +130,16 @@ class MemoryAccess {
   /// Returns the memory that the peer names, if it may use it in this way. Checks key, domain,
   /// bounds, and the flags of region, window and queue pair.
   RegionPlace remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
-                     std::uint64_t length, transport::RemoteAccess access) {
+                     std::uint64_t length, transport::RemoteAccess access);
+  /// Returns the same if the key is that of a region, as most are. Null: only remote() tells.
+  /// REQUIRES: not kFlushRegion.
+  RegionPlace in_region(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
+                        std::uint64_t length, transport::RemoteAccess access) const {
     const std::uint32_t needed = access_flag(access);
-    if ((qp.access & needed) == 0) return {};
-    if (memory::is_window_key(rkey.value)) [[unlikely]]
-      return through_window(qp, pd, rkey, {addr, length}, needed);
+    if ((qp.access & needed) == 0 || memory::is_window_key(rkey.value)) return {};
     memory::Region* const region = keys_.lookup(rkey.value);
-    if (region == nullptr) return {};
-    if (access == transport::RemoteAccess::kFlushRegion) [[unlikely]] {
-      addr = region->iova();
-      length = region->length();
-    }
-    if (memory::check(*region, addr, length, needed, pd) != Verdict::kOk) return {};
+    if (region == nullptr || memory::check(*region, addr, length, needed, pd) != Verdict::kOk)
+      return {};
     return {region, region->offset_of(addr)};
   }
   /// Returns the access that an atomic operation needs.
@@ -174,8 +172,10 @@ class MemoryAccess {
   static memory::PdId domain_of_receive(const QueuePair& qp) {
     return qp.srq != nullptr ? qp.srq->pd : qp.pd;
   }
-  RegionPlace through_window(const QueuePair& qp, memory::PdId pd, Rkey rkey,
-                             memory::ByteRange range, std::uint32_t needed);
+  Verdict gather_list(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                      std::span<std::byte> out);
+  Verdict scatter_receive_list(const QueuePair& qp, std::uint64_t offset,
+                               std::span<const std::byte> in);
   void settle(const memory::Window& window);
   void explain_key(Refusal& out, const QueuePair& qp, memory::PdId pd, Time now) const;
   void explain_window(Refusal& out, const QueuePair& qp, memory::PdId pd);

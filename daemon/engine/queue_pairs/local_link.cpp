@@ -69,7 +69,7 @@ bool QpLocalLink::is_slow() const {
 }
 
 bool QpLocalLink::is_within_rate(const Request& request) const {
-  if (!may_go_on()) return false;
+  if (!QpLocalLink::may_go_on()) return false;
   return !parts_.peer_rates.holds_message(qp_, *peer_, request.kind == RequestKind::kRead);
 }
 

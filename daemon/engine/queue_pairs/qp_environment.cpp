@@ -2,6 +2,7 @@
 
 #include "daemon/engine/queue_pairs/qp_environment.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "daemon/base/probes.hpp"
@@ -98,15 +99,39 @@ Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
 
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
-  if (length == 0 && access != transport::RemoteAccess::kFlushRegion) return Verdict::kOk;
+  if (access != transport::RemoteAccess::kFlushRegion) {
+    if (length == 0) return Verdict::kOk;
+    checked_ = parts_.memory.in_region(qp_, qp_.remote_pd(), rkey, addr, length, access);
+    if (checked_.region != nullptr) [[likely]]
+      return Verdict::kOk;
+  }
+  return check_any_remote(rkey, addr, length, access);
+}
+
+/// Does what check_remote() does, also for keys of windows and whole regions.
+Verdict QpEnvironment::check_any_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
+                                        transport::RemoteAccess access) {
   checked_ = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
-  if (checked_.region != nullptr) [[likely]]
-    return Verdict::kOk;
+  if (checked_.region != nullptr) return Verdict::kOk;
   return refuse_access(rkey, {addr, length}, access);
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
                                     std::span<const std::byte> payload) {
+  const RegionPlace place = parts_.memory.in_region(
+      qp_, qp_.remote_pd(), rkey, addr, payload.size(), transport::RemoteAccess::kWrite);
+  std::byte* const at =
+      place.region != nullptr ? place.region->direct(place.offset, payload.size()) : nullptr;
+  if (at == nullptr) [[unlikely]]
+    return write_any_remote(rkey, addr, payload);
+  memory::keep_order();
+  std::memcpy(at, payload.data(), payload.size());
+  return Verdict::kOk;
+}
+
+/// Does what write_remote() does, whatever the memory is like.
+Verdict QpEnvironment::write_any_remote(Rkey rkey, std::uint64_t addr,
+                                        std::span<const std::byte> payload) {
   const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, payload.size(),
                                           transport::RemoteAccess::kWrite);
   if (place.region != nullptr) {
@@ -197,6 +222,8 @@ void QpEnvironment::raise_event(transport::AsyncEvent event) {
 }
 
 void QpEnvironment::count(transport::Count what, std::uint32_t n) {
+  if (!QpHistory::has_event(what)) [[likely]]
+    return qp_.count(what, n);
   parts_.history.count(qp_, what, n, psn());
 }
 

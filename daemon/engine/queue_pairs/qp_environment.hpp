@@ -122,6 +122,9 @@ class QpEnvironment final : public transport::PacketSink,
  private:
   transport::SendResult send_packet(const wire::Headers& h,
                                     const transport::PayloadSource& payload);
+  Verdict check_any_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
+                           transport::RemoteAccess access);
+  Verdict write_any_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload);
   std::optional<Psn> psn() const;
   Verdict refuse(const Refusal& refusal);
 
