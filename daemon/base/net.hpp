@@ -29,10 +29,11 @@ struct Gid {
     return a[0] == b[0] && a[1] == b[1];
   }
   constexpr bool is_zero() const { return *this == Gid{}; }
+  /// Compares words, since it is asked several times for each packet.
   constexpr bool is_ipv4() const {
-    for (int i = 0; i < 10; ++i)
-      if (bytes[i] != 0) return false;
-    return bytes[10] == 0xff && bytes[11] == 0xff;
+    constexpr std::array<std::uint8_t, 4> kMapped{0, 0, 0xff, 0xff};
+    const auto words = std::bit_cast<std::array<std::uint32_t, 4>>(bytes);
+    return (words[0] | words[1]) == 0 && words[2] == std::bit_cast<std::uint32_t>(kMapped);
   }
   constexpr bool is_link_local() const { return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
   constexpr bool is_multicast() const {
