@@ -11,30 +11,33 @@ namespace softhca::wire {
 
 namespace {
 
-// Base transport header, bytes 1, 4 and 8.
+// Base transport header, byte 1.
 constexpr std::uint8_t kSolicitedBit = 0x80;
 constexpr std::uint8_t kMigratedBit = 0x40;
 constexpr unsigned kPadShift = 4;
 constexpr std::uint8_t kVersionMask = 0x0f;
-constexpr std::uint8_t kFecnBit = 0x80;
-constexpr std::uint8_t kBecnBit = 0x40;
-constexpr std::uint8_t kAckRequestBit = 0x80;
+// Bytes 4 to 7 and 8 to 11: flags, and a number in the low 24 bits.
+constexpr std::uint32_t kFecnBit = 0x8000'0000;
+constexpr std::uint32_t kBecnBit = 0x4000'0000;
+constexpr std::uint32_t kAckRequestBit = 0x8000'0000;
+constexpr std::uint32_t kNumber = 0xff'ffff;
 
 constexpr std::size_t kCnpReservedLength = 16;
 
 void decode_base(const std::byte* p, Headers& h) {
   const auto flags = std::to_integer<std::uint8_t>(p[1]);
-  const auto congestion = std::to_integer<std::uint8_t>(p[4]);
+  const auto destination = load_be<std::uint32_t>(p + 4);
+  const auto psn = load_be<std::uint32_t>(p + 8);
   h.opcode = std::to_integer<std::uint8_t>(p[0]);
   h.solicited = flags & kSolicitedBit;
   h.migrated = flags & kMigratedBit;
   h.pad = (flags >> kPadShift) & 3;
   h.pkey = load_be<std::uint16_t>(p + 2);
-  h.fecn = congestion & kFecnBit;
-  h.becn = congestion & kBecnBit;
-  h.destination = Qpn(load_be24(p + 5));
-  h.ack_request = std::to_integer<std::uint8_t>(p[8]) & kAckRequestBit;
-  h.psn = Psn(load_be24(p + 9));
+  h.fecn = destination & kFecnBit;
+  h.becn = destination & kBecnBit;
+  h.destination = Qpn(destination & kNumber);
+  h.ack_request = psn & kAckRequestBit;
+  h.psn = Psn(psn);
 }
 
 /// Decodes the extended headers. REQUIRES: the packet has at least header_bytes(mask) bytes, and
@@ -87,10 +90,9 @@ void encode_base(const Headers& h, std::size_t pad, std::byte* p) {
   p[1] = std::byte((h.solicited ? kSolicitedBit : 0) | (h.migrated ? kMigratedBit : 0) |
                    pad << kPadShift);
   store_be(p + 2, h.pkey);
-  p[4] = std::byte((h.fecn ? kFecnBit : 0) | (h.becn ? kBecnBit : 0));
-  store_be24(p + 5, h.destination.value);
-  p[8] = std::byte(h.ack_request ? kAckRequestBit : 0);
-  store_be24(p + 9, h.psn.value());
+  store_be(p + 4,
+           (h.fecn ? kFecnBit : 0) | (h.becn ? kBecnBit : 0) | (h.destination.value & kNumber));
+  store_be(p + 8, (h.ack_request ? kAckRequestBit : 0) | h.psn.value());
 }
 
 void encode_extended(const Headers& h, OpcodeMask mask, std::byte* p) {

@@ -28,7 +28,8 @@ inline constexpr std::uint8_t kEcnCongested = 0x03;
 /// Length of the routing header area in front of a datagram in a receive buffer.
 inline constexpr std::size_t kGrhLength = 40;
 
-/// Longest headers below the transport.
+/// Shortest and longest headers below the transport.
+inline constexpr std::size_t kMinNetworkHeaders = kEthernetLength + kIpv4Length + kUdpLength;
 inline constexpr std::size_t kMaxNetworkHeaders =
     kEthernetLength + kVlanTagLength + kIpv6Length + kUdpLength;
 
@@ -102,6 +103,11 @@ inline std::size_t frame_length(const ParsedFrame& frame) {
 /// Returns the received ICRC XOR the correct one.
 std::uint32_t icrc_difference(const ParsedFrame& frame);
 
+/// Returns the bytes of transport headers, payload, pad and ICRC. REQUIRES: a known opcode.
+constexpr std::size_t datagram_length(std::uint8_t opcode, std::size_t payload_length) {
+  return opcode_info(opcode).header_length + payload_length + pad_for(payload_length) + kIcrcLength;
+}
+
 /// The addresses of a path; both ends are IPv4 (mapped) or both IPv6.
 struct FramePath {
   MacAddress source_mac;
@@ -141,7 +147,9 @@ class FrameTemplate {
   /// header. REQUIRES: the IP packet has at most 65535 bytes.
   void write(std::byte* to, std::size_t datagram, std::uint16_t identification) const;
   /// Returns the bytes of the whole frame. REQUIRES: a known opcode.
-  std::size_t frame_length(std::uint8_t opcode, std::size_t payload_length) const;
+  std::size_t frame_length(std::uint8_t opcode, std::size_t payload_length) const {
+    return length() + datagram_length(opcode, payload_length);
+  }
 
  private:
   friend class FrameBuilder;
@@ -174,6 +182,7 @@ class FrameBuilder {
  private:
   std::byte* frame_;
   std::byte* ip_;
+  std::byte* transport_;
   std::byte* payload_;
   std::size_t payload_length_;
   PacketKey* key_;

@@ -11,13 +11,6 @@ namespace softhca::wire {
 
 namespace {
 
-/// Returns the bytes of UDP header, transport headers, payload, pad and ICRC.
-std::size_t udp_length(std::uint8_t opcode, std::size_t payload_length) {
-  assert(opcode_info(opcode).is_known());
-  return kUdpLength + opcode_info(opcode).header_length + payload_length + pad_for(payload_length) +
-         kIcrcLength;
-}
-
 /// Writes an IPv4 header with zeros for length, identification and checksum.
 void write_ipv4(const FramePath& path, std::byte* ip) {
   ip[0] = std::byte{0x45};
@@ -51,7 +44,7 @@ FrameTemplate::FrameTemplate(const FramePath& path) : key_(path.key) {
   if (ipv4) {
     network_length_ = kIpv4Length;
     write_ipv4(path, ip);
-    checksum_ = add_checksum({ip, kIpv4Length}, 0);
+    checksum_ = ipv4_checksum(ip);
   } else {
     network_length_ = kIpv6Length;
     write_ipv6(path, ip);
@@ -60,10 +53,6 @@ FrameTemplate::FrameTemplate(const FramePath& path) : key_(path.key) {
   std::byte* udp = ip + network_length_;
   store_be(udp, path.udp_source_port);
   store_be(udp + 2, kRocePort);
-}
-
-std::size_t FrameTemplate::frame_length(std::uint8_t opcode, std::size_t payload_length) const {
-  return link_length_ + network_length_ + udp_length(opcode, payload_length);
 }
 
 void FrameTemplate::complete_ip_header(std::byte* ip, std::size_t udp_length,
@@ -86,7 +75,11 @@ std::uint8_t FrameTemplate::traffic_class() const {
 void FrameTemplate::write(std::byte* to, std::size_t datagram, std::uint16_t identification) const {
   const std::size_t udp_bytes = kUdpLength + datagram;
   assert(network_length_ + udp_bytes <= 0xffff);
-  std::memcpy(to, bytes_.data(), length());
+  // Most headers have the shortest length, which is constant, so that it is copied without a call.
+  std::memcpy(to, bytes_.data(), kMinNetworkHeaders);
+  if (length() > kMinNetworkHeaders)
+    std::memcpy(to + kMinNetworkHeaders, bytes_.data() + kMinNetworkHeaders,
+                length() - kMinNetworkHeaders);
   std::byte* ip = to + link_length_;
   complete_ip_header(ip, udp_bytes, identification);
   store_be(ip + network_length_ + 4, static_cast<std::uint16_t>(udp_bytes));
@@ -96,26 +89,22 @@ FrameBuilder::FrameBuilder(std::span<std::byte> buffer, const FrameTemplate& pat
                            std::size_t payload_length, std::uint16_t identification)
     : frame_(buffer.data()),
       ip_(buffer.data() + path.link_length_),
+      transport_(buffer.data() + path.length()),
       payload_length_(payload_length),
       key_(path.key_) {
-  assert(buffer.size() >= path.frame_length(h.opcode, payload_length));
-  const std::size_t udp_bytes = udp_length(h.opcode, payload_length);
-  path.write(frame_, udp_bytes - kUdpLength, identification);
-  std::byte* transport = ip_ + path.network_length_ + kUdpLength;
-  payload_ = transport + encode(h, payload_length, transport);
+  const std::size_t datagram = datagram_length(h.opcode, payload_length);
+  assert(buffer.size() >= path.length() + datagram);
+  path.write(frame_, datagram, identification);
+  payload_ = transport_ + encode(h, payload_length, transport_);
 }
 
 std::size_t FrameBuilder::finish() {
   std::byte* end = payload_ + payload_length_;
   for (std::size_t n = pad_for(payload_length_); n > 0; --n) *end++ = std::byte{0};
-  const std::span<const std::byte> packet(ip_, end);
-  if (key_ == nullptr) [[likely]] {
-    store_be(end, swap_bytes(icrc(packet)));
-  } else {
-    const std::size_t network = kUdpLength + (*ip_ == std::byte{0x45} ? kIpv4Length : kIpv6Length);
-    const auto transport = packet.subspan(network);
-    store_be(end, swap_bytes(TagSum(*key_, packet.first(network), transport).finish()));
-  }
+  const std::span<const std::byte> network(ip_, transport_), transport(transport_, end);
+  const std::uint32_t trailer =
+      key_ == nullptr ? icrc(network, transport) : TagSum(*key_, network, transport).finish();
+  store_be(end, swap_bytes(trailer));
   return static_cast<std::size_t>(end + kIcrcLength - frame_);
 }
 
@@ -125,7 +114,7 @@ void grh_bytes(const FrameTemplate& path, std::uint8_t opcode, std::size_t paylo
   std::memset(out.data(), 0, unused);
   std::byte* ip = out.data() + unused;
   std::memcpy(ip, path.ip_header(), path.network_length_);
-  path.complete_ip_header(ip, udp_length(opcode, payload_length), 0);
+  path.complete_ip_header(ip, kUdpLength + datagram_length(opcode, payload_length), 0);
 }
 
 }  // namespace softhca::wire

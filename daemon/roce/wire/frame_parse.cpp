@@ -19,8 +19,7 @@ DropReason parse_ipv4(std::span<const std::byte>& ip, ParsedFrame& out) {
   if (std::to_integer<std::uint8_t>(ip[9]) != kProtocolUdp) return DropReason::kNotUdp;
   // Version 4 and five words: RoCE packets have no options.
   if (ip[0] != std::byte{0x45}) return DropReason::kBadIpHeader;
-  if (fold_checksum(add_checksum(ip.first(kIpv4Length), 0)) != 0xffff)
-    return DropReason::kBadIpChecksum;
+  if (fold_checksum(ipv4_checksum(ip.data())) != 0xffff) return DropReason::kBadIpChecksum;
   const std::size_t total = load_be<std::uint16_t>(&ip[2]);
   if (total > ip.size() || total < kIpv4Length) return DropReason::kBadIpLength;
   const auto fragment = load_be<std::uint16_t>(&ip[6]);
@@ -108,7 +107,7 @@ DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out) {
   return parse_datagram(out);
 }
 
-DropReason FrameWalk::begin(ParsedFrame& out) {
+inline DropReason FrameWalk::begin(ParsedFrame& out) {
   begun_ = true;
   std::span<const std::byte> rest = frame_;
   if (const DropReason r = parse_network(rest, out); r != DropReason::kNone) return r;
@@ -162,8 +161,7 @@ void write_network(const ParsedFrame& frame, std::span<std::byte> out) {
   std::memcpy(out.data(), frame.network.data(), out.size());
   if (!frame.is_ipv4) return;
   store_be(out.data() + 10, std::uint16_t{0});
-  const auto sum =
-      static_cast<std::uint16_t>(~fold_checksum(add_checksum(out.first(kIpv4Length), 0)));
+  const auto sum = static_cast<std::uint16_t>(~fold_checksum(ipv4_checksum(out.data())));
   std::memcpy(out.data() + 10, &sum, sizeof sum);
 }
 

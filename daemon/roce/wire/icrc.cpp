@@ -59,21 +59,25 @@ std::uint32_t begin(std::span<const std::byte> network, std::span<const std::byt
   assert(ip_length == kIpv4Length || ip_length == kIpv6Length);
   assert(transport.size() >= kBthLength);
   std::array<std::byte, kOnePiece> head;
-  const bool fits = network.size() + transport.size() <= kOnePiece;
-  const std::size_t copied = fits ? transport.size() : kBthLength;
-  std::memcpy(head.data(), network.data(), network.size());
-  std::byte* base = head.data() + network.size();
-  std::memcpy(base, transport.data(), copied);
-  if (ip_length == kIpv4Length)
+  // Constant lengths, which are copied without a call.
+  if (ip_length == kIpv4Length) {
+    std::memcpy(head.data(), network.data(), kIpv4Length + kUdpLength);
     mask_ipv4(head.data());
-  else
+  } else {
+    std::memcpy(head.data(), network.data(), kIpv6Length + kUdpLength);
     mask_ipv6(head.data());
+  }
+  std::byte* base = head.data() + network.size();
+  std::memcpy(base, transport.data(), kBthLength);
   base[-2] = base[-1] = kOnes;  // UDP checksum
   base[4] = kOnes;              // FECN, BECN, reserved
-  std::uint32_t state = crc(kSeed, head.data(), network.size() + copied);
-  if (copied < transport.size())
-    state = crc(state, transport.data() + copied, transport.size() - copied);
-  return state;
+  const std::size_t copied = network.size() + kBthLength;
+  const std::span<const std::byte> rest = transport.subspan(kBthLength);
+  if (copied + rest.size() <= kOnePiece) {
+    std::memcpy(head.data() + copied, rest.data(), rest.size());
+    return crc(kSeed, head.data(), copied + rest.size());
+  }
+  return crc(crc(kSeed, head.data(), copied), rest.data(), rest.size());
 }
 
 }  // namespace

@@ -77,6 +77,18 @@ inline std::uint64_t add_checksum(std::span<const std::byte> bytes, std::uint64_
   return sum;
 }
 
+/// Returns the running checksum of an IPv4 header without options.
+inline std::uint64_t ipv4_checksum(const std::byte* ip) {
+  std::uint64_t sum = 0;
+  const auto add = [&](std::size_t at) {
+    std::uint32_t word;
+    std::memcpy(&word, ip + at, sizeof word);
+    sum += word;
+  };
+  add(0), add(4), add(8), add(12), add(16);
+  return sum;
+}
+
 /// Returns the sum in 16 bits, not complemented, to be copied into a packet unchanged. It is 0xffff
 /// over data that includes its own checksum.
 inline std::uint16_t fold_checksum(std::uint64_t sum) {
