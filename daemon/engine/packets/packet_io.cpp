@@ -51,7 +51,7 @@ bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vla
 }  // namespace
 
 /// True if the ICRC shows that the packet was not changed on its way.
-bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
+inline bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (!binding.hidden) return wire::check_icrc(parsed);
   using Soundness = wire::HiddenIdentifications::Soundness;
   const Soundness soundness = binding.hidden->check(parsed);
@@ -60,7 +60,7 @@ bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
 }
 
 /// Checks that a parsed packet is intact and authentic. Returns kNone if it is.
-wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& parsed) {
+inline wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& parsed) {
   const auto sound = [&] { return has_icrc(binding, parsed); };
   if (!authentication_.is_on()) [[likely]]
     return sound() ? wire::DropReason::kNone : wire::DropReason::kBadIcrc;
@@ -150,13 +150,9 @@ std::uint8_t PacketIo::traffic_class_of(const Route& route, const Marking& marki
   return static_cast<std::uint8_t>((given & ~wire::kEcnMask) | kEcnCapable);
 }
 
-/// Returns the headers below the transport for packets of the queue pair on this route. `qp`: null
-/// if the packet belongs to no queue pair. Null: the link address of the next hop is not known.
-/// `lost`: the next hop has not answered for so long that packets to it count as lost.
-const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& binding,
-                                               const QueuePair* qp, bool& lost) {
-  lost = false;
-  if (clock_.now < route.valid_until && route.valid_until > keys_changed_) return &route.frame;
+/// Builds the headers of the route, for frame_for().
+const wire::FrameTemplate* PacketIo::build_frame(Route& route, PortBinding& binding,
+                                                 const QueuePair* qp, bool& lost) {
   const auto hop = binding.neighbours->next_hop(route.path.destination);
   const auto mac = hop ? resolve(binding, route.path.source, *hop) : std::nullopt;
   if (!mac) {
@@ -246,14 +242,12 @@ transport::SendResult PacketIo::make_frame(PortBinding& binding, const wire::Fra
                                            const QueuePair* qp, port::Frame& frame) {
   frame = binding.port->allocate();
   if (!frame) return transport::SendResult::kNoBuffer;
-  const std::size_t length = path.frame_length(h.opcode, payload.length);
-  assert(length <= frame.capacity);
   std::uint16_t id = 0;
   if (binding.outbox)
     id = binding.outbox->give_way();
   else if (binding.port->kernel_headers() == nullptr)
     id = ip_identification_++;
-  wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, id);
+  wire::FrameBuilder builder({frame.data, frame.capacity}, path, h, payload.length, id);
   if (payload.length != 0 && payloads_.read(qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
     return payloads_.is_busy() ? transport::SendResult::kNoBuffer
@@ -293,11 +287,17 @@ transport::SendResult PacketIo::send_gathered(PortBinding& binding, const wire::
 
 /// Counts a packet for the class of the queue pair. Some ports transmit only at the end of the
 /// batch, with a system call, which finish_batch() charges to the classes that sent.
-void PacketIo::note_sender(const QueuePair& qp, bool first) {
-  const auto at = std::find_if(senders_.rbegin(), senders_.rend(), [&](const Sender& s) {
+inline void PacketIo::note_sender(const QueuePair& qp, bool first) {
+  const auto is_same = [&](const Sender& s) {
     return s.qos_class == qp.qos_class && s.first == first;
-  });
-  if (at == senders_.rend())
+  };
+  // Most packets are of the same turn as the one before.
+  if (!senders_.empty() && is_same(senders_.back())) {
+    ++senders_.back().packets;
+    return;
+  }
+  const auto at = std::find_if(senders_.begin(), senders_.end(), is_same);
+  if (at == senders_.end())
     senders_.push_back({qp.tenant, qp.qos_class, first, 1});
   else
     ++at->packets;

@@ -70,21 +70,21 @@ class PacketIo {
   std::size_t receive(Take&& take) {
     std::size_t received = 0;
     for (const auto& binding : ports_) {
-      std::array<port::Frame, kBurst> frames;
-      const std::size_t count = binding->port->receive(frames);
+      const std::size_t count = binding->port->receive(burst_);
       if (count == 0) continue;
+      const std::span<const port::Frame> frames = std::span(burst_).first(count);
       received += count;
       const Subject port(Subject::Kind::kPort, binding->id.value);
       clock_.work_on(port);
       if (binding->failed.load(std::memory_order_relaxed)) [[unlikely]] {
-        drop_all(*binding, {frames.data(), count});
+        drop_all(*binding, frames);
         continue;
       }
       bool dropped = false;
+      wire::ParsedFrame parsed;
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) __builtin_prefetch(frames[i + 1].data);
         wire::FrameWalk packets(frames[i].bytes(), frames[i].segment);
-        wire::ParsedFrame parsed;
         do {
           if (!parse(*binding, frames[i], packets, parsed)) {
             dropped = true;
@@ -97,7 +97,7 @@ class PacketIo {
         } while (packets.has_more());
       }
       if (dropped) cpu_.end_any_work();
-      binding->port->release({frames.data(), count});
+      binding->port->release(frames);
     }
     if (faults_.on()) [[unlikely]]
       received += take_held(take);
@@ -136,8 +136,17 @@ class PacketIo {
   wire::DropReason check(PortBinding& binding, const wire::ParsedFrame& parsed);
   bool parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
              wire::ParsedFrame& parsed, bool was_held = false);
+  /// Returns the headers below the transport for packets of the queue pair on this route. `qp`:
+  /// null if the packet belongs to no queue pair. Null: the link address of the next hop is not
+  /// known. `lost`: the next hop has not answered for so long that packets to it count as lost.
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, const QueuePair* qp,
-                                       bool& lost);
+                                       bool& lost) {
+    lost = false;
+    const bool is_built = clock_.now < route.valid_until && route.valid_until > keys_changed_;
+    return is_built ? &route.frame : build_frame(route, binding, qp, lost);
+  }
+  const wire::FrameTemplate* build_frame(Route& route, PortBinding& binding, const QueuePair* qp,
+                                         bool& lost);
   std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
   std::uint8_t traffic_class_of(const Route& route, const Marking& marking) const;
   transport::SendResult hand_over(PortBinding& binding, const wire::FrameTemplate& path,
@@ -208,6 +217,7 @@ class PacketIo {
   PayloadReader& payloads_;
   std::vector<std::unique_ptr<PortBinding>> ports_;
   std::vector<Sender> senders_;
+  std::array<port::Frame, kBurst> burst_;  ///< for receive()
   std::uint16_t ip_identification_ = 0;
   PeerAuthentication authentication_;
   /// The end of validity of headers that were built just before the keys were last exchanged.

@@ -79,9 +79,8 @@ void Outbox::put(std::size_t bytes) {
 transport::SendResult Outbox::add(const wire::FrameTemplate& path, const wire::Headers& h,
                                   const transport::PayloadSource& payload, const QueuePair* qp,
                                   Parts* show) {
-  const std::size_t headers = wire::opcode_info(h.opcode).header_length;
   const std::size_t pad = wire::pad_for(payload.length);
-  const std::size_t datagram = headers + payload.length + pad + wire::kIcrcLength;
+  const std::size_t datagram = wire::datagram_length(h.opcode, payload.length);
   if (!prepare(path, datagram)) return transport::SendResult::kNoBuffer;
 
   std::byte* at = arena_.get() + arena_used_;
