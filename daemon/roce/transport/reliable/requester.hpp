@@ -157,7 +157,7 @@ class Requester {
   void receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   void receive_response(const RequesterUpcalls& up, const ResponsePacket& p, Time now);
   bool acknowledge_before(const RequesterUpcalls& up, Psn end, Time now);
-  void advance(const RequesterUpcalls& up, std::uint32_t packets, Time now);
+  void advance(const RequesterUpcalls& up, std::uint32_t packets, Psn end, Time now);
   void hear_peer(const wire::Headers& h);
 
   // requester_repair.cpp

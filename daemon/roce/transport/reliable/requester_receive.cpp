@@ -90,7 +90,7 @@ bool Requester::acknowledge_before(const RequesterUpcalls& up, Psn end, Time now
     }
     const std::uint32_t covered = (end - unacked_.value()).value();
     const std::uint32_t left = slot.packets - slot.index_of(unacked_);
-    advance(up, covered < left ? covered : left, now);
+    advance(up, covered < left ? covered : left, end, now);
   }
   return true;
 }
@@ -109,12 +109,12 @@ void Requester::receive_response(const RequesterUpcalls& up, const ResponsePacke
   if (stored == Verdict::kBusy) return;
   if (stored != Verdict::kOk) return fail(up, stored);
   if (p.mask.has_all(wire::kAeth)) credits_.update(p.h);
-  advance(up, 1, now);
+  advance(up, 1, unacked_ + 1, now);
 }
 
-/// Records that `packets` more of the oldest request are acknowledged. This progress restarts
-/// retries and timer.
-void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time now) {
+/// Records that `packets` more of the oldest request are acknowledged, and with them everything
+/// before `end`.
+void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Psn end, Time now) {
   const Slot& slot = queue_[queue_.oldest()];
   const std::uint32_t done = slot.index_of(unacked_) + packets;
   const bool done_all = done == slot.packets;
@@ -133,17 +133,20 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   }
   repeat_.acknowledged(packets, unacked_, queue_.oldest());
   flight_.grow(packets, unacked_, format_.attributes.flight);
-  round_trip_.acknowledged(unacked_, now);
-  response_missed_ = false;
-  silence_.end();
-  retries_left_ = format_.attributes.retry_count;
-  rnr_retries_left_ = format_.attributes.rnr_retry;
-  timer_.stop();
-  if (unacked_ != sent_.end && !queue_.empty()) {
-    timer_.start(now, round_trip_.rto());
-    // An answer was requested and has not arrived.
-    if (format_.attributes.selective_repeat && (next_psn_ - unasked_).is_after(unacked_))
-      timer_.await_probe(now, repeat_.patience(round_trip_));
+  // One acknowledgement may complete many requests. The last of them restarts retries and timer.
+  if (unacked_ == end || queue_.empty() || awaits_response(queue_.front().kind)) {
+    round_trip_.acknowledged(unacked_, now);
+    response_missed_ = false;
+    silence_.end();
+    retries_left_ = format_.attributes.retry_count;
+    rnr_retries_left_ = format_.attributes.rnr_retry;
+    timer_.stop();
+    if (unacked_ != sent_.end && !queue_.empty()) {
+      timer_.start(now, round_trip_.rto());
+      // An answer was requested and has not arrived.
+      if (format_.attributes.selective_repeat && (next_psn_ - unasked_).is_after(unacked_))
+        timer_.await_probe(now, repeat_.patience(round_trip_));
+    }
   }
   if (done_all) up.commands.complete_request(pcb, Verdict::kOk);
 }

@@ -54,7 +54,7 @@ void Requester::catch_up(const RequesterUpcalls& up, Time now) {
   const auto oldest_awaits_response = [&] { return awaits_response(queue_.front().kind); };
   while (!failed_ && !queue_.empty()) {
     if (repeat_.has_early(unacked_))
-      advance(up, 1, now);
+      advance(up, 1, unacked_ + 1, now);
     else if (acknowledged_.is_after(unacked_) && !oldest_awaits_response())
       acknowledge_before(up, acknowledged_, now);
     else

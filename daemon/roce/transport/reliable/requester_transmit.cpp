@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requester: which packet may be sent next.
+// Requester: which packet may be sent next. Short questions for each packet are inline.
 #include "daemon/roce/transport/reliable/requester.hpp"
 
 namespace softhca::transport {
@@ -63,7 +63,7 @@ Requester::Step Requester::refuse_request(const RequesterUpcalls& up, Verdict ve
   return Step::kWait;
 }
 
-SendObstacle Requester::obstacle(const Slot& slot, std::uint32_t index) const {
+inline SendObstacle Requester::obstacle(const Slot& slot, std::uint32_t index) const {
   const Request& r = slot.request;
   if (pause_.runs()) return SendObstacle::kPace;
   if (in_flight() >= flight_.size() || repeat_.repair().holds()) return SendObstacle::kWindow;
@@ -111,7 +111,7 @@ SendProgress Requester::progress() const {
 /// True if the packet should request an acknowledgement: the last one of a message, a probe, the
 /// last one that the window permits, and one at regular intervals. The latter keeps a long message
 /// from stalling and from being retransmitted from its start.
-bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
+inline bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
   if (index + 1 == slot.packets || awaits_response(slot.request.kind)) return true;
   if (unasked_ + 1u >= format_.attributes.ack_interval || unasked_ + 1u >= flight_.size() / 4)
     return true;
@@ -137,8 +137,8 @@ void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uin
     up.commands.request_sent(slot.request.pcb);
   }
   unasked_ = asked ? 0 : static_cast<std::uint16_t>(unasked_ + 1);
-  timer_.sent(now, round_trip_.rto());
-  if (asked && format_.attributes.selective_repeat)
+  if (timer_.needs_wait()) timer_.sent(now, round_trip_.rto());
+  if (asked && format_.attributes.selective_repeat && !timer_.awaits_probe())
     timer_.await_probe(now, repeat_.patience(round_trip_));
   pause_.after_packet(now, flight_, round_trip_);
 }

@@ -38,6 +38,8 @@ class RetryTimer {
     probe_lead_ = 0;
     rests_ = tries_again_ = false;
   }
+  /// True if sent() would do something.
+  bool needs_wait() const { return !runs() || tries_again_; }
   /// Calls start() for a packet that was sent, unless the timer runs. The first packet after rest()
   /// gets a full wait, even if the timeout has expired meanwhile.
   void sent(Time now, Duration rto) {
@@ -52,11 +54,12 @@ class RetryTimer {
   /// first, or more than 4 s after the probe.
   void await_probe(Time now, Duration wait) {
     const Time retry = this->retry();
-    if (probe_lead_ != 0 || retry == kNever || wait >= retry - now) return;
+    if (awaits_probe() || retry == kNever || wait >= retry - now) return;
     const Duration lead = retry - now - wait;
     if (lead <= Duration(std::numeric_limits<std::uint32_t>::max()))
       probe_lead_ = static_cast<std::uint32_t>(lead.count());
   }
+  bool awaits_probe() const { return probe_lead_ != 0; }
   /// Like await_probe(), but replaces a scheduled probe.
   void restart_probe(Time now, Duration wait) {
     probe_lead_ = 0;
