@@ -71,29 +71,34 @@ constexpr std::uint32_t bytes_of(std::uint32_t length, std::uint32_t index,
   return std::min(std::uint32_t{1} << mtu_shift, length - (index << mtu_shift));
 }
 
+/// By RequestKind and position: middle, first, last, only.
+inline constexpr wire::Opcode kRequestOpcodes[][4] = {
+    {wire::Opcode::kRcSendMiddle, wire::Opcode::kRcSendFirst, wire::Opcode::kRcSendLast,
+     wire::Opcode::kRcSendOnly},
+    {wire::Opcode::kRcSendMiddle, wire::Opcode::kRcSendFirst, wire::Opcode::kRcSendLastImm,
+     wire::Opcode::kRcSendOnlyImm},
+    {wire::Opcode::kRcSendMiddle, wire::Opcode::kRcSendFirst, wire::Opcode::kRcSendLastInvalidate,
+     wire::Opcode::kRcSendOnlyInvalidate},
+    {wire::Opcode::kRcWriteMiddle, wire::Opcode::kRcWriteFirst, wire::Opcode::kRcWriteLast,
+     wire::Opcode::kRcWriteOnly},
+    {wire::Opcode::kRcWriteMiddle, wire::Opcode::kRcWriteFirst, wire::Opcode::kRcWriteLastImm,
+     wire::Opcode::kRcWriteOnlyImm},
+    {wire::Opcode::kRcReadRequest, wire::Opcode::kRcReadRequest, wire::Opcode::kRcReadRequest,
+     wire::Opcode::kRcReadRequest},
+    {wire::Opcode::kRcCompareSwap, wire::Opcode::kRcCompareSwap, wire::Opcode::kRcCompareSwap,
+     wire::Opcode::kRcCompareSwap},
+    {wire::Opcode::kRcFetchAdd, wire::Opcode::kRcFetchAdd, wire::Opcode::kRcFetchAdd,
+     wire::Opcode::kRcFetchAdd},
+    {wire::Opcode::kRcAtomicWrite, wire::Opcode::kRcAtomicWrite, wire::Opcode::kRcAtomicWrite,
+     wire::Opcode::kRcAtomicWrite},
+    {wire::Opcode::kRcFlush, wire::Opcode::kRcFlush, wire::Opcode::kRcFlush,
+     wire::Opcode::kRcFlush},
+};
+
 /// Returns the RC opcode of the packet at this position of a send or write, or of the request
 /// packet of a read or atomic. UC opcodes are the same plus 0x20.
 constexpr wire::Opcode request_opcode(RequestKind kind, bool first, bool last) {
-  using wire::Opcode;
-  // By position: middle, first, last, only.
-  constexpr Opcode kOpcodes[][4] = {
-      {Opcode::kRcSendMiddle, Opcode::kRcSendFirst, Opcode::kRcSendLast, Opcode::kRcSendOnly},
-      {Opcode::kRcSendMiddle, Opcode::kRcSendFirst, Opcode::kRcSendLastImm, Opcode::kRcSendOnlyImm},
-      {Opcode::kRcSendMiddle, Opcode::kRcSendFirst, Opcode::kRcSendLastInvalidate,
-       Opcode::kRcSendOnlyInvalidate},
-      {Opcode::kRcWriteMiddle, Opcode::kRcWriteFirst, Opcode::kRcWriteLast, Opcode::kRcWriteOnly},
-      {Opcode::kRcWriteMiddle, Opcode::kRcWriteFirst, Opcode::kRcWriteLastImm,
-       Opcode::kRcWriteOnlyImm},
-      {Opcode::kRcReadRequest, Opcode::kRcReadRequest, Opcode::kRcReadRequest,
-       Opcode::kRcReadRequest},
-      {Opcode::kRcCompareSwap, Opcode::kRcCompareSwap, Opcode::kRcCompareSwap,
-       Opcode::kRcCompareSwap},
-      {Opcode::kRcFetchAdd, Opcode::kRcFetchAdd, Opcode::kRcFetchAdd, Opcode::kRcFetchAdd},
-      {Opcode::kRcAtomicWrite, Opcode::kRcAtomicWrite, Opcode::kRcAtomicWrite,
-       Opcode::kRcAtomicWrite},
-      {Opcode::kRcFlush, Opcode::kRcFlush, Opcode::kRcFlush, Opcode::kRcFlush},
-  };
-  return kOpcodes[static_cast<unsigned>(kind)][(first ? 1 : 0) + (last ? 2 : 0)];
+  return kRequestOpcodes[static_cast<unsigned>(kind)][(first ? 1 : 0) + (last ? 2 : 0)];
 }
 
 /// Fills in opcode and extended headers of packet `index` of a send or write of `packets` packets.
