@@ -189,8 +189,8 @@ class RemoteMemory {
   virtual Verdict choose_receive_queue(std::uint32_t /*xrc_srq*/) {
     return Verdict::kRemoteInvalidRequest;
   }
-  /// Checks whether the peer of this queue pair has this access. Returns kOk or kRemoteAccess; kOk
-  /// if the length is 0.
+  /// Checks whether the peer has this access, which the calls below check too. Returns kOk or
+  /// kRemoteAccess; kOk if the length is 0.
   virtual Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                RemoteAccess access) = 0;
   virtual Verdict write_remote(Rkey rkey, std::uint64_t addr,

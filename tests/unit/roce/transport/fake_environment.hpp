@@ -47,6 +47,7 @@ class FakeEnvironment final : public PacketSink,
     return length == 0 ? Verdict::kOk : remote_access;
   }
   Verdict write_remote(Rkey, std::uint64_t addr, std::span<const std::byte> payload) override {
+    if (remote_access != Verdict::kOk) return remote_access;
     stored.push_back("write " + hex(addr) + "+" + std::to_string(payload.size()));
     return write_access;
   }
