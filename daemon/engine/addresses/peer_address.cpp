@@ -4,16 +4,11 @@
 
 namespace softhca::engine {
 
-bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame) {
+bool answer_from(QueuePair& qp, const Gid& address) {
   AddressPath& path = qp.connection.route.path;
-  if (frame.source != path.destination) return false;
-  if (frame.destination != path.source) {
-    if (!qp.tenant->answers_to(qp.connection.named_source, frame.destination, path.port))
-      return false;
-    path.source = frame.destination;
-    qp.connection.route.invalidate();
-  }
-  qp.connection.peer_seen = true;
+  if (!qp.tenant->answers_to(qp.connection.named_source, address, path.port)) return false;
+  path.source = address;
+  qp.connection.route.invalidate();
   return true;
 }
 

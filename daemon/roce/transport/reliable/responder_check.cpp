@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Responder: the chain of checks on a request packet (InfiniBand specification, volume 1, 9.6 and
-// 9.7.4).
+// 9.7.4). Short checks that each packet passes are inline.
 #include "daemon/roce/transport/codes.hpp"
 #include "daemon/roce/transport/flush.hpp"
 #include "daemon/roce/transport/reliable/responder.hpp"
@@ -34,6 +34,16 @@ Verdict check_resumed(const IncomingMessage& message, const RequestPacket& p) {
                         ? message.in_progress() && message.is_send() == p.mask.has_all(wire::kSend)
                         : !message.in_progress();
   return fits ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
+}
+
+/// Explains and counts that the packet has a length or an address that does not fit.
+void explain_length(QueuePairEvents& events, const RequestPacket& p, std::uint32_t mtu) {
+  if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite) &&
+      p.h.remote_addr % sizeof(std::uint64_t) != 0)
+    events.explain(RefusalCause::kNotAligned, p.h.remote_addr);
+  else
+    events.explain(RefusalCause::kPayloadLength, p.payload.size(), mtu);
+  events.count(Count::kBadLength);
 }
 
 /// Returns the bytes that a packet brings. The operands of an atomic are not in the payload.
@@ -111,7 +121,7 @@ bool Responder::take_kept(const ResponderUpcalls& up, unsigned packet_budget) {
 }
 
 /// Annex A14: each XRC request names a shared receive queue, the same for all packets of a message.
-Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p) {
+inline Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p) {
   if (!attributes_.xrc) return Verdict::kOk;
   if (!p.starts() && p.h.xrc_srq != xrc_srq_) {
     up.events.explain(RefusalCause::kPacketOrder);
@@ -122,21 +132,16 @@ Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const Reques
 }
 
 /// 9.7.4.1.6: checks the payload against opcode and path MTU, and against the length in the RETH.
-Verdict Responder::check_length(const ResponderUpcalls& up, const RequestPacket& p) const {
+inline Verdict Responder::check_length(const ResponderUpcalls& up, const RequestPacket& p) const {
   const bool fits = p.fits_opcode(attributes_.mtu);
   if (fits && fits_announcement(message_, p)) return Verdict::kOk;
-  if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite) &&
-      p.h.remote_addr % sizeof(std::uint64_t) != 0)
-    up.events.explain(RefusalCause::kNotAligned, p.h.remote_addr);
-  else
-    up.events.explain(RefusalCause::kPayloadLength, p.payload.size(), attributes_.mtu);
-  up.events.count(Count::kBadLength);
+  explain_length(up.events, p, attributes_.mtu);
   return Verdict::kRemoteInvalidRequest;
 }
 
 /// Refuses a packet that exceeds the rate limits of this side, as if there were no receive, even in
 /// the middle of a message: the peer then sends it again later. Returns false if it was refused.
-bool Responder::check_rate(const ResponderUpcalls& up, const RequestPacket& p) {
+inline bool Responder::check_rate(const ResponderUpcalls& up, const RequestPacket& p) {
   const Duration wait = up.limits.request_wait(p.mask.has_all(wire::kRead));
   if (wait == Duration::zero()) return true;
   refuse_for_now(Refusal::kOverRate, rnr_timer(wait));
