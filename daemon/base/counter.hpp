@@ -40,4 +40,11 @@ class BasicCounter {
 using Counter = BasicCounter<std::uint64_t>;  ///< only grows
 using Gauge = BasicCounter<std::uint32_t>;    ///< goes up and down
 
+/// Adds one to the gauge, and raises its high-water mark to the sum.
+inline void add_one(Gauge& gauge, Gauge& high_water) {
+  const std::uint32_t sum = gauge.value() + 1;
+  gauge.set(sum);
+  high_water.raise_to(sum);
+}
+
 }  // namespace softhca

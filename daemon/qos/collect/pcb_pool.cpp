@@ -23,8 +23,7 @@ PcbPool::PcbPool(const PcbPoolConfig& config)
       free_dedicated_(config.pcbs + config.dedicated),
       states_(config.pcbs + config.dedicated),
       pcbs_(config.pcbs + config.dedicated) {
-  for (std::uint32_t i = 0; i < size(); ++i)
-    (i < config.pcbs ? free_pcbs_ : free_dedicated_).set(i);
+  for (std::uint32_t i = size(); i-- != 0;) (i < config.pcbs ? free_pcbs_ : free_dedicated_).put(i);
 }
 
 Expected<QosClassId> PcbPool::add_group(const GroupConfig& config) {
@@ -206,12 +205,8 @@ Outcome PcbPool::set_dedicated(std::uint32_t dedicated) {
 }
 
 /// Moves `count` PCBs from one free list to the other. REQUIRES: that many are free.
-void PcbPool::move_free(BitSet& from, BitSet& to, std::uint32_t count) {
-  for (; count != 0; --count) {
-    const std::uint32_t i = *from.find_first();
-    from.clear(i);
-    to.set(i);
-  }
+void PcbPool::move_free(FreeList& from, FreeList& to, std::uint32_t count) {
+  for (; count != 0; --count) to.put(from.take());
 }
 
 /// Returns the groups among which the dedicated PCBs are divided.

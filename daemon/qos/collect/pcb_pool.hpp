@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/base/bit_set.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/optional_id.hpp"
@@ -138,8 +137,7 @@ class PcbPool {
     assert(group.used);
     CollectGroup& tenant = tenant_of(group);
     if (!group.take(quota_, tenant)) return std::nullopt;
-    tenant.all_in_use.add();
-    tenant.all_high_water.raise_to(tenant.all_in_use.value());
+    add_one(tenant.all_in_use, tenant.all_high_water);
     return take_free(free_pcbs_, id, PcbUse::kPool);
   }
 
@@ -179,8 +177,7 @@ class PcbPool {
       return std::nullopt;
     }
     if (beyond) tenant.beyond_cap = id;
-    group.dedicated_in_use.add();
-    group.dedicated_high_water.raise_to(group.dedicated_in_use.value());
+    add_one(group.dedicated_in_use, group.dedicated_high_water);
     return take_free(free_dedicated_, id, PcbUse::kDedicated);
   }
 
@@ -193,12 +190,12 @@ class PcbPool {
       CollectGroup& tenant = tenant_of(group);
       group.put(quota_, tenant);
       tenant.all_in_use.subtract();
-      free_pcbs_.set(id.value);
+      free_pcbs_.put(id.value);
     } else {
       group.dedicated_in_use.subtract();
       CollectGroup& tenant = tenant_of(group);
       if (tenant.beyond_cap == s.group) tenant.beyond_cap = kNoQosClass;
-      surplus_ == 0 ? free_dedicated_.set(id.value) : become_ordinary(id.value);
+      surplus_ == 0 ? free_dedicated_.put(id.value) : become_ordinary(id.value);
     }
     s.use = PcbUse::kFree;
   }
@@ -227,9 +224,25 @@ class PcbPool {
   std::uint32_t dedicated_limit(QosClassId id) const { return group(id).dedicated_limit.value(); }
 
  private:
-  PcbId take_free(BitSet& free, QosClassId group, PcbUse use) {
-    const std::uint32_t i = *free.find_first();
-    free.clear(i);
+  /// Free PCBs of a kind. The one that was freed last is taken first, since caches still have it.
+  class FreeList {
+   public:
+    explicit FreeList(std::uint32_t capacity) : ids_(capacity) {}
+    bool any() const { return count_ != 0; }
+    void put(std::uint32_t pcb) { ids_[count_++] = pcb; }
+    /// REQUIRES: any().
+    std::uint32_t take() {
+      assert(any());
+      return ids_[--count_];
+    }
+
+   private:
+    std::vector<std::uint32_t> ids_;
+    std::uint32_t count_ = 0;
+  };
+
+  PcbId take_free(FreeList& free, QosClassId group, PcbUse use) {
+    const std::uint32_t i = free.take();
     PcbState& s = states_[i];
     s.scoreboard = Scoreboard();
     s.vcb = kNoVcb;
@@ -250,19 +263,18 @@ class PcbPool {
   /// Turns a freed PCB beyond dedicated_ into an ordinary one.
   void become_ordinary(std::uint32_t pcb) {
     --surplus_;
-    free_pcbs_.set(pcb);
+    free_pcbs_.put(pcb);
     quota_.grow(1);
   }
-  static void move_free(BitSet& from, BitSet& to, std::uint32_t count);
+  static void move_free(FreeList& from, FreeList& to, std::uint32_t count);
   Error over_commit(const CollectGroup& group, std::uint32_t asked) const;
 
   QuotaPool quota_;
   std::uint32_t dedicated_;
   std::uint32_t surplus_ = 0;  ///< dedicated PCBs beyond dedicated_, still in use
   std::vector<CollectGroup> groups_;
-  // Free PCBs: one bit string per kind, both indexed by PcbId.
-  BitSet free_pcbs_;
-  BitSet free_dedicated_;
+  FreeList free_pcbs_;
+  FreeList free_dedicated_;
   std::vector<PcbState> states_;
   std::vector<Pcb> pcbs_;
 };

@@ -154,16 +154,23 @@ class QuotaPool {
   }
   /// Same as available(), for a holder that is about to take: recalls what it has lent.
   bool request(Quota& q) {
-    if (!q.below_guarantee() && q.lent.value() != 0) recall(q);
+    if (q.below_guarantee()) return free() > 0;
+    if (q.lent.value() != 0) [[unlikely]]
+      recall(q);
     return available(q);
   }
 
   /// Takes one of the holder's own things, then one that it has lent, else a shared one. Returns
   /// false if none is available.
   bool take(Quota& q) {
-    if (!draw(q)) return false;
-    take_free();
+    if (!request(q)) return false;
+    take_requested(q);
     return true;
+  }
+  /// Does the same. REQUIRES: request() has returned true, and nothing has changed since.
+  void take_requested(Quota& q) {
+    count_drawn(q);
+    take_free();
   }
   /// Takes one of the holder's own things, else one of the parent's, else a shared one. Returns
   /// false if none is available.
@@ -210,10 +217,14 @@ class QuotaPool {
     raise_peak(q, in_use);
   }
 
-  bool draw(Quota& q) {
-    if (!request(q)) return false;
+  void count_drawn(Quota& q) {
     if (!q.below_guarantee()) shared_in_use_.add();
     count(q);
+  }
+
+  bool draw(Quota& q) {
+    if (!request(q)) return false;
+    count_drawn(q);
     return true;
   }
 
