@@ -10,6 +10,23 @@ namespace softhca::schedule {
 KickArbitrator::KickArbitrator(TvlTable& table, std::uint32_t pcbs, const MinimumRates* minimums)
     : table_(table), tvls_(table.size()), nodes_(pcbs), minimums_(minimums) {}
 
+std::optional<PcbId> KickArbitrator::first(TvlId tvl) const {
+  const KickList& list = tvls_[tvl.value].list;
+  if (list.empty()) return std::nullopt;
+  return PcbId(list.front());
+}
+
+inline void KickArbitrator::append(TvlId tvl, PcbId pcb) {
+  TvlKicks& kicks = tvls_[tvl.value];
+  const bool rested = kicks.list.empty();
+  nodes_[pcb.value].tvl = tvl;
+  kicks.list.push_back(nodes_.data(), pcb.value);
+  add_one(kicks.counters.waiting, kicks.counters.waiting_high_water);
+  if (heeds()) [[unlikely]]
+    cover(tvl.value);
+  if (rested) begin_turn(tvl.value, table_[tvl].weight);
+}
+
 bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
   TvlKicks& kicks = tvls_[tvl.value];
   if (kicks.counters.waiting.value() >= table_[tvl].max_kick_list) {
@@ -20,39 +37,25 @@ bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
   return true;
 }
 
-std::optional<PcbId> KickArbitrator::first(TvlId tvl) const {
-  const KickList& list = tvls_[tvl.value].list;
-  if (list.empty()) return std::nullopt;
-  return PcbId(list.front());
-}
-
 void KickArbitrator::move(PcbId pcb, TvlId to) {
   [[maybe_unused]] const bool removed = remove(pcb);
   assert(removed);
   append(to, pcb);
 }
 
-void KickArbitrator::append(TvlId tvl, PcbId pcb) {
-  TvlKicks& kicks = tvls_[tvl.value];
-  const std::uint32_t weight = table_[tvl].weight;
-  const bool rested = kicks.list.empty();
-  nodes_[pcb.value].tvl = tvl;
-  kicks.list.push_back(nodes_.data(), pcb.value);
-  kicks.counters.waiting.add();
-  kicks.counters.waiting_high_water.raise_to(kicks.counters.waiting.value());
-  if (heeds()) [[unlikely]]
-    cover(tvl.value);
-  if (kicks.state == State::kIdle) {
+/// To be called when the TVL has its first command.
+void KickArbitrator::begin_turn(std::uint32_t index, std::uint32_t weight) {
+  TvlKicks& kicks = tvls_[index];
+  if (kicks.state == State::kIdle)
     kicks.turn = weight;
-    enter(tvl.value, State::kFront);
-  } else if (rested && kicks.turn != weight) {
-    enter(tvl.value, State::kFront);
-  }
+  else if (kicks.turn == weight)
+    return;
+  enter(index, State::kFront);
 }
 
 /// Finds the TVL that has its turn. TVLs that come to the front without a command have been idle
 /// for a round, and leave it. False: no TVL has a command.
-bool KickArbitrator::first_in_turn(std::uint32_t& index) {
+inline bool KickArbitrator::first_in_turn(std::uint32_t& index) {
   const TvlList &front = list_of(State::kFront), &round = list_of(State::kRound);
   for (;;) {
     index = front.empty() ? round.front() : front.front();
@@ -67,6 +70,32 @@ void KickArbitrator::cover(std::uint32_t index) {
   if (!tvls_[index].covered.linked() &&
       minimums_->covers(table_[TvlId(static_cast<std::uint16_t>(index))].qos_class))
     covered_.push_back(tvls_.data(), index);
+}
+
+/// Takes the first command of the kick list, and its credits. REQUIRES: both were requested.
+inline PcbId KickArbitrator::take_first(std::uint32_t index) {
+  TvlKicks& kicks = tvls_[index];
+  Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
+  table_.execution_pool().take_requested(tvl.execution);
+  table_.completion_pool().take_requested(tvl.completion);
+  const PcbId pcb(kicks.list.pop_front(nodes_.data()));
+  kicks.counters.waiting.subtract();
+  kicks.counters.started.add();
+  return pcb;
+}
+
+inline PcbId KickArbitrator::start(std::uint32_t index) {
+  const PcbId pcb = take_first(index);
+  TvlKicks& kicks = tvls_[index];
+  const bool turn_ends = --kicks.turn == 0;
+  if (turn_ends) kicks.turn = table_[TvlId(static_cast<std::uint16_t>(index))].weight;
+  if (kicks.list.empty())
+    empty(index);
+  else if (turn_ends && kicks.state == State::kFront)
+    to_end_of_round(index);
+  else if (turn_ends)
+    list_of(State::kRound).rotate(tvls_.data());
+  return pcb;
 }
 
 /// Starts the next command of a TVL that is behind and has both credits. These TVLs go round.
@@ -93,7 +122,7 @@ OptionalPcb KickArbitrator::start_behind() {
 OptionalPcb KickArbitrator::start_next() {
   if (heeds()) [[unlikely]]
     if (const OptionalPcb pcb = start_behind()) return pcb;
-  wake();
+  if (waiting_ != 0) wake();
   for (;;) {
     for (std::uint32_t index; first_in_turn(index);) {
       Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
@@ -112,45 +141,6 @@ OptionalPcb KickArbitrator::start_next() {
     if (!can_wake_any()) return std::nullopt;
     wake();
   }
-}
-
-/// Takes the first command of the kick list, and its credits.
-PcbId KickArbitrator::take_first(std::uint32_t index) {
-  TvlKicks& kicks = tvls_[index];
-  Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
-  [[maybe_unused]] const bool executes = table_.execution_pool().take(tvl.execution);
-  [[maybe_unused]] const bool completes = table_.completion_pool().take(tvl.completion);
-  assert(executes && completes);
-  const PcbId pcb(kicks.list.pop_front(nodes_.data()));
-  kicks.counters.waiting.subtract();
-  kicks.counters.started.add();
-  return pcb;
-}
-
-PcbId KickArbitrator::start(std::uint32_t index) {
-  const PcbId pcb = take_first(index);
-  TvlKicks& kicks = tvls_[index];
-  const bool turn_ends = --kicks.turn == 0;
-  if (turn_ends) kicks.turn = table_[TvlId(static_cast<std::uint16_t>(index))].weight;
-  if (kicks.list.empty())
-    empty(index);
-  else if (turn_ends && kicks.state == State::kFront)
-    to_end_of_round(index);
-  else if (turn_ends)
-    list_of(State::kRound).rotate(tvls_.data());
-  return pcb;
-}
-
-void KickArbitrator::return_execution(TvlId id) {
-  Tvl& tvl = table_[id];
-  table_.execution_pool().put(tvl.execution);
-  own_came_back(id.value, tvl.execution, kExecution);
-}
-
-void KickArbitrator::return_completion(TvlId id) {
-  Tvl& tvl = table_[id];
-  table_.completion_pool().put(tvl.completion);
-  own_came_back(id.value, tvl.completion, kCompletion);
 }
 
 void KickArbitrator::own_came_back(std::uint32_t index, const Quota& quota, const Waits& states) {
@@ -252,7 +242,6 @@ bool KickArbitrator::some_can_wake() const {
 /// Wakes one TVL of each list per call. That is enough, since next() comes back here for every
 /// start.
 void KickArbitrator::wake() {
-  if (waiting_ == 0) return;
   for (const State state : kWoken)
     if (can_wake(state)) enter(list_of(state).front(), State::kRound);
 }

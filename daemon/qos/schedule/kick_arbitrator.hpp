@@ -67,10 +67,18 @@ class KickArbitrator {
   }
 
   /// Gives an execution credit back: the last packet of the command is made.
-  void return_execution(TvlId tvl);
+  void return_execution(TvlId id) {
+    Tvl& tvl = table_[id];
+    table_.execution_pool().put(tvl.execution);
+    if (waits(tvls_[id.value].state)) own_came_back(id.value, tvl.execution, kExecution);
+  }
   /// Gives a completion credit back: the command was acknowledged, timed out or failed (reliable),
   /// or its last packet was sent (unreliable).
-  void return_completion(TvlId tvl);
+  void return_completion(TvlId id) {
+    Tvl& tvl = table_[id];
+    table_.completion_pool().put(tvl.completion);
+    if (waits(tvls_[id.value].state)) own_came_back(id.value, tvl.completion, kCompletion);
+  }
 
   /// Makes all TVLs that wait check again, since guarantees, caps or weights have changed.
   void refresh();
@@ -163,6 +171,7 @@ class KickArbitrator {
   TvlList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
   const TvlList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
   void append(TvlId tvl, PcbId pcb);
+  void begin_turn(std::uint32_t index, std::uint32_t weight);
   bool first_in_turn(std::uint32_t& index);
   void to_end_of_round(std::uint32_t index);
   void leave(std::uint32_t index);
