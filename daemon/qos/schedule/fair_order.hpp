@@ -68,17 +68,17 @@ template <class T, FairShare T::*share>
 class FairOrder {
  public:
   /// Set-up only: allocates room for so many competitors with work.
-  void reserve(std::size_t competitors) { heap_.reserve(competitors); }
+  void reserve(std::size_t competitors) { heap_.resize(std::max(heap_.size(), competitors)); }
 
-  bool empty() const { return heap_.empty(); }
+  bool empty() const { return size_ == 0; }
   std::uint64_t now() const { return now_; }
   /// REQUIRES: not empty.
   std::uint32_t first() const { return heap_.front(); }
   /// True if several competitors have work.
-  bool contended() const { return heap_.size() > 1; }
+  bool contended() const { return size_ > 1; }
   /// True if a competitor other than `i` has work.
   bool others(const T* items, std::uint32_t i) const {
-    return heap_.size() > ((items[i].*share).waits() ? 1u : 0u);
+    return size_ > ((items[i].*share).waits() ? 1u : 0u);
   }
 
   /// Adds a competitor that has work now. Among equals it is first, so that one that asks for
@@ -87,11 +87,11 @@ class FairOrder {
   /// yet.
   void enter(T* items, std::uint32_t i, bool rested) {
     FairShare& s = items[i].*share;
-    assert(!s.waits() && heap_.size() < heap_.capacity());
+    assert(!s.waits() && size_ < heap_.size());
     lift(s);
     s.order = rested ? s.start - kSlackTag : s.start;
-    s.place = static_cast<std::uint32_t>(heap_.size());
-    heap_.push_back(i);
+    s.place = size_++;
+    heap_[s.place] = i;
     rise(items, s.place);
   }
 
@@ -99,8 +99,7 @@ class FairOrder {
   void leave(T* items, std::uint32_t i) {
     const std::uint32_t at = (items[i].*share).place;
     (items[i].*share).place = kNoIndex;
-    const std::uint32_t last = heap_.back();
-    heap_.pop_back();
+    const std::uint32_t last = heap_[--size_];
     if (last == i) return;
     put(items, at, last);
     rise(items, at);
@@ -111,7 +110,7 @@ class FairOrder {
   /// earlier.
   void serve(const T* items) {
     std::uint64_t start = (items[first()].*share).start;
-    for (std::uint32_t at = 1; at < std::min<std::size_t>(heap_.size(), 3); ++at)
+    for (std::uint32_t at = 1; at < std::min(size_, 3u); ++at)
       start = std::min(start, order_at(items, at));
     now_ = std::max(now_, start);
   }
@@ -179,16 +178,17 @@ class FairOrder {
   void sink(T* items, std::uint32_t at) {
     for (;;) {
       std::uint32_t child = 2 * at + 1;
-      if (child >= heap_.size()) return;
-      if (child + 1 < heap_.size() && order_at(items, child + 1) < order_at(items, child)) ++child;
+      if (child >= size_) return;
+      if (child + 1 < size_ && order_at(items, child + 1) < order_at(items, child)) ++child;
       if (order_at(items, at) < order_at(items, child)) return;
       swap(items, at, child);
       at = child;
     }
   }
 
-  std::vector<std::uint32_t> heap_;
-  std::uint64_t now_ = kSlackTag;  ///< virtual time; begins here so that no tag is below 0
+  std::vector<std::uint32_t> heap_;  ///< the first size_ elements
+  std::uint32_t size_ = 0;           ///< competitors with work
+  std::uint64_t now_ = kSlackTag;    ///< virtual time; begins here so that no tag is below 0
 };
 
 }  // namespace softhca::schedule

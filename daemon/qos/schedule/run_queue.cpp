@@ -62,7 +62,6 @@ void RunQueue::set_tvl(TvlId tvl, QosClassId qos_class, std::uint32_t weight) {
 
 void RunQueue::push_into(std::uint32_t slot, QosClassId id, std::uint32_t lane_id,
                          bool may_be_first) {
-  if (contains(slot)) return;
   entries_[slot].qos_class = id;
   entries_[slot].lane = static_cast<std::uint16_t>(lane_id);
   Lane& lane = lanes_[lane_id];
@@ -146,7 +145,7 @@ void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more, bool in
   if (!free.tenant) [[likely]]
     order_.served(tenants_.data(), qos_class.tenant, cost);
   first_ = {};
-  if (more) push_into(slot, id, lane, !in_vain);
+  if (more && !contains(slot)) push_into(slot, id, lane, !in_vain);
   lanes_[lane].rested = lanes_[lane].queue.empty();
   qos_class.rested = qos_class.order.empty();
   qos_class.rests += qos_class.rested;

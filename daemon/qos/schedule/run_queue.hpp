@@ -85,10 +85,12 @@ class RunQueue {
 
   /// Adds a queue pair that has work. Does nothing if that is known.
   void push(std::uint32_t slot, QosClassId qos_class) {
+    if (contains(slot)) return;
     push_into(slot, qos_class, lane_without_tvl(qos_class), true);
   }
   /// Does the same with a TVL; that of another class counts as none.
   void push(std::uint32_t slot, QosClassId qos_class, TvlId tvl) {
+    if (contains(slot)) return;
     const bool own = tvl.value < tvls_ && lanes_[tvl.value].qos_class == qos_class.value;
     push_into(slot, qos_class, own ? tvl.value : lane_without_tvl(qos_class), true);
   }
@@ -139,6 +141,7 @@ class RunQueue {
 
   /// The lanes of classes stand behind those of TVLs.
   std::uint32_t lane_without_tvl(QosClassId qos_class) const { return tvls_ + qos_class.value; }
+  /// REQUIRES: the queue pair is not queued.
   void push_into(std::uint32_t slot, QosClassId qos_class, std::uint32_t lane, bool may_be_first);
   bool heeds() const { return minimums_ != nullptr && minimums_->any(); }
   std::uint32_t class_behind(std::uint32_t tenant) const;

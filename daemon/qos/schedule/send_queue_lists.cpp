@@ -41,6 +41,13 @@ void SendQueueLists::leave(QpSlot slot) {
   if (d.link.linked()) list_of(d)->remove(descriptors_.data(), slot.value);
 }
 
+void SendQueueLists::end_hold(QpSlot slot) {
+  const State state = (*this)[slot].state;
+  if (state != State::kHeld && state != State::kOverflowHeld) return;
+  leave(slot);
+  enter(slot, state == State::kHeld ? State::kReady : State::kOverflow);
+}
+
 SendQueueLists::DescriptorList* SendQueueLists::list_of(const Descriptor& d) {
   QosClass& qos_class = class_of(d);
   switch (d.state) {

@@ -112,6 +112,8 @@ class SendQueueLists {
   void enter(QpSlot slot, State state);
   /// Takes the descriptor out of the list that its state names, if any.
   void leave(QpSlot slot);
+  /// Lets a descriptor go on that was held: the commands before its doorbell have started.
+  void end_hold(QpSlot slot);
   static bool is_blocked(const Descriptor& d) {
     return d.state == State::kBlocked || d.state == State::kOverflowBlocked;
   }

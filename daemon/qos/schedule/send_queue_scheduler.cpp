@@ -55,20 +55,6 @@ RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
   return RingVerdict::kAccepted;
 }
 
-bool SendQueueScheduler::vcb_may_start(QpSlot slot, std::uint32_t sequence) const {
-  const Descriptor& d = lists_[slot];
-  return d.state == State::kIdle && sequence == d.read && d.kicked_in != KickedIn::kDedicatedTvl;
-}
-
-void SendQueueScheduler::vcb_kicked(QpSlot slot) {
-  Descriptor& d = lists_[slot];
-  assert(vcb_may_start(slot, d.read));
-  d.write = ++d.read;
-  ++d.kicked;
-  d.kicked_in = KickedIn::kOwnTvl;
-  d.by_vcb = true;
-}
-
 /// A turn of a class that is behind a minimum does not change the order of the others.
 std::optional<FetchTurn> SendQueueScheduler::next() {
   if (lists_.with_work().empty()) return std::nullopt;
@@ -94,20 +80,6 @@ void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count, KickedIn list
   if (d.pending() > 0) return overflow_.take_turns(slot);
   lists_.unlink(slot);
   d.state = State::kIdle;
-}
-
-void SendQueueScheduler::started(QpSlot slot) {
-  Descriptor& d = lists_[slot];
-  assert(d.kicked > 0);
-  if (--d.kicked != 0) return;
-  d.kicked_in = KickedIn::kNone;
-  unblock(slot);
-  if (d.state == State::kHeld) {
-    lists_.leave(slot);
-    lists_.enter(slot, State::kReady);
-  } else if (d.state == State::kOverflowHeld) {
-    lists_.enter(slot, State::kOverflow);
-  }
 }
 
 void SendQueueScheduler::rewind(QpSlot slot, std::uint32_t sequence) {

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -81,9 +82,19 @@ class SendQueueScheduler {
   /// True if this VCB command may be kicked now: it is exactly the next one, no doorbell is
   /// pending, and no command in the dedicated kick list waits for its start. Otherwise ring() for
   /// it.
-  bool vcb_may_start(QpSlot slot, std::uint32_t sequence) const;
+  bool vcb_may_start(QpSlot slot, std::uint32_t sequence) const {
+    const Descriptor& d = lists_[slot];
+    return d.state == State::kIdle && sequence == d.read && d.kicked_in != KickedIn::kDedicatedTvl;
+  }
   /// To be called when the next command was kicked from a VCB. REQUIRES: vcb_may_start().
-  void vcb_kicked(QpSlot slot);
+  void vcb_kicked(QpSlot slot) {
+    Descriptor& d = lists_[slot];
+    assert(vcb_may_start(slot, d.read));
+    d.write = ++d.read;
+    ++d.kicked;
+    d.kicked_in = KickedIn::kOwnTvl;
+    d.by_vcb = true;
+  }
 
   /// Returns the queue pair that has its turn; nothing: no queue pair here has work that may be
   /// fetched. The queue pair and its class go to the end of their lists. Fetch and kick up to
@@ -99,7 +110,14 @@ class SendQueueScheduler {
   /// To be called when a kicked command of this queue pair, of either way, was started (or taken
   /// out of its kick list), for every one of them. With the last one the queue pair is unblocked:
   /// it may take the other list.
-  void started(QpSlot slot);
+  void started(QpSlot slot) {
+    Descriptor& d = lists_[slot];
+    assert(d.kicked > 0);
+    if (--d.kicked != 0) return;
+    d.kicked_in = KickedIn::kNone;
+    unblock(slot);
+    lists_.end_hold(slot);
+  }
 
   /// Takes back the commands from `sequence` on, which were taken out again before they began; they
   /// are to be fetched anew. REQUIRES: they had been kicked, and every one kicked has been reported
