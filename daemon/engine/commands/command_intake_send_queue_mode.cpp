@@ -16,6 +16,26 @@ bool CommandIntake::send_queue_mode(Session& session, std::uint32_t vcb, std::ui
   return true;
 }
 
+/// Kicks a command of the queue pair that is in a PCB of its session's class. Returns why not, if
+/// it cannot.
+inline std::optional<SendQueueCause> CommandIntake::kick(const Session& session, QueuePair& qp,
+                                                         PcbId pcb) {
+  const schedule::QpSlot slot(qp.slot);
+  const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
+  if (qp.state == QpState::kSqd || !scheduler_.vcb_may_start(slot, sequence))
+    return SendQueueCause::kOrder;
+  if (rates_.holds(qp)) return SendQueueCause::kRate;
+  if (qp.qos_class != session.qos_class) {
+    if (!pcbs_.pass_on(pcb, qp.qos_class)) return SendQueueCause::kNoPcb;
+    commands_.look_again(session);
+  }
+  if (!arbitrator_.kick(qp.sq.tvl, pcb)) return SendQueueCause::kKickListFull;
+  commands_.prepare(qp, pcb);
+  scheduler_.vcb_kicked(slot);
+  qp.record.durable->posted_end = sequence + 1;
+  return std::nullopt;
+}
+
 /// Accepts a complete command in a PCB of its own. Kicks it, or lets a doorbell take its place: if
 /// it is out of turn (B3), a rate is used up or the kick list is full.
 void CommandIntake::accept(Session& session, PcbId pcb) {
@@ -32,25 +52,6 @@ void CommandIntake::accept(Session& session, PcbId pcb) {
   commands_.free(pcb, *session.tenant);
   session.count_send_queue_mode(*obstacle, level_of(*qp));
   ring(session, qp->qpn, end);
-}
-
-/// Kicks a command of the queue pair that is in a PCB of its session's class. Returns why not, if
-/// it cannot.
-std::optional<SendQueueCause> CommandIntake::kick(const Session& session, QueuePair& qp,
-                                                  PcbId pcb) {
-  const schedule::QpSlot slot(qp.slot);
-  if (qp.state == QpState::kSqd || !scheduler_.vcb_may_start(slot, pcbs_.pcb(pcb).header.sequence))
-    return SendQueueCause::kOrder;
-  if (rates_.holds(qp)) return SendQueueCause::kRate;
-  if (qp.qos_class != session.qos_class) {
-    if (!pcbs_.pass_on(pcb, qp.qos_class)) return SendQueueCause::kNoPcb;
-    commands_.look_again(session);
-  }
-  if (!arbitrator_.kick(qp.sq.tvl, pcb)) return SendQueueCause::kKickListFull;
-  commands_.prepare(qp, pcb);
-  scheduler_.vcb_kicked(slot);
-  qp.record.durable->posted_end = scheduler_.next_sequence(slot);
-  return std::nullopt;
 }
 
 }  // namespace softhca::engine

@@ -72,11 +72,6 @@ std::uint64_t sum_of_lengths(const collect::Pcb& command) {
 
 }  // namespace
 
-bool is_message(const abi::CommandHeader& header) {
-  return header.opcode != static_cast<std::uint8_t>(abi::Opcode::kBindWindow) &&
-         header.opcode != static_cast<std::uint8_t>(abi::Opcode::kLocalInvalidate);
-}
-
 std::uint32_t declared_bytes(const collect::Pcb& command) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(sum_of_lengths(command), transport::kMaxMessageBytes));

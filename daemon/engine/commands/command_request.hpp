@@ -10,7 +10,10 @@
 namespace softhca::engine {
 
 /// True if the command sends a message. False if it concerns only a memory window.
-bool is_message(const abi::CommandHeader& header);
+inline bool is_message(const abi::CommandHeader& header) {
+  return header.opcode != static_cast<std::uint8_t>(abi::Opcode::kBindWindow) &&
+         header.opcode != static_cast<std::uint8_t>(abi::Opcode::kLocalInvalidate);
+}
 /// Returns the length of the message, in bytes, as the command claims it; checks nothing.
 std::uint32_t declared_bytes(const collect::Pcb& command);
 

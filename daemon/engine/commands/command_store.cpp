@@ -2,9 +2,6 @@
 
 #include "daemon/engine/commands/command_store.hpp"
 
-#include "daemon/base/probes.hpp"
-#include "daemon/engine/records/costs.hpp"
-
 namespace softhca::engine {
 namespace {
 
@@ -15,21 +12,6 @@ void end_commands(CpuScheduler& cpu, const QueuePair& qp) {
 }
 
 }  // namespace
-
-void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
-  CommandContext& command = contexts_[pcb.value];
-  command = CommandContext{};
-  command.slot = qp.slot;
-  command.kicked_at = clock_.now;
-  command.time_when_seen = qp.session->poll.previous_scan;
-  cpu_.charge(qp, kCommandCost);
-  qp.sq.kicked.push_back(contexts_.data(), pcb.value);
-  if (qp.sq.commands++ == 0) cpu_.minimums().began(qp.qos_class);
-  const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  if (abi::is_sampled(sequence)) samples_.kicked(qp, sequence);
-  probes::command_kicked(qp.qpn.value, sequence);
-  rates_.admit(qp, pcbs_.pcb(pcb), command);
-}
 
 void CommandStore::return_execution(PcbId pcb) {
   CommandContext& command = contexts_[pcb.value];
@@ -56,7 +38,11 @@ void CommandStore::release(PcbId pcb) {
   if (--qp.sq.commands == 0) end_commands(cpu_, qp);
   const schedule::QpSlot slot(qp.slot);
   if (!ahead_.waits(slot)) scheduler_.unblock(slot);
-  if (!dedicated) return;
+  if (dedicated) released_dedicated(qp, waited, held);
+}
+
+/// `waited`: it waited only for the peer. `held`: how long a command was in it.
+void CommandStore::released_dedicated(QueuePair& qp, bool waited, Duration held) {
   --qp.sq.dedicated;
   dedicated_[qp.qos_class.value].watch.released(waited, held);
   watch(qp.qos_class);

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/base/probes.hpp"
 #include "daemon/engine/commands/rate_control.hpp"
 #include "daemon/engine/commands/wait_samples.hpp"
+#include "daemon/engine/records/costs.hpp"
 #include "daemon/engine/turns/cpu_scheduler.hpp"
 #include "daemon/qos/collect/pcb_pool.hpp"
 #include "daemon/qos/schedule/fetch_ahead.hpp"
@@ -43,7 +45,20 @@ class CommandStore {
 
   /// Sets up the PCB of a command of the queue pair. The command waits for credits from now on, and
   /// is charged to its rates.
-  void prepare(QueuePair& qp, PcbId pcb);
+  void prepare(QueuePair& qp, PcbId pcb) {
+    CommandContext& command = contexts_[pcb.value];
+    command = CommandContext{};
+    command.slot = qp.slot;
+    command.kicked_at = clock_.now;
+    command.time_when_seen = qp.session->poll.previous_scan;
+    cpu_.charge(qp, kCommandCost);
+    qp.sq.kicked.push_back(contexts_.data(), pcb.value);
+    if (qp.sq.commands++ == 0) cpu_.minimums().began(qp.qos_class);
+    const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
+    if (abi::is_sampled(sequence)) samples_.kicked(qp, sequence);
+    probes::command_kicked(qp.qpn.value, sequence);
+    rates_.admit(qp, pcbs_.pcb(pcb), command);
+  }
   /// Gives the execution credit back: the command waits only for its peer now.
   void return_execution(PcbId pcb);
   /// Gives the credits and the PCB back.
@@ -161,6 +176,7 @@ class CommandStore {
   };
 
   void took_dedicated(QueuePair& qp);
+  void released_dedicated(QueuePair& qp, bool waited, Duration held);
   void watch(QosClassId qos_class);
 
   const StepClock& clock_;

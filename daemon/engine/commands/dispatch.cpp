@@ -18,10 +18,117 @@ using schedule::KickedIn;
 // others go on because it holds at most this many of the class's dedicated PCBs.
 constexpr std::uint32_t kDedicatedPerQueuePair = 64;
 
+// The opcode of a command that cannot be copied. It is refused when its turn comes, so that
+// completions stay in order.
+constexpr std::uint8_t kNoOpcode = 0xff;
+
 // Most turns in a poll step that may pass without a fetch.
 constexpr std::size_t kMostWithoutFetch = 8;
 
 }  // namespace
+
+/// True if the queue pair may fetch a command. If not, the end of its stall, a turn of it to send,
+/// or the end of one of its commands gives it another turn.
+inline bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
+  if (qp.sq.stalled || qp.sq.aside != SetAside::kNo) return false;
+  if (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence)) return false;
+  if (qp.sq.probing && qp.sq.commands != 0) return false;
+  return !qp.sq.sparing || QpStall::has_sent_all(qp);
+}
+
+/// Kicks a command of the queue pair, in an ordinary PCB if one is available and the kick list of
+/// its TVL has room. If not, dedicated PCBs and their TVL keep up the progress of queue pairs.
+/// `list`: where its earlier commands wait, which must start before it may take the other list.
+/// Becomes where this one waits. Nothing: an obstacle, which was reported to the scheduler.
+inline OptionalPcb Dispatch::kick(QueuePair& qp, KickedIn& list) {
+  if (list == KickedIn::kDedicatedTvl) return kick_dedicated(qp, list);
+  if (!commands_.ahead().has_room(qp.sq.tvl)) {
+    commands_.wait_for_room(qp, qp.sq.tvl);
+    return std::nullopt;
+  }
+  const OptionalPcb pcb = pcbs_.allocate(qp.qos_class);
+  if (pcb && arbitrator_.kick(qp.sq.tvl, *pcb)) {
+    list = KickedIn::kOwnTvl;
+    return pcb;
+  }
+  if (pcb) pcbs_.free(*pcb);
+  qp.sq.waits.fetch = pcb ? WaitCause::kKickList : WaitCause::kNoPcb;
+  return kick_dedicated(qp, list);
+}
+
+/// Does the same in a dedicated PCB. The last free one of a class is for a queue pair that holds
+/// none.
+OptionalPcb Dispatch::kick_dedicated(QueuePair& qp, KickedIn& list) {
+  const bool may_have_more =
+      qp.sq.dedicated < kDedicatedPerQueuePair && commands_.free_dedicated(qp.qos_class) > 1;
+  if (list == KickedIn::kOwnTvl || (qp.sq.dedicated != 0 && !may_have_more)) {
+    scheduler_.block(schedule::QpSlot(qp.slot));
+    return std::nullopt;
+  }
+  const OptionalPcb pcb = pcbs_.allocate_dedicated(qp.qos_class);
+  if (!pcb) {
+    commands_.found_none(qp.qos_class);
+    scheduler_.block_class(qp.qos_class);
+    return std::nullopt;
+  }
+  if (arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) {
+    list = KickedIn::kDedicatedTvl;
+    return pcb;
+  }
+  pcbs_.free(*pcb);
+  commands_.wait_for_room(qp, qp.sq.dedicated_tvl);
+  return std::nullopt;
+}
+
+/// True if no rate holds the queue pair. If one does, that was reported to the scheduler.
+inline bool Dispatch::obeys_rates(QueuePair& qp) {
+  switch (rates_.hold(qp)) {
+    case RateControl::Hold::kNone:
+      return true;
+    case RateControl::Hold::kClass:
+      scheduler_.block_class(qp.qos_class);
+      return false;
+    case RateControl::Hold::kQueuePair:
+      qp.sq.waits.fetch = WaitCause::kRate;
+      scheduler_.block(schedule::QpSlot(qp.slot));
+      return false;
+  }
+  return true;
+}
+
+/// Returns the PCB for a command that is to be fetched. `list`: as for kick(). Nothing: an
+/// obstacle, which was reported to the scheduler.
+inline OptionalPcb Dispatch::place_for(QueuePair& qp, std::uint32_t sequence, KickedIn& list) {
+  if (!obeys_rates(qp)) return std::nullopt;
+  if (may_fetch(qp, sequence)) return kick(qp, list);
+  scheduler_.block(schedule::QpSlot(qp.slot));
+  return std::nullopt;
+}
+
+/// Fetches the commands of a turn, until the engine's work is `end` or there is an obstacle, which
+/// is reported to the scheduler. Returns how many.
+std::uint32_t Dispatch::fetch_some(QueuePair& qp, const schedule::FetchTurn& turn,
+                                   std::uint64_t end) {
+  KickedIn list = scheduler_.kicked_in(turn.slot);
+  bool stopped = false;
+  std::uint32_t fetched = 0;
+  for (; fetched < turn.count && cpu_.done() < end; ++fetched) {
+    const std::uint32_t sequence = turn.sequence + fetched;
+    const OptionalPcb pcb = place_for(qp, sequence, list);
+    stopped = !pcb;
+    if (stopped) break;
+    collect::Pcb& buffer = pcbs_.pcb(*pcb);
+    if (qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
+      buffer.header.opcode = kNoOpcode;
+    buffer.header.qpn = qp.qpn.value;
+    buffer.header.sequence = sequence;
+    commands_.prepare(qp, *pcb);
+    commands_.fetched(qp, *pcb, list == KickedIn::kDedicatedTvl ? qp.sq.dedicated_tvl : qp.sq.tvl);
+  }
+  if (!stopped && list == KickedIn::kOwnTvl) qp.sq.waits.fetch = WaitCause::kEngine;
+  if (fetched != 0) scheduler_.fetched(turn.slot, fetched, list);
+  return fetched;
+}
 
 std::size_t Dispatch::fetch() {
   commands_.end_waits();
@@ -41,110 +148,12 @@ std::size_t Dispatch::fetch() {
     clock_.work_on(subject_of(qp));
     commands_.end_wait(qp);
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
-    std::uint32_t fetched = 0;
-    KickedIn list = scheduler_.kicked_in(turn->slot);
-    bool stopped = false;
-    while (fetched < turn->count && cpu_.done() < turn_end) {
-      const KickedIn into = fetch_one(qp, turn->sequence + fetched, list);
-      stopped = into == KickedIn::kNone;
-      if (stopped) break;
-      list = into;
-      ++fetched;
-    }
-    if (!stopped && list == KickedIn::kOwnTvl) qp.sq.waits.fetch = WaitCause::kEngine;
-    if (fetched != 0)
-      scheduler_.fetched(turn->slot, fetched, list);
-    else
-      cpu_.charge(qp, kRunCost);
+    const std::uint32_t fetched = fetch_some(qp, *turn, turn_end);
+    if (fetched == 0) cpu_.charge(qp, kRunCost);
     without += fetched == 0;
     work += fetched;
   }
   return work;
-}
-
-/// True if the queue pair may fetch a command. If not, the end of its stall, a turn of it to send,
-/// or the end of one of its commands gives it another turn.
-bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
-  if (qp.sq.stalled || qp.sq.aside != SetAside::kNo) return false;
-  if (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence)) return false;
-  if (qp.sq.probing && qp.sq.commands != 0) return false;
-  return !qp.sq.sparing || QpStall::has_sent_all(qp);
-}
-
-/// Kicks a command of the queue pair, in an ordinary PCB if one is available and the kick list of
-/// its TVL has room. If not, dedicated PCBs and their TVL keep up the progress of queue pairs. The
-/// last free dedicated PCB of a class is for a queue pair that holds none.
-/// `list`: where its earlier commands wait, which must start before it may take the other list.
-/// False: an obstacle, which was reported to the scheduler.
-bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
-  if (list != KickedIn::kDedicatedTvl) {
-    if (!commands_.ahead().has_room(qp.sq.tvl)) {
-      commands_.wait_for_room(qp, qp.sq.tvl);
-      return false;
-    }
-    if (const auto pcb = pcbs_.allocate(qp.qos_class)) {
-      out = {*pcb, qp.sq.tvl, KickedIn::kOwnTvl};
-      if (arbitrator_.kick(qp.sq.tvl, *pcb)) return true;
-      pcbs_.free(*pcb);
-      qp.sq.waits.fetch = WaitCause::kKickList;
-    } else {
-      qp.sq.waits.fetch = WaitCause::kNoPcb;
-    }
-  }
-  const bool may_have_more =
-      qp.sq.dedicated < kDedicatedPerQueuePair && commands_.free_dedicated(qp.qos_class) > 1;
-  if (list == KickedIn::kOwnTvl || (qp.sq.dedicated != 0 && !may_have_more)) {
-    scheduler_.block(schedule::QpSlot(qp.slot));
-    return false;
-  }
-  const auto pcb = pcbs_.allocate_dedicated(qp.qos_class);
-  if (!pcb) {
-    commands_.found_none(qp.qos_class);
-    scheduler_.block_class(qp.qos_class);
-    return false;
-  }
-  out = {*pcb, qp.sq.dedicated_tvl, KickedIn::kDedicatedTvl};
-  if (arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) return true;
-  pcbs_.free(*pcb);
-  commands_.wait_for_room(qp, qp.sq.dedicated_tvl);
-  return false;
-}
-
-/// False: a rate holds the queue pair, which was reported to the scheduler.
-bool Dispatch::obeys_rates(QueuePair& qp) {
-  switch (rates_.hold(qp)) {
-    case RateControl::Hold::kNone:
-      return true;
-    case RateControl::Hold::kClass:
-      scheduler_.block_class(qp.qos_class);
-      return false;
-    case RateControl::Hold::kQueuePair:
-      qp.sq.waits.fetch = WaitCause::kRate;
-      scheduler_.block(schedule::QpSlot(qp.slot));
-      return false;
-  }
-  return true;
-}
-
-/// Fetches a command. Returns the kick list that it was put into; kNone: an obstacle, which was
-/// reported to the scheduler.
-KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn list) {
-  if (!obeys_rates(qp)) return KickedIn::kNone;
-  if (!may_fetch(qp, sequence)) {
-    scheduler_.block(schedule::QpSlot(qp.slot));
-    return KickedIn::kNone;
-  }
-  Kicked kicked;
-  if (!kick(qp, list, kicked)) return KickedIn::kNone;
-  const PcbId pcb = kicked.pcb;
-  collect::Pcb& buffer = pcbs_.pcb(pcb);
-  if (qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
-    buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
-  buffer.header.qpn = qp.qpn.value;
-  buffer.header.sequence = sequence;
-  commands_.prepare(qp, pcb);
-  commands_.fetched(qp, pcb, kicked.tvl);
-  return kicked.list;
 }
 
 OptionalPcb Dispatch::next() {

@@ -33,17 +33,12 @@ class Dispatch {
   OptionalPcb next();
 
  private:
-  /// A PCB for a command of the queue pair, in the kick list of a TVL.
-  struct Kicked {
-    PcbId pcb;
-    TvlId tvl;
-    schedule::KickedIn list = schedule::KickedIn::kNone;
-  };
-
   bool obeys_rates(QueuePair& qp);
   static bool may_fetch(const QueuePair& qp, std::uint32_t sequence);
-  bool kick(QueuePair& qp, schedule::KickedIn list, Kicked& out);
-  schedule::KickedIn fetch_one(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn list);
+  OptionalPcb kick(QueuePair& qp, schedule::KickedIn& list);
+  OptionalPcb kick_dedicated(QueuePair& qp, schedule::KickedIn& list);
+  OptionalPcb place_for(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn& list);
+  std::uint32_t fetch_some(QueuePair& qp, const schedule::FetchTurn& turn, std::uint64_t end);
 
   const StepClock& clock_;
   const QpTable& queue_pairs_;

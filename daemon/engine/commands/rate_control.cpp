@@ -39,8 +39,7 @@ void RateControl::take_back(const QueuePair& qp, const CommandContext& context) 
   for_each_gate(qp, [&](RateGate& gate) { gate.limiter.refund(context.charged_bytes); });
 }
 
-RateControl::Hold RateControl::hold(const QueuePair& qp) {
-  if (!gates_.any_limited() || qp.state == QpState::kError) return Hold::kNone;
+RateControl::Hold RateControl::hold_closed(const QueuePair& qp) {
   Level* level = level_of(qp);
   RateGate* of_class = qp.tenant->rate.closed() ? &qp.tenant->rate : nullptr;
   if (of_class == nullptr && level != nullptr && level->rate.closed()) of_class = &level->rate;

@@ -43,7 +43,9 @@ class RateControl {
   enum class Hold : std::uint8_t { kNone, kClass, kQueuePair };
   /// Returns what holds the queue pair that has its turn now. It, or its class, has no turns until
   /// release().
-  Hold hold(const QueuePair& qp);
+  Hold hold(const QueuePair& qp) {
+    return gates_.any_limited() && qp.state != QpState::kError ? hold_closed(qp) : Hold::kNone;
+  }
   /// Ends the wait of the queue pair.
   void leave(const QueuePair& qp) { gates_.leave(qp.slot); }
 
@@ -62,6 +64,7 @@ class RateControl {
   Time next_release() const { return gates_.next(); }
 
  private:
+  Hold hold_closed(const QueuePair& qp);
   RateGate* closed_gate(const QueuePair& qp);
   template <class Visit>
   void for_each_gate(const QueuePair& qp, Visit&& visit);
