@@ -9,18 +9,7 @@
 
 namespace softhca::engine {
 
-std::size_t CommandExecution::start_commands() {
-  cpu_.end_work();
-  std::size_t started = 0;
-  for (; started < cpu_.budget().starts; ++started) {
-    const auto pcb = dispatch_.next();
-    if (!pcb) break;
-    start(*pcb);
-  }
-  return started;
-}
-
-void CommandExecution::start(PcbId pcb) {
+inline void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
   clock_.work_on(subject_of(qp));
   cpu_.charge(qp, kStartCost);
@@ -32,8 +21,19 @@ void CommandExecution::start(PcbId pcb) {
   begin(qp, pcb);
 }
 
+std::size_t CommandExecution::start_commands() {
+  cpu_.end_work();
+  std::size_t started = 0;
+  for (; started < cpu_.budget().starts; ++started) {
+    const auto pcb = dispatch_.next();
+    if (!pcb) break;
+    start(*pcb);
+  }
+  return started;
+}
+
 /// Counts a command that begins, by the way that it came: VCB or doorbell.
-void CommandExecution::count(QueuePair& qp, PcbId pcb) {
+inline void CommandExecution::count(QueuePair& qp, PcbId pcb) {
   const bool by_doorbell = commands_[pcb].by_doorbell;
   const auto add = [&](auto& counters) {
     (by_doorbell ? counters.commands_doorbell : counters.commands_vcb).add();

@@ -36,7 +36,6 @@ class CommandExecution final : public CommandSink {
 
   /// Starts commands that have their credits, as many as the budget allows. Returns how many.
   std::size_t start_commands();
-  void start(PcbId pcb);
   /// Begins the held commands of the queue pair that may start now. Does nothing when it is called
   /// from within itself.
   void release_held(QueuePair& qp);
@@ -48,6 +47,7 @@ class CommandExecution final : public CommandSink {
   void report_drained(QueuePair& qp);
 
  private:
+  void start(PcbId pcb);
   void count(QueuePair& qp, PcbId pcb);
   void begin(QueuePair& qp, PcbId pcb);
   void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
