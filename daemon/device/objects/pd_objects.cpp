@@ -105,7 +105,7 @@ int PdObjects::join_context(const RequestBody& body, Reply&) {
   if (!body.read(token)) return EINVAL;
   if (file_->pds.size() != 0 || file_->mrs.size() != 0)
     return context_.refuse(EBUSY, "the context has objects of its own");
-  // Those who have joined it keep the file, which a record of this session names.
+  // The others keep the file, which a record of this session names.
   if (!are_unshared()) return context_.refuse(EBUSY, "others have imported the context");
   auto file = shared_.device_files.find(token, context_.user());
   if (file == nullptr || file->device != context_.device_index())

@@ -116,9 +116,9 @@ MemoryProxy::~MemoryProxy() {
 // --- memories of processes
 
 Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
-    const std::shared_ptr<MemoryProxy>& proxy, int socket, Duration patience) {
+    const std::shared_ptr<MemoryProxy>& proxy, int socket, Duration wait) {
   std::unique_lock lock(proxy->mutex_);
-  while (proxy->is_full() && !proxy->has_ended() && monotonic_time() < proxy->began_ + patience) {
+  while (proxy->is_full() && !proxy->has_ended() && monotonic_time() < proxy->began_ + wait) {
     lock.unlock();
     ::usleep(100);
     lock.lock();

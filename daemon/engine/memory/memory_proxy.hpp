@@ -69,10 +69,10 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   /// Returns the memory that a process offers at the other end of `socket` (memory::OfferedMemory).
   /// An access that reaches its time limit fails like one to memory that is not mapped. Further
   /// accesses fail at once until that one has come back. Errors: EBUSY (an access is late), EPIPE
-  /// (the process has ended: a new proxy is needed). `patience`: how long after its start the
+  /// (the process has ended: a new proxy is needed). `wait`: how long after its start the
   /// process may take to read what it was told before.
   static Expected<std::shared_ptr<memory::ProcessMemory>> add(
-      const std::shared_ptr<MemoryProxy>& proxy, int socket, Duration patience = {});
+      const std::shared_ptr<MemoryProxy>& proxy, int socket, Duration wait = {});
 
   /// True if an access has reached its time limit and has not come back. Any thread.
   bool is_late() const;

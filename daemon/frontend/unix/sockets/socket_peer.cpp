@@ -200,13 +200,13 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::restore_memory(
   PeerSocket ours = restore(kept);
   if (!ours) return Error{"a process's memory is not kept", EBADMSG};
   // All of a tenant's processes are told at once to a memory access process that has just begun.
-  constexpr Duration kPatience = std::chrono::milliseconds(100);
-  return reach_process(reach, std::move(ours), by_proxy, kPatience);
+  constexpr Duration kWait = std::chrono::milliseconds(100);
+  return reach_process(reach, std::move(ours), by_proxy, kWait);
 }
 
 /// Returns the memory that the process offers at the other end of `socket`.
 Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
-    const engine::MemoryReach& reach, PeerSocket socket, bool by_proxy, Duration patience) const {
+    const engine::MemoryReach& reach, PeerSocket socket, bool by_proxy, Duration wait) const {
   if (!by_proxy) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     UniqueFd room(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // for the descriptor in the socket
@@ -236,7 +236,7 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SocketPeer::reach_process(
       proxy = std::move(*made);
       tenant_.control.memory_proxy = proxy;
     }
-    auto memory = engine::MemoryProxy::add(proxy, socket.get(), patience);
+    auto memory = engine::MemoryProxy::add(proxy, socket.get(), wait);
     // The proxy has this end before the tenant's process gets the other one.
     if (memory) return with_socket(std::move(*memory), std::move(socket));
     if (fresh || memory.error().code != EPIPE) return memory;

@@ -79,7 +79,7 @@ class SocketPeer final : public Peer {
  private:
   Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(const engine::MemoryReach& reach,
                                                                  PeerSocket socket, bool by_proxy,
-                                                                 Duration patience) const;
+                                                                 Duration wait) const;
   PeerSocket restore(KeptId kept) const;
 
   Adapter& adapter_;
