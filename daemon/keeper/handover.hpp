@@ -91,7 +91,7 @@ enum class CallKind : std::uint32_t {
   kCloseDescriptor,  ///< of `id`
   kDrop,             ///< `id`
   kReady,            ///< the adapter serves
-  kUpgrade,          ///< by the library of which the text is the path; empty: by that of the keeper
+  kUpgrade,          ///< by the library of which the text is the path; empty: the installed one
   /// The adapter serves no longer, and has written all that the next one needs. The keeper ends it.
   kRetired,
 };

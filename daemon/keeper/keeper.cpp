@@ -57,6 +57,7 @@ void report_failure(const std::string& text) {
 
 Keeper::Keeper(Library library, int argc, char** argv)
     : library_(std::move(library)),
+      installed_(library_.path()),
       argc_(argc),
       argv_(argv),
       shared_([] {

@@ -33,8 +33,8 @@ void report_failure(const std::string& text);  ///< also tells the service manag
 /// A file with the code of an adapter. It stays the same when another file takes its path.
 class Library {
  public:
-  /// Returns nothing if the file cannot be opened; errno tells why.
-  static std::optional<Library> open(const std::string& path);
+  /// Returns nothing if this is not a file that can be read; `why` then tells the reason.
+  static std::optional<Library> open(const std::string& path, std::string& why);
   /// Returns a path by which this process can load it: the one that it had, if that is still this
   /// file.
   std::string loadable() const;
@@ -105,7 +105,8 @@ class Keeper {
     Clock::time_point due{};  ///< it must have said it by then
   };
 
-  Library library_;  ///< of the adapter
+  Library library_;              ///< of the adapter
+  const std::string installed_;  ///< path that a plain upgrade loads
   const int argc_;
   char** const argv_;
   Shared* shared_ = nullptr;

@@ -90,12 +90,13 @@ void Keeper::ready() {
   ::sd_notify(0, "READY=1\nSTATUS=serving");
 }
 
-/// Begins to try a library. Returns 0, or an errno value if that is not possible now.
+/// Begins to try a library. Returns 0, or an errno value if that is not possible now. If it cannot
+/// be opened, orders say so.
 int Keeper::begin_upgrade(std::string_view path) {
   if (phase_ != Phase::kServing || upgrade_.trial > 0) return EBUSY;
-  auto library = Library::open(path.empty() ? library_.path() : std::string(path));
-  if (!library) return errno;
-  upgrade_.library = std::move(library);
+  std::string why;
+  upgrade_.library = Library::open(path.empty() ? installed_ : std::string(path), why);
+  if (!upgrade_.library) return order(OrderKind::kRefuseUpgrade, why), 0;
   start_trial();
   return upgrade_.trial > 0 ? 0 : EAGAIN;
 }

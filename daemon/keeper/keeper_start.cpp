@@ -42,12 +42,19 @@ Function load(const Library& library, const char* name, std::string& why) {
 
 }  // namespace
 
-std::optional<Library> Library::open(const std::string& path) {
+std::optional<Library> Library::open(const std::string& path, std::string& why) {
   Library library;
   library.path_ = path;
-  library.file_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!library.file_) return std::nullopt;
-  return library;
+  // To open a FIFO would wait for its writer.
+  library.file_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat file {};
+  if (!library.file_ || ::fstat(library.file_.get(), &file) != 0) {
+    why = path + ": " + std::strerror(errno);
+    return std::nullopt;
+  }
+  if (S_ISREG(file.st_mode)) return library;
+  why = path + ": not a regular file";
+  return std::nullopt;
 }
 
 std::string Library::loadable() const {

@@ -3,8 +3,6 @@
 // softhcad: finds the library of the adapter, and keeps an adapter running.
 #include <sys/resource.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -24,8 +22,9 @@ std::optional<Library> find_library(std::string& looked) {
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path& path :
        {folder / kName, (folder / ".." / SOFTHCA_LIBDIR / "softhca" / kName).lexically_normal()}) {
-    if (auto library = Library::open(path)) return library;
-    looked += (looked.empty() ? "" : "; ") + path.string() + ": " + std::strerror(errno);
+    std::string why;
+    if (auto library = Library::open(path, why)) return library;
+    looked += (looked.empty() ? "" : "; ") + why;
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
+#include "tests/folder.hpp"
 
 namespace {
 
@@ -21,6 +23,7 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class KeeperTest : public testing::Test {
  protected:
@@ -120,9 +123,26 @@ TEST_F(KeeperTest, UpgradesAtSigusr1) {
   EXPECT_EQ(said_, "start\nupgrade\nserved\n");
 }
 
+TEST_F(KeeperTest, UpgradesToTheInstalledLibrary_AndGoesOnWithTheLastOne) {
+  EXPECT_EQ(run({"libraries", OTHER}), 0);
+  EXPECT_THAT(said_, AllOf(StartsWith("start\nupgrade of the other library\n"),
+                           EndsWith("crash of the other library\nupgrade\n")));
+}
+
 TEST_F(KeeperTest, RefusesAnUpgradeWithoutLibrary) {
   EXPECT_EQ(run({"upgrade", "/nowhere/library.so"}), 0);
-  EXPECT_THAT(said_, HasSubstr("refused: the keeper: No such file or directory"));
+  EXPECT_EQ(said_, "start\norder: /nowhere/library.so: No such file or directory\n");
+}
+
+TEST_F(KeeperTest, RefusesALibraryThatIsNoFile) {
+  const softhca::control::Folder folder;
+  const std::string fifo = folder.path() + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, folder.path()}) {
+    said_.clear();
+    EXPECT_EQ(run({"upgrade", path}), 0);
+    EXPECT_EQ(said_, "start\norder: " + path + ": not a regular file\n");
+  }
 }
 
 TEST_F(KeeperTest, RefusesALibraryThatDoesNotFit) {

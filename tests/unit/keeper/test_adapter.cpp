@@ -128,6 +128,29 @@ keeper::OrderKind await_order(KeeperLink& keeper) {
   die();
 }
 
+/// Asks a keeper that stands still for an upgrade, and goes on with it then.
+void ask_in_vain(KeeperLink& keeper) {
+  const pid_t process = ::getppid();
+  ::kill(process, SIGSTOP);
+  for (int i = 0; i < 2; ++i) {
+    const auto begun = keeper.upgrade("");
+    require(!begun && begun.error().code == ETIMEDOUT, "no answer");
+  }
+  ::kill(process, SIGCONT);
+  require(bool(keeper.keep(STDIN_FILENO)), "the answer to the next call");
+  require(await_order(keeper) == keeper::OrderKind::kRetire, "the upgrade, late");
+  keeper.retired();
+}
+
+/// Upgrades to the other library, crashes with it, and upgrades to the installed one.
+void change_libraries(KeeperLink& keeper, const std::string& other) {
+  keeper.ready();
+  if (keeper.restarts().of[static_cast<int>(Cause::kUpgrade)].load() == 2) std::_Exit(0);
+  if (keeper.cause() == Cause::kUpgrade) die();
+  require(bool(keeper.upgrade(keeper.cause() == Cause::kStart ? other : "")), "an upgrade");
+  if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
+}
+
 /// Becomes ready, and does what ends the adapter in a way of its own.
 int serve(KeeperLink& keeper, std::string_view scenario, const std::string& library) {
   keeper.ready();
@@ -156,6 +179,7 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
   if (scenario == "block") ::pause();
   if (scenario == "sleep") keeper.engine_pulse().fall_asleep();
   if (scenario == "sleep") ::sleep(2);
+  if (scenario == "in-vain") ask_in_vain(keeper);
   if (scenario == "upgrade-by-signal") {
     ::kill(::getppid(), SIGUSR1);
     if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
@@ -227,13 +251,15 @@ extern "C" [[gnu::visibility("default")]] int softhca_adapter(const keeper::Hand
   const std::string scenario = argc > 1 ? argv[1] : "";
   const std::string library = argc > 2 ? argv[2] : "";
   const auto cause = static_cast<Cause>(handover->cause);
-  say(kCauses[handover->cause]);
+  say(std::string(kCauses[handover->cause]) + NOTE);
   // Its lies may bring an upgrade about, and that another one.
   if (scenario == "lie" && (cause == Cause::kUpgrade || cause == Cause::kRollback)) die();
   if (scenario == "lie") lie(*handover, static_cast<unsigned>(std::atoi(library.c_str())));
   KeeperLink keeper(*handover);
   if (scenario == "usage") return 2;
   if (scenario == "faults") return have_faults(keeper, library);
+  if (scenario == "libraries" && cause == Cause::kStart) give(keeper);
+  if (scenario == "libraries") change_libraries(keeper, library);
   if (cause == Cause::kStart) {
     give(keeper);
     return serve(keeper, scenario, library);
