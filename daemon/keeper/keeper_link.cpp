@@ -2,6 +2,7 @@
 
 #include "daemon/keeper/keeper_link.hpp"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,12 @@
 #include "daemon/base/system_error.hpp"
 
 namespace softhca::keeper {
+namespace {
+
+// The control thread does nothing else while it waits.
+constexpr std::chrono::seconds kPatience{2};
+
+}  // namespace
 
 KeeperLink::KeeperLink(const Handover& handover)
     : calls_(handover.calls),
@@ -40,16 +47,35 @@ Expected<KeptId> KeeperLink::call(CallKind kind, const Call& call, int fd, std::
   std::memcpy(record.data(), &head, sizeof head);
   std::memcpy(record.data() + sizeof head, text.data(), text.size());
   const std::lock_guard lock(mutex_);
+  const bool is_patient = kind != CallKind::kUpgrade;
+  const Error no_answer{"the keeper does not answer", ETIMEDOUT};
   CallReply reply{};
+  if (is_owed_) {
+    if (!is_patient && !is_answered({})) return no_answer;
+    receive(reply);
+    is_owed_ = false;
+  }
   ssize_t got = send_with_descriptors(calls_.get(), record,
                                       std::span(&fd, fd >= 0 ? std::size_t{1} : std::size_t{0}));
-  if (got > 0) do
-      got = ::recv(calls_.get(), &reply, sizeof reply, 0);
-    while (got < 0 && errno == EINTR);
+  is_owed_ = got > 0 && !is_patient && !is_answered(kPatience);
+  if (is_owed_) return no_answer;
+  if (got > 0) got = receive(reply);
   if (got != sizeof reply) return Error{"the keeper has gone", EPIPE};
   if (reply.error != 0)
     return Error{std::string("the keeper: ") + std::strerror(reply.error), reply.error};
   return reply.id;
+}
+
+bool KeeperLink::is_answered(std::chrono::milliseconds within) const {
+  pollfd calls{.fd = calls_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&calls, 1, static_cast<int>(within.count())) > 0;
+}
+
+ssize_t KeeperLink::receive(CallReply& reply) const {
+  for (;;)
+    if (const ssize_t got = ::recv(calls_.get(), &reply, sizeof reply, 0);
+        got >= 0 || errno != EINTR)
+      return got;
 }
 
 Expected<KeptId> KeeperLink::keep(int fd) { return call(CallKind::kKeep, {}, fd); }

@@ -3,6 +3,7 @@
 // The keeper, as the adapter reaches it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -34,8 +35,8 @@ class KeeperLink final : public Keeping {
 
   /// Tells that this adapter serves.
   void ready();
-  /// Asks for an upgrade. Returns an error if it cannot begin; else an order follows. `library`:
-  /// path; empty: that of the adapter that runs.
+  /// Asks for an upgrade. Returns an error if it cannot begin; else an order follows. ETIMEDOUT:
+  /// the keeper does not answer, and may begin it later. `library`: path; empty: the installed one.
   Outcome upgrade(const std::string& library);
   /// Tells that the next adapter may start, and waits for the end of this process. REQUIRES:
   /// kRetire was ordered.
@@ -68,12 +69,15 @@ class KeeperLink final : public Keeping {
     bool taken = false;
   };
   Expected<KeptId> call(CallKind kind, const Call& call, int fd, std::string_view text = {});
+  bool is_answered(std::chrono::milliseconds within) const;
+  ssize_t receive(CallReply& reply) const;
 
   UniqueFd calls_, orders_;
   Shared& shared_;
   const Cause cause_;
   bool is_ready_ = false;
   std::mutex mutex_;
+  bool is_owed_ = false;  ///< a reply that came too late, or comes yet
   std::map<KeptId, Inherited> inherited_;
 };
 

@@ -46,9 +46,10 @@ RpcResult AdminRestarts::upgrade(const Json& params) {
   if (const auto begun = keeper_.upgrade(library); !begun) {
     const Error& error = begun.error();
     return RpcError{RpcCode::kRefused,
-                    error.code == EBUSY ? "another upgrade is in progress"
-                                        : (library.empty() ? "the library" : library) + ": " +
-                                              std::strerror(error.code),
+                    error.code == EBUSY       ? "another upgrade is in progress"
+                    : error.code == ETIMEDOUT ? "the main process of softhcad does not answer"
+                                              : (library.empty() ? "the library" : library) + ": " +
+                                                    std::strerror(error.code),
                     {}};
   }
   return Json::object();

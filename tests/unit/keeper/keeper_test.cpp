@@ -145,6 +145,11 @@ TEST_F(KeeperTest, RefusesALibraryThatIsNoFile) {
   }
 }
 
+TEST_F(KeeperTest, LeavesAnAdapterWithoutAnswerForAWhile) {
+  EXPECT_EQ(run({"in-vain"}), 0);
+  EXPECT_EQ(said_, "start\nupgrade\nserved\n");
+}
+
 TEST_F(KeeperTest, RefusesALibraryThatDoesNotFit) {
   EXPECT_EQ(run({"upgrade", UNFIT}), 0);
   EXPECT_EQ(said_, "start\norder: it is too old\n");
