@@ -111,11 +111,25 @@ void Keeper::take_signals() {
     } else if (signal == SIGUSR1) {
       if (const int error = begin_upgrade({}); error != 0)
         report_warning(std::string("no upgrade: ") + std::strerror(error));
-    } else {
-      if (signal != SIGHUP) phase_ = Phase::kStopping;
-      if (adapter_.process > 0) ::kill(adapter_.process, signal);
+    } else if (signal != SIGHUP) {
+      stop(signal);
+    } else if (adapter_.process > 0) {
+      ::kill(adapter_.process, signal);
     }
   }
+}
+
+/// Ends the adapter. One that is being replaced would leave everything to the next one, which then
+/// ends in its place.
+void Keeper::stop(int signal) {
+  drop_trial();
+  const bool serves = phase_ == Phase::kServing && !adapter_.killed;
+  if (has_served_ && !serves && phase_ != Phase::kStopping) {
+    stop_signal_ = signal;
+    return;
+  }
+  phase_ = Phase::kStopping;
+  if (adapter_.process > 0) ::kill(adapter_.process, signal);
 }
 
 void Keeper::reap() {
@@ -159,9 +173,11 @@ void Keeper::tick() {
 }
 
 void Keeper::ended(int status) {
+  drop_trial();
+  const bool is_willing = phase_ == Phase::kServing || phase_ == Phase::kRetiring;
   if (phase_ == Phase::kStopping || (phase_ == Phase::kStarting && !has_served_)) {
     finish(status);
-  } else if (phase_ == Phase::kServing && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+  } else if (is_willing && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     finish(status);  // by a signal to it alone
   } else if (phase_ == Phase::kStarting && adapter_.cause == Cause::kUpgrade) {
     report_warning("the new adapter does not start (" + how_it_ended(status) +

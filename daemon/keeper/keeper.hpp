@@ -64,6 +64,7 @@ class Keeper {
   // keeper.cpp
   void step();
   void take_signals();
+  void stop(int signal);
   void reap();
   void tick();
   void ended(int status);
@@ -79,6 +80,7 @@ class Keeper {
   int begin_upgrade(std::string_view path);
   void take_verdict();
   void end_trial(std::string_view verdict);
+  void drop_trial();
   void ready();
   void order(OrderKind kind, std::string_view text = {}) const;
 
@@ -124,6 +126,7 @@ class Keeper {
   Clock::time_point next_watchdog_{};
   std::deque<Clock::time_point> crashes_;  ///< the latest
   ThreadWatch engine_watch_, control_watch_;
+  int stop_signal_ = 0;  ///< that the adapter gets which serves next; 0: none
   std::optional<int> exit_code_;
 };
 

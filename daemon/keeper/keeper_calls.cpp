@@ -87,6 +87,7 @@ void Keeper::ready() {
   if (adapter_.cause != Cause::kStart)
     count(shared_->restarts, adapter_.cause, Clock::now() - down_since_);
   has_served_ = true;
+  if (stop_signal_ != 0) return stop(stop_signal_);
   ::sd_notify(0, "READY=1\nSTATUS=serving");
 }
 
@@ -109,10 +110,14 @@ void Keeper::take_verdict() {
                     : "its trial has ended early");
 }
 
-void Keeper::end_trial(std::string_view verdict) {
+void Keeper::drop_trial() {
   if (upgrade_.trial > 0) ::kill(upgrade_.trial, SIGKILL);
   upgrade_.trial = -1;
   upgrade_.verdict.reset();
+}
+
+void Keeper::end_trial(std::string_view verdict) {
+  drop_trial();
   if (phase_ != Phase::kServing) return;
   if (verdict != kFits) {
     upgrade_.library.reset();

@@ -133,9 +133,13 @@ void Keeper::start_trial() {
   upgrade_.verdict = UniqueFd(ends[0]);
   upgrade_.due = Clock::now() + kTimeToTry;
   const UniqueFd verdict(ends[1]);
+  const pid_t keeper = ::getpid();
   upgrade_.trial = ::fork();
   if (upgrade_.trial < 0) upgrade_.verdict.reset();
   if (upgrade_.trial != 0) return;
+  // It has copies of all sockets.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != keeper) std::exit(0);
   adapter_.calls.reset();
   adapter_.orders.reset();
   ::prctl(PR_SET_NAME, "softhca-trial");

@@ -169,6 +169,30 @@ TEST_F(KeeperTest, GoesBackToTheLibraryBeforeIfTheNewOneDoesNotStart) {
                            EndsWith("rollback\nserved\n")));
 }
 
+TEST_F(KeeperTest, EndsATrialWithItself) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    said_.clear();
+    start({"end-in-trial", STUCK});
+    await("waits");
+    ASSERT_EQ(::kill(process_, signal), 0);
+    // The trial has the output, too.
+    EXPECT_EQ(wait(), signal == SIGTERM ? 3 : 128 + signal) << said_;
+  }
+}
+
+TEST_F(KeeperTest, ForgetsATrialWhenTheAdapterCrashes) {
+  EXPECT_EQ(run({"crash-in-trial", SLOW}), 0);
+  EXPECT_THAT(said_, EndsWith("crash\nserved\n"));
+}
+
+TEST_F(KeeperTest, EndsTheNextAdapterWhenItIsToldSoDuringAnUpgrade) {
+  EXPECT_EQ(run({"end-in-upgrade"}), 3);
+  EXPECT_EQ(said_, "start\nupgrade\nserved\nTerminated\n");
+  said_.clear();
+  EXPECT_EQ(run({"end-in-upgrade", FAILING}), 3);
+  EXPECT_THAT(said_, EndsWith("rollback\nserved\nTerminated\n"));
+}
+
 TEST_F(KeeperTest, OutlivesAnAdapterThatLies) {
   for (const char* const seed : {"1", "2", "3"}) {
     said_.clear();

@@ -3,6 +3,7 @@
 // An adapter that does what its arguments say, for tests of the keeper: SCENARIO [LIBRARY]. It
 // writes a line on standard output for each start.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -151,6 +152,34 @@ void change_libraries(KeeperLink& keeper, const std::string& other) {
   if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
 }
 
+/// Waits for SIGTERM, and says so.
+[[noreturn]] void await_end() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  int signal = 0;
+  ::sigwait(&set, &signal);
+  say(::strsignal(signal));
+  std::_Exit(3);
+}
+
+/// Has the keeper try a library, and ends with it or by SIGTERM.
+void await_end_in_trial(KeeperLink& keeper, const std::string& library) {
+  require(bool(keeper.upgrade(library)), "a trial");
+  say("waits");
+  std::thread(await_end).detach();
+  require(!keeper.take_order(), "the keeper has ended");
+}
+
+/// Retires while the keeper is told to end.
+[[noreturn]] void end_in_upgrade(KeeperLink& keeper, const std::string& library) {
+  require(bool(keeper.upgrade(library)), "an upgrade");
+  require(await_order(keeper) == keeper::OrderKind::kRetire, "to retire");
+  ::kill(::getppid(), SIGTERM);
+  ::usleep(100'000);
+  keeper.retired();
+}
+
 /// Becomes ready, and does what ends the adapter in a way of its own.
 int serve(KeeperLink& keeper, std::string_view scenario, const std::string& library) {
   keeper.ready();
@@ -180,6 +209,10 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
   if (scenario == "sleep") keeper.engine_pulse().fall_asleep();
   if (scenario == "sleep") ::sleep(2);
   if (scenario == "in-vain") ask_in_vain(keeper);
+  if (scenario == "end-in-trial") await_end_in_trial(keeper, library);
+  if (scenario == "crash-in-trial") require(bool(keeper.upgrade(library)), "a trial");
+  if (scenario == "crash-in-trial") die();
+  if (scenario == "end-in-upgrade") end_in_upgrade(keeper, library);
   if (scenario == "upgrade-by-signal") {
     ::kill(::getppid(), SIGUSR1);
     if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
@@ -271,6 +304,9 @@ extern "C" [[gnu::visibility("default")]] int softhca_adapter(const keeper::Hand
   require(restarts.of[handover->cause].load() == 1, "the restart is counted");
   require(restarts.last_blackout_ns.load() > 0, "the time without service");
   say("served");
+  pollfd orders{.fd = keeper.orders(), .events = POLLIN, .revents = 0};
+  if (scenario == "crash-in-trial") require(::poll(&orders, 1, 1000) == 0, "no order");
+  if (scenario == "end-in-upgrade") await_end();
   return 0;
 }
 
