@@ -109,14 +109,20 @@ void Keeper::take_signals() {
     if (signal == SIGCHLD) {
       reap();
     } else if (signal == SIGUSR1) {
-      if (const int error = begin_upgrade({}); error != 0)
-        report_warning(std::string("no upgrade: ") + std::strerror(error));
+      upgrade_by_signal();
     } else if (signal != SIGHUP) {
       stop(signal);
     } else if (adapter_.process > 0) {
       ::kill(adapter_.process, signal);
     }
   }
+}
+
+void Keeper::upgrade_by_signal() {
+  const char* const busy =
+      upgrade_.library ? "another upgrade is in progress" : "no adapter serves now";
+  if (const int error = begin_upgrade({}); error != 0)
+    report_warning(std::string("no upgrade: ") + (error == EBUSY ? busy : std::strerror(error)));
 }
 
 /// Ends the adapter. One that is being replaced would leave everything to the next one, which then
@@ -138,6 +144,7 @@ void Keeper::reap() {
     if (pid != adapter_.process) continue;
     adapter_.stopped_for = 0;
     adapter_.stopped = WIFSTOPPED(status);
+    adapter_.stopped_since = Clock::now();
     if (adapter_.stopped || WIFCONTINUED(status)) continue;
     serve_calls();  // its last ones
     adapter_.process = -1;
@@ -161,12 +168,15 @@ void Keeper::tick() {
     if (!engine && !control && adapter_.stopped_for < kEngineTicks) return;
     if (engine && !adapter_.stopped) shared_->engine.fault.store(1);
     if (control && !adapter_.stopped) shared_->control.fault.store(1);
+    if (!adapter_.killed)
+      down_since_ = adapter_.stopped ? adapter_.stopped_since
+                    : engine         ? engine_watch_.last_turn()
+                                     : control_watch_.last_turn();
   } else if (phase_ == Phase::kStopping || !has_served_ || now < due_) {
     return;
   } else {
     shared_->control.fault.store(1);
   }
-  if (!adapter_.killed && phase_ == Phase::kServing) down_since_ = now;
   if (!adapter_.killed) report_warning("the adapter hangs: ending it");
   adapter_.killed = true;
   ::kill(adapter_.process, SIGKILL);
@@ -199,7 +209,8 @@ void Keeper::crashed(Cause cause, int status) {
   shared_->restarts.last_signal.store(WIFSIGNALED(status) ? WTERMSIG(status) : 0);
   if (crashes_.size() >= kMostCrashes) {
     report_failure("the adapter has ended " + std::to_string(crashes_.size()) + " times in " +
-                   std::to_string(kCrashTime.count()) + " s, at last by " + how_it_ended(status) +
+                   std::to_string(kCrashTime.count()) + " s, at last " +
+                   (cause == Cause::kHang ? "as it made no turns" : "by " + how_it_ended(status)) +
                    ": giving up");
     return finish(status);
   }

@@ -64,6 +64,7 @@ class Keeper {
   // keeper.cpp
   void step();
   void take_signals();
+  void upgrade_by_signal();
   void stop(int signal);
   void reap();
   void tick();
@@ -98,6 +99,7 @@ class Keeper {
     bool killed = false;       ///< as it hung
     bool stopped = false;      ///< by a signal
     unsigned stopped_for = 0;  ///< ticks
+    Clock::time_point stopped_since{};
   };
   /// The library that an upgrade brings.
   struct Upgrade {

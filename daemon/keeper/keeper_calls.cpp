@@ -99,7 +99,9 @@ int Keeper::begin_upgrade(std::string_view path) {
   upgrade_.library = Library::open(path.empty() ? installed_ : std::string(path), why);
   if (!upgrade_.library) return order(OrderKind::kRefuseUpgrade, why), 0;
   start_trial();
-  return upgrade_.trial > 0 ? 0 : EAGAIN;
+  if (upgrade_.trial > 0) return 0;
+  upgrade_.library.reset();
+  return EAGAIN;
 }
 
 /// Takes what the trial of a library says: kFits, or why it does not.

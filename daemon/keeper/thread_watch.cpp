@@ -49,7 +49,7 @@ bool ThreadWatch::hangs(pid_t process) {
   const std::uint64_t turns = pulse_.turns.load(std::memory_order_relaxed);
   const bool turned = std::exchange(turns_, turns) != turns;
   if (thread == 0 || turned || pulse_.asleep.load(std::memory_order_relaxed) != 0) {
-    quiet_ = 0;
+    reset();
     return false;
   }
   if (quiet_++ == 0) worked_ = read_state(process, thread).worked;

@@ -28,13 +28,19 @@ class ThreadWatch {
   /// call, or had the processor all the time. A wait for a disk may take ten times the limit. A
   /// thread that a debugger holds does not hang.
   bool hangs(pid_t process);
-  void reset() { quiet_ = 0; }
+  void reset() {
+    quiet_ = 0;
+    last_turn_ = std::chrono::steady_clock::now();
+  }
+  /// Returns when a tick last saw that the thread makes turns or sleeps.
+  std::chrono::steady_clock::time_point last_turn() const { return last_turn_; }
 
  private:
   const Pulse& pulse_;
   const unsigned limit_;
-  std::uint64_t turns_ = 0;             ///< at the last tick
-  unsigned quiet_ = 0;                  ///< ticks since its last turn
+  std::uint64_t turns_ = 0;  ///< at the last tick
+  unsigned quiet_ = 0;       ///< ticks since its last turn
+  std::chrono::steady_clock::time_point last_turn_{};
   std::chrono::milliseconds worked_{};  ///< processor time that it had had at its last turn
 };
 

@@ -109,8 +109,12 @@ TEST_F(KeeperTest, LeavesAnAdapterAloneThatSleeps) {
 
 TEST_F(KeeperTest, GivesUpAfterThreeCrashes) {
   EXPECT_EQ(run({"always"}), 128 + SIGKILL);
-  EXPECT_THAT(said_,
-              AllOf(HasSubstr("crash\n"), HasSubstr("3 times in 30 s"), EndsWith("giving up\n")));
+  EXPECT_THAT(
+      said_, AllOf(HasSubstr("crash\n"), HasSubstr("3 times in 30 s, at last by Killed (signal 9)"),
+                   EndsWith("giving up\n")));
+  said_.clear();
+  EXPECT_EQ(run({"always-stop"}), 128 + SIGKILL);
+  EXPECT_THAT(said_, HasSubstr("3 times in 30 s, at last as it made no turns: giving up"));
 }
 
 TEST_F(KeeperTest, UpgradesToALibraryThatFits) {
@@ -121,6 +125,11 @@ TEST_F(KeeperTest, UpgradesToALibraryThatFits) {
 TEST_F(KeeperTest, UpgradesAtSigusr1) {
   EXPECT_EQ(run({"upgrade-by-signal"}), 0);
   EXPECT_EQ(said_, "start\nupgrade\nserved\n");
+}
+
+TEST_F(KeeperTest, SaysThatAnotherUpgradeIsInProgress) {
+  EXPECT_EQ(run({"upgrade-by-signal", "twice"}), 0);
+  EXPECT_THAT(said_, HasSubstr("no upgrade: another upgrade is in progress\n"));
 }
 
 TEST_F(KeeperTest, UpgradesToTheInstalledLibrary_AndGoesOnWithTheLastOne) {

@@ -201,7 +201,7 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
     require(!keeper.take_order() && !keeper.keep(STDIN_FILENO), "the keeper has ended");
     say("the keeper has gone");
   }
-  if (scenario == "stop") ::kill(::getpid(), SIGSTOP);
+  if (scenario.ends_with("stop")) ::kill(::getpid(), SIGSTOP);
   if (scenario == "spin")
     for (volatile bool forever = true; forever;) {
     }
@@ -214,7 +214,8 @@ int serve(KeeperLink& keeper, std::string_view scenario, const std::string& libr
   if (scenario == "crash-in-trial") die();
   if (scenario == "end-in-upgrade") end_in_upgrade(keeper, library);
   if (scenario == "upgrade-by-signal") {
-    ::kill(::getppid(), SIGUSR1);
+    for (int i = 0; i < (library.empty() ? 1 : 2); ++i)
+      ::kill(::getppid(), SIGUSR1), ::usleep(1000);
     if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
   }
   if (scenario == "upgrade" || scenario == "upgrade-again") {
@@ -298,11 +299,14 @@ extern "C" [[gnu::visibility("default")]] int softhca_adapter(const keeper::Hand
     return serve(keeper, scenario, library);
   }
   if (scenario == "always") die();
+  if (scenario == "always-stop") keeper.ready();
+  if (scenario == "always-stop") ::kill(::getpid(), SIGSTOP);
   take_up(keeper);
   keeper.ready();
   const keeper::Restarts& restarts = keeper.restarts();
   require(restarts.of[handover->cause].load() == 1, "the restart is counted");
-  require(restarts.last_blackout_ns.load() > 0, "the time without service");
+  require(restarts.last_blackout_ns.load() > (cause == Cause::kHang ? 240'000'000u : 0u),
+          "the time without service");
   say("served");
   pollfd orders{.fd = keeper.orders(), .events = POLLIN, .revents = 0};
   if (scenario == "crash-in-trial") require(::poll(&orders, 1, 1000) == 0, "no order");
