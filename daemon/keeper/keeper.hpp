@@ -35,13 +35,15 @@ class Library {
  public:
   /// Returns nothing if this is not a file that can be read; `why` then tells the reason.
   static std::optional<Library> open(const std::string& path, std::string& why);
-  /// Returns a path by which this process can load it: the one that it had, if that is still this
-  /// file.
+  /// Returns a path by which this process can load it: its own, if that is still this file. Beside
+  /// it are the libraries that it needs.
   std::string loadable() const;
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  std::string descriptor_path() const;
+
+  std::string path_, real_path_;  ///< as given; without links
   UniqueFd file_;
 };
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,8 @@ std::optional<Library> Library::open(const std::string& path, std::string& why) 
     why = path + ": " + std::strerror(errno);
     return std::nullopt;
   }
+  std::error_code error;
+  library.real_path_ = std::filesystem::read_symlink(library.descriptor_path(), error);
   if (S_ISREG(file.st_mode)) return library;
   why = path + ": not a regular file";
   return std::nullopt;
@@ -60,9 +63,13 @@ std::optional<Library> Library::open(const std::string& path, std::string& why) 
 std::string Library::loadable() const {
   struct stat now {
   }, then{};
-  if (::stat(path_.c_str(), &now) == 0 && ::fstat(file_.get(), &then) == 0 &&
+  if (::stat(real_path_.c_str(), &now) == 0 && ::fstat(file_.get(), &then) == 0 &&
       now.st_dev == then.st_dev && now.st_ino == then.st_ino)
-    return path_;
+    return real_path_;
+  return descriptor_path();
+}
+
+std::string Library::descriptor_path() const {
   return "/proc/self/fd/" + std::to_string(file_.get());
 }
 

@@ -2,6 +2,7 @@
 
 // An adapter that does what its arguments say, for tests of the keeper: SCENARIO [LIBRARY]. It
 // writes a line on standard output for each start.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -143,10 +144,15 @@ void ask_in_vain(KeeperLink& keeper) {
   keeper.retired();
 }
 
-/// Upgrades to the other library, crashes with it, and upgrades to the installed one.
+/// Upgrades to the other library, crashes with it, and upgrades to the installed one. `other`: a
+/// link, which it removes.
 void change_libraries(KeeperLink& keeper, const std::string& other) {
+  Dl_info self{};
+  require(::dladdr(kCauses, &self) != 0 && !std::string_view(self.dli_fname).starts_with("/proc/"),
+          "a path with the libraries that it needs");
   keeper.ready();
   if (keeper.restarts().of[static_cast<int>(Cause::kUpgrade)].load() == 2) std::_Exit(0);
+  if (keeper.cause() == Cause::kUpgrade) ::unlink(other.c_str());
   if (keeper.cause() == Cause::kUpgrade) die();
   require(bool(keeper.upgrade(keeper.cause() == Cause::kStart ? other : "")), "an upgrade");
   if (await_order(keeper) == keeper::OrderKind::kRetire) keeper.retired();
