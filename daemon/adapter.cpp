@@ -106,7 +106,7 @@ metrics::ExportedData source_of(control::Adapter& adapter,
           .shared_datagrams = exported(shared_datagrams),
           .reloads = adapter.reloads,
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
-          .started = std::chrono::system_clock::now(),
+          .started = adapter.lineage.started.time,
           .dropped_log_lines = &control::dropped_log_lines(),
           .restarts = &restarts};
 }
@@ -370,7 +370,7 @@ int run(control::Server& server, control::Adapter& adapter, Outliving& outliving
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   keeper.ready();
-  restarts.report(adapter);
+  restarts.report();
 
   const auto ended = server.run();
   if (!ended) return outliving.fail(ended.error());
@@ -383,6 +383,12 @@ int run(control::Server& server, control::Adapter& adapter, Outliving& outliving
   sd_notify(0, "STOPPING=1");
   adapter.worker.stop();
   return 0;
+}
+
+control::Lineage lineage_after(const std::optional<control::ReloadState>& earlier) {
+  if (!earlier) return {.version = SOFTHCA_VERSION};
+  return {
+      .version = SOFTHCA_VERSION, .earlier_version = earlier->version, .started = earlier->started};
 }
 
 /// Runs the daemon. `layers`: the sources of `config`. `watched`: files to watch, if any.
@@ -415,7 +421,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .records = &outliving.records,
                            .kept = std::move(outliving.kept),
                            .pulse = &keeper.control_pulse(),
-                           .version = SOFTHCA_VERSION,
+                           .lineage = lineage_after(outliving.configuration),
                            .libraries = libraries,
                            .identity = control::identity_of(config, engine.view())};
   control::EventReport report;
@@ -441,7 +447,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
   const auto opened = open(server, adapter, outliving, source, metrics_socket, endpoint);
   if (!opened) return outliving.fail(opened.error());
   reloader.resume();
-  control::AdminRestarts restarts(keeper);
+  control::AdminRestarts restarts(keeper, adapter);
   if (const auto started = start_turns(keeper, server, worker, restarts); !started)
     return outliving.fail(started.error());
   return run(server, adapter, outliving, restarts, endpoint);

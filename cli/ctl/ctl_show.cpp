@@ -235,8 +235,9 @@ void show_status(AdminClient& daemon, Output& out) {
   char busy[32];
   std::snprintf(busy, sizeof busy, "%.1f", status.at("engine").value("busy_share", 0.0) * 100);
   out.print("softhcad " + cell(status, "version") + ", process " + cell(status, "pid") + ", up " +
-            duration_text(status.value("uptime_s", 0.0)) + ", engine busy " + busy +
-            " % of that time\n");
+            duration_text(status.value("uptime_s", 0.0)) + "\n");
+  out.print("adapter: process " + cell(status, "adapter_pid") + ", engine busy " + busy +
+            " % of its time\n");
   out.print(counted(cell(status, "tenants"), "tenant") + ", " +
             counted(cell(status, "sessions"), "session") + ", device " + cell(status, "device") +
             ", runtime directory " + cell(status, "runtime_dir") + "\n");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,18 @@
 #include "daemon/roce/rdma_cm/connection_figures.hpp"
 
 namespace softhca::control {
+
+/// When the first adapter of the daemon started.
+struct DaemonStart {
+  std::chrono::system_clock::time_point time = std::chrono::system_clock::now();
+  std::chrono::steady_clock::time_point steady = std::chrono::steady_clock::now();
+};
+
+struct Lineage {
+  const char* version = "";       ///< the daemon's version
+  std::string earlier_version{};  ///< of the adapter that this one replaces; empty: unknown
+  DaemonStart started{};
+};
 
 struct Adapter {
   configuration::Config config;  ///< in force
@@ -64,7 +77,7 @@ struct Adapter {
 
   Journal journal{};  ///< recent events
   configuration::ReloadCounters reloads{};
-  const char* version = "";  ///< the daemon's version
+  Lineage lineage{};
   /// Folder of this host with libibverbs/ and softhca/ of the provider, for containers.
   std::string libraries{};
   abi::VersionRange protocol = abi::kSpokenVersions;  ///< versions that the daemon speaks

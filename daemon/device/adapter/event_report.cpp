@@ -32,6 +32,8 @@ constexpr EventMessage kMessages[] = {
      "datagrams: ", true},
     {"link_down", spdlog::level::warn, "0b7595b623bc4b34a11d477adccd40f2", "", false},
     {"link_up", spdlog::level::info, "ac369db88f1749c083d1114383c3e4f4", "", false},
+    {"restart", spdlog::level::info, "4e2c8498bf024ead8906c8b7d0fc9d05", "", false},
+    {"culprit", spdlog::level::warn, "1da78dbe181d48d0879bd86be64df054", "", false},
     {"reload", spdlog::level::info, "f142ed18235f4f93bd602506a3886ae2", "reload: ", false},
     {"reload_refused", spdlog::level::err, "e945869201af4d11b6e768f635ceb9cd",
      "reload: refused, nothing has changed: ", false},

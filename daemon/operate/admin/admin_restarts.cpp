@@ -14,8 +14,9 @@ namespace {
 
 using keeper::Cause;
 
+/// In seconds, to the microsecond.
 double blackout_of(const keeper::Restarts& restarts) {
-  return static_cast<double>(restarts.last_blackout_ns.load()) * 1e-9;
+  return std::round(static_cast<double>(restarts.last_blackout_ns.load()) / 1e3) / 1e6;
 }
 
 std::string text_of(Cause cause, int signal) {
@@ -25,7 +26,7 @@ std::string text_of(Cause cause, int signal) {
     case Cause::kRollback:
       return "put back, as the new one of an upgrade did not start";
     case Cause::kHang:
-      return "replaced, as it made no turns";
+      return "replaced after a hang: it made no turns";
     default:
       return signal == 0 ? "replaced, as it had ended"
                          : "replaced after a crash (" + std::string(::strsignal(signal)) + ")";
@@ -55,23 +56,30 @@ RpcResult AdminRestarts::upgrade(const Json& params) {
   return Json::object();
 }
 
-void AdminRestarts::report(Adapter& adapter) const {
+const char* AdminRestarts::earlier_version() const {
+  return adapter_.lineage.earlier_version.empty() ? "unknown"
+                                                  : adapter_.lineage.earlier_version.c_str();
+}
+
+void AdminRestarts::report() const {
   const Cause cause = keeper_.cause();
   if (cause == Cause::kStart) return;
   const keeper::Restarts& restarts = keeper_.restarts();
   const long ms = std::lround(blackout_of(restarts) * 1000);
-  adapter.journal.add({.kind = "restart",
-                       .tenant = "",
-                       .text = "the adapter was " + text_of(cause, restarts.last_signal.load()) +
-                               "; " + std::to_string(ms) + " ms without service",
-                       .cause = keeper::name_of(cause)});
-  for (const auto& port : adapter.engine.ports)
+  adapter_.journal.add({.kind = "restart",
+                        .tenant = "",
+                        .text = "the adapter was " + text_of(cause, restarts.last_signal.load()) +
+                                "; version " + earlier_version() + " -> " +
+                                adapter_.lineage.version + "; " + std::to_string(ms) +
+                                " ms without service",
+                        .cause = keeper::name_of(cause)});
+  for (const auto& port : adapter_.engine.ports)
     if (port->failed.load())
-      adapter.journal.add({.kind = "culprit",
-                           .tenant = "",
-                           .text = "port " + port->name +
-                                   ": the adapter crashed twice while it served it; what it "
-                                   "receives is dropped until another adapter starts"});
+      adapter_.journal.add({.kind = "culprit",
+                            .tenant = "",
+                            .text = "port " + port->name +
+                                    ": the adapter crashed twice while it served it; what it "
+                                    "receives is dropped until another adapter starts"});
 }
 
 Json AdminRestarts::show() const {
@@ -86,7 +94,9 @@ Json AdminRestarts::show() const {
   out["total"] = all;
   if (all != 0)
     out["last"] = {{"cause", keeper::name_of(static_cast<Cause>(restarts.last_cause.load()))},
-                   {"blackout_s", blackout_of(restarts)}};
+                   {"blackout_s", blackout_of(restarts)},
+                   {"from", earlier_version()},
+                   {"to", adapter_.lineage.version}};
   if (!refused_.empty()) out["upgrade_refused"] = refused_;
   return out;
 }

@@ -14,7 +14,8 @@ namespace softhca::control {
 
 class AdminRestarts {
  public:
-  explicit AdminRestarts(keeper::KeeperLink& keeper) : keeper_(keeper) {}
+  AdminRestarts(keeper::KeeperLink& keeper, Adapter& adapter)
+      : keeper_(keeper), adapter_(adapter) {}
 
   /// Adds the method. This object must outlive it.
   void add_to(AdminMethods& methods);
@@ -22,14 +23,17 @@ class AdminRestarts {
   void refuse(std::string why) { refused_ = std::move(why); }
   /// Reports to the journal why this adapter has replaced another one, if it has, and a port that
   /// is given up.
-  void report(Adapter& adapter) const;
+  void report() const;
   /// Returns the restarts by cause, and the last one, for `status`.
   Json show() const;
 
  private:
   RpcResult upgrade(const Json& params);
 
+  const char* earlier_version() const;
+
   keeper::KeeperLink& keeper_;
+  Adapter& adapter_;
   std::string
       refused_;  ///< why the last upgrade did not take place; empty: it did, or there was none
 };

@@ -190,9 +190,12 @@ RpcResult AdminView::status(const Json&) {
   const double up = uptime();
   Json engine = counters_in(counters::kEngine, adapter_.worker);
   engine["busy_share"] = up > 0 ? engine["busy_s"].get<double>() / up : 0;
-  Json out = {{"version", adapter_.version},
-              {"pid", ::getpid()},
-              {"uptime_s", up},
+  Json out = {{"version", adapter_.lineage.version},
+              {"pid", ::getppid()},  // of the keeper
+              {"uptime_s",
+               std::chrono::duration<double>(steady_clock::now() - adapter_.lineage.started.steady)
+                   .count()},
+              {"adapter_pid", ::getpid()},
               {"runtime_dir", adapter_.config.daemon.runtime_dir},
               {"device", adapter_.config.device.name},
               {"engine", std::move(engine)},

@@ -23,7 +23,9 @@ void Reloader::record(const char* cause, const Actor& by, const ReloadResult& re
                     .absent = layers_.absent(),
                     .leaving = {},
                     .leaving_levels = {},
-                    .former = {}};
+                    .former = {},
+                    .version = adapter_.lineage.version,
+                    .started = adapter_.lineage.started};
   for (const Departures::OfTenant& leaving : departures_.tenants())
     state.leaving.push_back(adapter_.settings(*leaving.tenant));
   for (const Departures::OfLevel& leaving : departures_.levels())

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -91,6 +92,21 @@ ReloadState::FormerAddress former_of(const Json& json) {
   return former;
 }
 
+Json to_json(const DaemonStart& started) {
+  const auto ns = [](auto time) {
+    return std::chrono::nanoseconds(time.time_since_epoch()).count();
+  };
+  return {{"time_ns", ns(started.time)}, {"steady_ns", ns(started.steady)}};
+}
+
+DaemonStart start_of(const Json& json) {
+  const auto ns = [&](const char* name) {
+    return std::chrono::nanoseconds(json.at(name).get<std::int64_t>());
+  };
+  return {.time = std::chrono::system_clock::time_point(ns("time_ns")),
+          .steady = std::chrono::steady_clock::time_point(ns("steady_ns"))};
+}
+
 Json to_json(const std::vector<TenantConfig>& tenants) {
   Json list = Json::array();
   for (const TenantConfig& tenant : tenants) list.push_back(control::to_json(tenant));
@@ -113,7 +129,9 @@ Json to_json(const ReloadState& state) {
               {"absent", Json::object()},
               {"leaving", to_json(state.leaving)},
               {"leaving_levels", Json::array()},
-              {"former", Json::array()}};
+              {"former", Json::array()},
+              {"version", state.version},
+              {"started", to_json(state.started)}};
   for (const auto& tenant : state.on_demand)
     out["on_demand"].push_back(
         {{"request", control::to_json(tenant.request)}, {"saved", tenant.saved}});
@@ -148,6 +166,8 @@ ReloadState state_of(const Json& json) {
     state.leaving_levels.push_back(
         {each.at("tenant").get<std::string>(), level_config_of(each.at("level"))});
   for (const Json& each : json.at("former")) state.former.push_back(former_of(each));
+  state.version = json.value("version", "");  // not of an earlier release
+  if (json.contains("started")) state.started = start_of(json["started"]);
   return state;
 }
 

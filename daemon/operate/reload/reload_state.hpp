@@ -13,6 +13,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/configuration/resource_manager/overlay.hpp"
 #include "daemon/control_thread/kept_descriptors.hpp"
+#include "daemon/device/adapter/adapter.hpp"
 
 namespace softhca::control {
 
@@ -41,6 +42,9 @@ struct ReloadState {
     configuration::InterfaceAddress address;
   };
   std::vector<FormerAddress> former;
+
+  std::string version{};  ///< of the adapter that kept this; empty: unknown
+  DaemonStart started{};
 
   /// True if programs have what is no longer in force.
   bool has_leavers() const {

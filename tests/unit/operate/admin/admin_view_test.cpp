@@ -54,11 +54,18 @@ TEST_F(AdminViewTest, StatusShowsThePoolsAsConfigured) {
   const Json status = ask("status");
   EXPECT_EQ(status["tenants"], 2);
   EXPECT_EQ(status["sessions"], 2);
+  EXPECT_EQ(status["pid"], ::getppid());
+  EXPECT_EQ(status["adapter_pid"], ::getpid());
   const configuration::PoolsConfig& pools = daemon.config.pools;
   EXPECT_EQ(status["pools"]["vcbs"]["total"], pools.vcbs);
   EXPECT_EQ(status["pools"]["vcbs"]["unallocated"], pools.vcbs - 2 * (pools.vcbs / 4));
   EXPECT_EQ(status["pools"]["queue_pairs"]["total"], pools.queue_pairs);
   EXPECT_TRUE(status["ports"].empty());
+}
+
+TEST_F(AdminViewTest, StatusCountsTheTimeOfEarlierAdapters) {
+  daemon.adapter.lineage.started.steady -= std::chrono::hours(1);
+  EXPECT_GT(ask("status")["uptime_s"], 3600);
 }
 
 TEST_F(AdminViewTest, TenantShowHasItsProcessesAndWhatTheyTook) {

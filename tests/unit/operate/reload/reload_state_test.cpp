@@ -152,6 +152,9 @@ ReloadState some_state() {
                     .leaving = {},
                     .leaving_levels = {},
                     .former = {}};
+  state.version = "1.2.3";
+  state.started = {.time = std::chrono::system_clock::time_point(std::chrono::seconds(5)),
+                   .steady = std::chrono::steady_clock::time_point(std::chrono::seconds(7))};
   state.on_demand.push_back({{.name = "made", .template_name = "like"}, false});
   configuration::SubAllocation own;
   own.levels = {{.name = "mine", .own = true}};
@@ -223,6 +226,9 @@ TEST(ReloadState, KeptState_ReadByTheNextAdapter_TheSame) {
   EXPECT_EQ(back.own.at("one")->changes[0].amount, 9u);
   EXPECT_EQ(back.left_out.at(7).message, "why");
   EXPECT_EQ(back.absent.at("gone").message, "no room");
+  EXPECT_EQ(back.version, state.version);
+  EXPECT_EQ(back.started.time, state.started.time);
+  EXPECT_EQ(back.started.steady, state.started.steady);
   EXPECT_EQ(back.leaving, state.leaving);
   EXPECT_EQ(back.leaving_levels[0].level, state.leaving_levels[0].level);
   EXPECT_EQ(with_leavers(back), with_leavers(state));
