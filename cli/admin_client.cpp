@@ -27,12 +27,6 @@ std::string why_unreachable(const std::string& path, int error) {
   return path + ": " + std::strerror(error);
 }
 
-class Disconnected : public CommandError {
- public:
-  explicit Disconnected(const std::string& path)
-      : CommandError(kUnreachable, path + ": the daemon closed the connection") {}
-};
-
 }  // namespace
 
 AdminClient::AdminClient(const std::string& path, int timeout_seconds)

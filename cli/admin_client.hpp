@@ -35,6 +35,13 @@ class CommandError : public std::runtime_error {
   Json data_;
 };
 
+/// The daemon has closed the connection.
+class Disconnected : public CommandError {
+ public:
+  explicit Disconnected(const std::string& path)
+      : CommandError(kUnreachable, path + ": the daemon closed the connection") {}
+};
+
 class AdminClient {
  public:
   /// Connects. Throws CommandError if no daemon listens there, or this user has no permission. A
@@ -47,7 +54,7 @@ class AdminClient {
   AdminClient& operator=(const AdminClient&) = delete;
 
   /// Calls a method and returns the result. Throws CommandError: kRefused with the daemon's
-  /// message, or kUnreachable.
+  /// message, kUnreachable, or Disconnected.
   Json call(const std::string& method, const Json& params = Json::object());
   /// Does the same with a method that changes nothing. If the daemon ends the connection, as it
   /// does at an upgrade, the method is called once more.

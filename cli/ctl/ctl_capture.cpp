@@ -111,7 +111,7 @@ class Source {
   std::string_view remark(std::uint8_t number) const {
     return number < remarks_.size() ? std::string_view(remarks_[number]) : "dropped";
   }
-  /// Sleeps for a moment, or until a signal. False: the daemon has ended.
+  /// Sleeps for a moment, or until a signal. False: the adapter has ended.
   bool pause() const {
     pollfd end{.fd = descriptors_[1], .events = 0, .revents = 0};
     return ::poll(&end, 1, kPauseMilliseconds) <= 0;
@@ -200,6 +200,17 @@ bool drain(Source& source, CaptureFile& output, std::uint64_t most) {
   return true;
 }
 
+/// Tells why the daemon's end of the capture is closed.
+const char* why_ended(AdminClient& daemon) {
+  try {
+    daemon.reconnect();
+    daemon.read("status");
+  } catch (const CommandError&) {
+    return "the daemon has ended";
+  }
+  return "the adapter of the daemon was replaced, which ends captures";
+}
+
 }  // namespace
 
 void capture(AdminClient& daemon, const CaptureArguments& options, Output& out) {
@@ -231,7 +242,7 @@ void capture(AdminClient& daemon, const CaptureArguments& options, Output& out) 
     std::fprintf(stderr, "%llu packets captured, %llu dropped because the buffer was full\n",
                  static_cast<unsigned long long>(output.packets()),
                  static_cast<unsigned long long>(dropped));
-  if (!there) throw CommandError(kUnreachable, "the daemon has ended");
+  if (!there) throw CommandError(kUnreachable, why_ended(daemon));
 }
 
 }  // namespace softhca::cli

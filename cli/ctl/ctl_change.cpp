@@ -124,6 +124,15 @@ void print_changed_shares(const Json& shares, const Output& out) {
   out.print(table);
 }
 
+/// Returns how many restarts there were before.
+std::uint64_t begin_upgrade(AdminClient& daemon, const std::string& library) {
+  Json params = Json::object();
+  if (!library.empty()) params["library"] = std::filesystem::absolute(library);
+  const auto before = daemon.read("status").at("restarts").value("total", std::uint64_t{0});
+  daemon.call("upgrade", params);
+  return before;
+}
+
 }  // namespace
 
 /// Parses "300", "64K", "10Gbit" (abi/quantity.hpp); "true", "false"; for some keys, words or
@@ -229,10 +238,13 @@ void reload(AdminClient& daemon, bool dry_run, Output& out) {
 
 void upgrade(AdminClient& daemon, const std::string& library, Output& out) {
   using std::chrono::steady_clock;
-  const auto before = daemon.read("status").at("restarts").value("total", std::uint64_t{0});
-  Json params = Json::object();
-  if (!library.empty()) params["library"] = std::filesystem::absolute(library);
-  daemon.call("upgrade", params);
+  std::uint64_t before = 0;
+  try {
+    before = begin_upgrade(daemon, library);
+  } catch (const Disconnected&) {  // another upgrade, or a crash
+    daemon.reconnect();
+    before = begin_upgrade(daemon, library);
+  }
   for (const auto end = steady_clock::now() + kLongestUpgrade; steady_clock::now() < end;
        std::this_thread::sleep_for(kUpgradePoll)) {
     Json restarts;
@@ -248,13 +260,18 @@ void upgrade(AdminClient& daemon, const std::string& library, Output& out) {
                          restarts);
     if (restarts.value("total", std::uint64_t{0}) == before) continue;
     const Json& last = restarts.at("last");
-    if (last.value("cause", "") != "upgrade")
-      throw CommandError(kRefused,
-                         "the new adapter did not start; the one before serves again. The log of "
-                         "the daemon says why",
-                         restarts);
+    const auto cause = last.value("cause", std::string());
+    if (cause != "upgrade")
+      throw CommandError(
+          kRefused,
+          (cause == "rollback" ? "the new adapter did not start; the one before serves again"
+                               : "meanwhile the adapter was replaced after a " + cause) +
+              std::string(". The log of the daemon says why"),
+          restarts);
     if (out.document(last)) return;
-    out.print("upgraded; " + std::to_string(std::lround(last.value("blackout_s", 0.0) * 1000)) +
+    out.print("upgraded: version " + last.value("from", std::string("unknown")) + " -> " +
+              last.value("to", std::string("unknown")) + "; " +
+              std::to_string(std::lround(last.value("blackout_s", 0.0) * 1000)) +
               " ms without service\n");
     return;
   }
