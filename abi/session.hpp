@@ -66,7 +66,7 @@ struct SessionHeader {
   /// has posted. Writer: engine (seq_cst).
   std::atomic<std::uint32_t> parked;
 
-  // Line 2: the daemon sets it before it hands the memory over. Only `granted` changes later.
+  // Line 2: the daemon sets it before it hands the memory over. The atomics may change later.
   alignas(64) std::uint64_t magic;
   std::uint32_t version;  ///< of the protocol, as in the HELLO reply
   std::uint32_t vcbs;     ///< VCB pages, granted or not; informative, the HELLO reply decides
@@ -76,6 +76,9 @@ struct SessionHeader {
   /// seq_cst). If the VCB is no longer granted, the process withdraws it and rings a doorbell.
   /// Writer: engine (seq_cst), rarely; so it is not in line 1.
   std::atomic<std::uint64_t> granted;
+  /// The processor on which the engine runs, plus 1; 0: unknown. A hint. Writer: engine (relaxed),
+  /// when it moves.
+  std::atomic<std::uint32_t> engine_cpu;
 };
 static_assert(sizeof(SessionHeader) == 192);
 

@@ -73,6 +73,11 @@ class ClientSession {
   /// Announces commands of a send queue. False: the ring is full.
   bool ring_doorbell(const abi::Doorbell& doorbell);
 
+  /// True if the engine runs on this processor, as far as it has told.
+  bool engine_is_on(unsigned cpu) const {
+    return header_->engine_cpu.load(std::memory_order_relaxed) == cpu + 1;
+  }
+
   /// Call it after each store that the engine should see soon.
   void wake_if_parked();
   /// False once the program is known to have closed the eventfd, so that a parked engine cannot be

@@ -16,6 +16,7 @@
 #include "libverbs-provider/private_interfaces.hpp"
 #include "libverbs-provider/share/share.hpp"
 #include "libverbs-provider/verbs/memory_region.hpp"
+#include "libverbs-provider/verbs/placement.hpp"
 
 namespace softhca::provider {
 
@@ -38,6 +39,7 @@ struct Context {
 
   ControlChannel control;
   ClientSession session;
+  Placement placement;
   Segments segments;
   Owned<MemoryRegistry> memory;
   OnDemandRegions on_demand;
@@ -47,10 +49,10 @@ struct Context {
   QpNumberTable qps;
   SrqNumberTable xrc_srqs;
   abi::DeviceReply limits;
-  Buried* buried;      ///< guarded by the lock in event_files.hpp
+  Buried* buried;       ///< guarded by the lock in event_files.hpp
   bool leaves_records;  ///< records of destroyed objects may be unread; guarded likewise
-  Context* next;       ///< list of all contexts; same lock
-  bool loss_reported;  ///< IBV_EVENT_DEVICE_FATAL was read; same lock
+  Context* next;        ///< list of all contexts; same lock
+  bool loss_reported;   ///< IBV_EVENT_DEVICE_FATAL was read; same lock
   /// True in a forked child; the session belongs to the parent.
   std::atomic<bool> forked;
 

@@ -27,6 +27,8 @@ namespace {
 constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
 // After this time without work, the engine considers sleeping.
 constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
+// Steps between two looks at the processor on which the engine runs.
+constexpr std::uint64_t kStepsOfPlace = 64;
 // The longest sleeps: with ports that cannot wake the engine; with ports that can; and without
 // ports. A port's socket may become readable just before the frame is in the port's ring. The
 // engine then wakes up too early and finds nothing.
@@ -45,6 +47,9 @@ bool listen_to(int epoll, int fd, void* who, std::uint32_t how = 0) {
   event.data.ptr = who;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
+
+/// Returns the processor on which the calling thread runs.
+unsigned place() { return static_cast<unsigned>(std::max(::sched_getcpu(), 0)); }
 
 void drain(int eventfd) {
   std::uint64_t count;
@@ -179,7 +184,9 @@ void Worker::loop() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = monotonic_time();
     if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
+    if (std::exchange(has_yielded_, false)) idle_policy_.yielded(now, now - before);
     before = now;
+    if (polls_.value() % kStepsOfPlace == 0) engine_.intake().note_cpu(place());
     polls_.add();
     pulse_.beat();
     const bool polled = engine_.poll(now);
@@ -199,9 +206,14 @@ void Worker::loop() {
 }
 
 void Worker::idle(Time now) {
-  ::sched_yield();
-  if (!options_.adaptive || now - last_work_ < kSpinBeforeSleep) return;
-  if (!park_idle_sessions(now) || engine_.has_runnable()) return;
+  const bool sleeps_at_once = options_.adaptive && idle_policy_.sleeps(now);
+  if (!sleeps_at_once) {
+    ::sched_yield();
+    has_yielded_ = true;
+    if (!options_.adaptive || now - last_work_ < kSpinBeforeSleep) return;
+  }
+  const Duration park_after = sleeps_at_once ? Duration::zero() : options_.park_after;
+  if (!park_idle_sessions(now, park_after) || engine_.has_runnable()) return;
   const Duration sleep = time_to_sleep(now);
   if (sleep < std::chrono::microseconds(5)) return;
   // A caller that came before this point has not woken the engine; is_called() finds its work.
@@ -220,13 +232,12 @@ bool Worker::is_called() const {
   return engine_.has_runnable() || call_.load() != nullptr || stopping_.load();
 }
 
-/// Parks sessions that are idle for long enough. True: every session is parked.
-bool Worker::park_idle_sessions(Time now) {
+/// Parks sessions that are idle for so long. True: every session is parked.
+bool Worker::park_idle_sessions(Time now, Duration after) {
   bool all = true;
   for (Session* session : engine_.intake().sessions()) {
     if (session->parked) continue;
-    if (now - session->last_active < options_.park_after || !engine_.intake().park(*session))
-      all = false;
+    if (now - session->last_active < after || !engine_.intake().park(*session)) all = false;
   }
   return all;
 }

@@ -4,9 +4,9 @@
 // work.
 //
 // While there is work it polls. Without work it yields its core after every step, since programs
-// may share the core. It parks processes that are idle for a while. When all are parked and nothing
-// is due, it sleeps until a process writes its wake eventfd, a frame arrives, a timer is due or
-// another thread has a request for it.
+// may share the core, unless one does not yield it back (idle_policy.hpp). It parks processes that
+// are idle for a while. When all are parked and nothing is due, it sleeps until a process writes
+// its wake eventfd, a frame arrives, a timer is due or another thread has a request for it.
 #pragma once
 
 #include <sys/epoll.h>
@@ -27,6 +27,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/engine/events/event_notifier.hpp"
+#include "daemon/engine/idle_policy.hpp"
 
 namespace softhca::engine {
 
@@ -129,7 +130,7 @@ class Worker {
   bool run_call(Time now);
   void idle(Time now);
   bool is_called() const;
-  bool park_idle_sessions(Time now);
+  bool park_idle_sessions(Time now, Duration after);
   void look_for_wakeups(Duration timeout);
   Duration time_to_sleep(Time now) const;
 
@@ -151,6 +152,8 @@ class Worker {
   std::atomic<const Call*> call_{nullptr};
   std::optional<Time> call_waits_since_;  ///< since when it waits for its tenant's turn
 
+  IdlePolicy idle_policy_;
+  bool has_yielded_ = false;  ///< since the last step
   Time last_work_{};
   Time last_wakeup_look_{};
   std::uint64_t wakeups_seen_ = 0;  ///< engine time at the last check for wake-ups

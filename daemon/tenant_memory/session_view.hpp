@@ -53,6 +53,11 @@ class SessionView {
     return view;
   }
 
+  /// Tells the process on which processor the engine runs.
+  void set_engine_cpu(unsigned cpu) {
+    header().engine_cpu.store(cpu + 1, std::memory_order_relaxed);
+  }
+
   std::uint32_t vcbs() const { return vcbs_; }
   std::uint32_t granted() const { return static_cast<std::uint32_t>(std::bit_width(mask_)); }
 

@@ -120,7 +120,11 @@ int refuse_poll(Cq& cq) {
 
 int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
-  if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
+  if (empty % kEmptyPollsBeforeYield == 1) {
+    // An engine on this processor cannot do anything before the thread yields.
+    const bool shares = cq.context->placement.finds_nothing(cq.context->session);
+    if (shares || empty != 1) sched_yield();
+  }
   // Completions of an ended daemon are delivered before its end is reported.
   if (empty % kEmptyPollsBeforeCheck == 0) {
     if (!cq.context->session.can_wake()) cq.context->control.give_up();

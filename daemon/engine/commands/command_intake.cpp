@@ -38,6 +38,13 @@ void CommandIntake::add(Session& session) {
   session.last_active = clock_.now;
   poller_.add(session);
   sessions_.push_back(&session);
+  if (cpu_number_) session.view.set_engine_cpu(*cpu_number_);
+}
+
+void CommandIntake::note_cpu(unsigned cpu) {
+  if (cpu_number_ == cpu) return;
+  cpu_number_ = cpu;
+  for (Session* session : sessions_) session->view.set_engine_cpu(cpu);
 }
 
 void CommandIntake::remove(Session& session) {

@@ -33,6 +33,8 @@ class CommandIntake {
   /// add() polls the session's VCBs and doorbells from now on, and allocates. remove() ends that.
   void add(Session& session);
   void remove(Session& session);
+  /// Tells processes on which processor the engine runs, if it has moved.
+  void note_cpu(unsigned cpu);
 
   // --- of a poll step
   /// Takes in what processes have posted, as much as the budget allows. Returns the number of
@@ -101,6 +103,7 @@ class CommandIntake {
   SessionPoller poller_;
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;
+  std::optional<unsigned> cpu_number_;  ///< of note_cpu()
 };
 
 }  // namespace softhca::engine

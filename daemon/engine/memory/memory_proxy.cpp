@@ -99,7 +99,11 @@ Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start, U
 }
 
 MemoryProxy::MemoryProxy(ProxyArea& area, UniqueFd socket, User user, const AccessBounds& bounds)
-    : area_(area), bounds_(bounds), user_(std::move(user)), socket_(std::move(socket)) {
+    : area_(area),
+      bounds_(bounds),
+      user_(std::move(user)),
+      began_(monotonic_time()),
+      socket_(std::move(socket)) {
   area_.slept.store(~0u, std::memory_order_relaxed);
   waits_.set({.per_second = static_cast<std::uint64_t>(1e9 * bounds.share),
               .burst = static_cast<std::uint64_t>(bounds.burst.count())},

@@ -146,7 +146,7 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   ProxyArea& area_;
   const AccessBounds bounds_;
   const User user_;
-  const Time began_ = monotonic_time();
+  const Time began_;
 
   // Used by the engine's thread.
   TokenBucket waits_;  ///< nanoseconds

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 
 #include "tests/emulated.hpp"
 #include "tests/unit/libverbs-provider/device_fixture.hpp"
@@ -52,6 +53,35 @@ TEST_F(Completion, EventsAreModerated) {
   attr.attr_mask = IBV_CQ_ATTR_MODERATE | IBV_CQ_ATTR_RESERVED;
   EXPECT_EQ(ibv_modify_cq(cq, &attr), EOPNOTSUPP);
   EXPECT_EQ(daemon().count(abi::Operation::kModifyCq), 2u);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(Completion, AThreadThatPollsLeavesTheProcessorOfTheEngine) {
+  cpu_set_t before, after, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  ibv_cq* cq = make_cq(4);
+  /// Returns true if the thread has moved after a poll, while the engine is where it polls.
+  const auto moves = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      const int cpu = ::sched_getcpu();
+      session().header().engine_cpu = static_cast<std::uint32_t>(cpu) + 1;
+      ibv_wc wc;
+      EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+      if (::sched_getcpu() != cpu) return true;
+    }
+    return false;
+  };
+  if (CPU_COUNT(&before) > 1) {
+    EXPECT_TRUE(moves());
+  }
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_FALSE(moves()) << "it may use no other";
+  EXPECT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
