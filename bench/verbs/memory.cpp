@@ -41,7 +41,7 @@ class Daemon {
   Daemon()
       : client_(variable("SOFTHCA_RUNTIME_DIR") + "/admin.sock"),
         tenant_(variable("SOFTHCA_TENANT")),
-        process_(client_.call("status").at("pid").get<int>()) {}
+        process_(client_.call("status").at("adapter_pid").get<int>()) {}
 
   /// Returns the bytes that are the daemon's alone: its anonymous memory, and the page tables of
   /// all that it has mapped.

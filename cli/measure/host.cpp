@@ -81,20 +81,23 @@ std::optional<unsigned> isolated_core() {
   return std::nullopt;
 }
 
-/// Returns the processor time of the adapters of all daemons, in seconds.
+/// Returns the processor time of the adapters of all daemons, in seconds, by the main process of
+/// each.
 std::map<int, double> daemon_times() {
   std::map<int, double> times;
   std::error_code error;
   for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
        entry.increment(error)) {
-    const int process = std::atoi(entry->path().filename().c_str());
     std::string line;
-    if (process <= 0 || !std::getline(std::ifstream(entry->path() / "stat"), line)) continue;
+    int process = 0;
+    if (std::atoi(entry->path().filename().c_str()) <= 0 ||
+        !std::getline(std::ifstream(entry->path() / "stat"), line))
+      continue;
     unsigned long user = 0, system = 0;
     const std::size_t name_end = line.rfind(')');
     if (name_end == std::string::npos || line.find("(softhca-adapter)") == std::string::npos ||
-        std::sscanf(line.c_str() + name_end,
-                    ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system) != 2)
+        std::sscanf(line.c_str() + name_end, ") %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu",
+                    &process, &user, &system) != 3)
       continue;
     times[process] =
         static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));

@@ -204,6 +204,7 @@ ssize_t take_record(int fd, const File& file, void* buffer) {
     const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
     if (got == 0 && kind == FileKind::kAsync) return report_loss(*file.context, buffer);
     if (got == 0) errno = refuse_lost();
+    if (got < 0 && errno == ENOTSOCK) return refuse_reused();
     if (got != whole) return got == 0 ? -1 : got;
     const Named named = named_by(kind, buffer);
     if (named.retired()) continue;
@@ -216,6 +217,7 @@ ssize_t take_record(int fd, const File& file, void* buffer) {
 /// Waits for a record if the descriptor blocks. Only the kernel knows, since the program sets it.
 /// Returns 0, or -1 with errno: EAGAIN, it does not block.
 int await_record(int fd, const File& file) {
+  if (is_reused(fd, file)) return refuse_reused();
   char first;
   const bool comes = ::recv(fd, &first, sizeof first, MSG_PEEK) >= 0;
   const int error = comes ? 0 : errno;
@@ -230,7 +232,7 @@ int await_record(int fd, const File& file) {
   return comes ? 0 : -1;
 }
 
-/// A record takes one system call if the descriptor does not block, and two if it does. The time
+/// A record takes one system call if the descriptor does not block, and three if it does. The time
 /// that they take is a large part of what a program that waits for events needs.
 ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
   if (bytes != record_bytes(file.kind)) {

@@ -14,9 +14,9 @@ class ClientSession;
 
 class Placement {
  public:
-  /// The calling thread has found no completion. Moves it to another processor if it meets the engine
-  /// again and again on its own. Its affinity is as before when this returns. Does nothing where
-  /// $SOFTHCA_MOVE is 0. Returns true if the thread shares its processor with the engine.
+  /// The calling thread has found no completion. Moves it to another processor if it meets the
+  /// engine again and again on its own. Its affinity is as before when this returns. Does nothing
+  /// where $SOFTHCA_MOVE is 0. Returns true if the thread shares its processor with the engine.
   bool finds_nothing(const ClientSession& session);
 
  private:

@@ -2,11 +2,16 @@
 
 #include "daemon/device/session/restore_sessions.hpp"
 
+#include <sys/eventfd.h>
+
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "daemon/base/system_error.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/device/session/session_restorer.hpp"
 #include "daemon/live_records/record_body.hpp"
 
@@ -20,13 +25,13 @@ class Restoration {
  public:
   Restoration(SharedObjects& shared, const FindSession& find) : shared_(shared), find_(find) {}
 
-  std::vector<UnfitSession> run(std::span<Adopted> left);
+  Expected<std::vector<UnfitSession>> run(std::span<Adopted> left);
 
  private:
   using RestoreOne = bool (Restoration::*)(Adopted&);
 
   template <class IsWanted>
-  void restore_all(std::span<Adopted> left, IsWanted&& is_wanted, RestoreOne restore_one);
+  Outcome restore_all(std::span<Adopted> left, IsWanted&& is_wanted, RestoreOne restore_one);
   bool open(Adopted& session);
   bool restore(Adopted& object);
   bool restore_file(Adopted& file);
@@ -77,34 +82,49 @@ bool is_used_by_earlier(Kind kind) {
          kind == Kind::kProtectionDomain;
 }
 
-std::vector<UnfitSession> Restoration::run(std::span<Adopted> left) {
+Expected<std::vector<UnfitSession>> Restoration::run(std::span<Adopted> left) {
   const auto is_session = [](Kind kind) { return kind == Kind::kSession; };
   const auto is_file = [](Kind kind) { return kind == Kind::kDeviceFile; };
   const auto is_other = [](Kind kind) { return !is_used_by_earlier(kind); };
-  restore_all(left, is_session, &Restoration::open);
-  restore_all(left, is_file, &Restoration::restore_file);
+  if (auto done = restore_all(left, is_session, &Restoration::open); !done) return done.error();
+  if (auto done = restore_all(left, is_file, &Restoration::restore_file); !done)
+    return done.error();
   for (auto& [key, session] : sessions_)
     users_[session.protection_domains().file().get()].push_back(key);
-  restore_all(left, is_used_by_earlier, &Restoration::restore);
-  restore_all(left, is_other, &Restoration::restore);
+  if (auto done = restore_all(left, is_used_by_earlier, &Restoration::restore); !done)
+    return done.error();
+  if (auto done = restore_all(left, is_other, &Restoration::restore); !done) return done.error();
   for (auto& [key, session] : sessions_) session.finish();
   for (SessionRestorer& session : unfit_sessions_) session.finish();
   return std::move(unfit_);
 }
 
+/// Checks that there are descriptors for what a session needs. Error: EMFILE, ENFILE.
+Outcome check_descriptors() {
+  std::array<UniqueFd, 16> room;
+  for (UniqueFd& each : room) {
+    each = UniqueFd(::eventfd(0, EFD_CLOEXEC));
+    if (!each) return system_error("descriptors of sessions");
+  }
+  return {};
+}
+
 /// Restores each object of some kinds. If one does not fit, the sessions that have it are given up.
-/// The rest of the tenants must not pay for a record of one.
+/// The rest of the tenants must not pay for a record of one. An adapter that lacks descriptors
+/// gives up none: another one may have them.
 template <class IsWanted>
-void Restoration::restore_all(std::span<Adopted> left, IsWanted&& is_wanted,
-                              RestoreOne restore_one) {
+Outcome Restoration::restore_all(std::span<Adopted> left, IsWanted&& is_wanted,
+                                 RestoreOne restore_one) {
   for (Adopted& each : left) {
     if (!is_wanted(each.kind)) continue;
     concerned_.clear();
     if ((this->*restore_one)(each)) continue;
+    if (auto room = check_descriptors(); !room) return room;
     for (const record::SessionKey key : concerned_)
       give_up(key, std::string("the record of an object does not fit: ") + name_of(each.kind));
     each.record.erase();
   }
+  return {};
 }
 
 /// Leaves a session out from now on. What it has already stays until it ends.
@@ -277,9 +297,10 @@ bool Restoration::restore_opened(Adopted& opened) {
 
 }  // namespace
 
-std::vector<UnfitSession> restore_sessions(Adapter& adapter, SharedObjects& shared,
-                                           std::span<Adopted> left, const FindSession& find) {
-  if (adapter.keeping == nullptr) return {};
+Expected<std::vector<UnfitSession>> restore_sessions(Adapter& adapter, SharedObjects& shared,
+                                                     std::span<Adopted> left,
+                                                     const FindSession& find) {
+  if (adapter.keeping == nullptr) return std::vector<UnfitSession>();
   return Restoration(shared, find).run(left);
 }
 

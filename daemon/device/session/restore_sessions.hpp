@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/expected.hpp"
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/live_records/record_store.hpp"
 
@@ -25,11 +26,12 @@ struct UnfitSession {
 /// Restores the sessions and their objects, in the order of the records. Takes the records of
 /// objects out of `left`; others stay. The objects of a session that has gone go, too, except what
 /// other sessions share. Returns the sessions that are not complete: end them, as if their
-/// processes had gone, before they are served. REQUIRES: the tenants are there, the engine's thread
-/// has not started or rests, and no session has had a request.
-std::vector<UnfitSession> restore_sessions(Adapter& adapter, SharedObjects& shared,
-                                           std::span<records::Adopted> left,
-                                           const FindSession& find);
+/// processes had gone, before they are served. Errors: EMFILE, ENFILE; the engine and the sessions
+/// are then not complete: give the adapter up, without destructors. REQUIRES: the tenants are
+/// there, the engine's thread has not started or rests, and no session has had a request.
+Expected<std::vector<UnfitSession>> restore_sessions(Adapter& adapter, SharedObjects& shared,
+                                                     std::span<records::Adopted> left,
+                                                     const FindSession& find);
 
 /// Returns the connection that `subject` names, itself or by its session; 0: none.
 KeptId connection_of(Subject subject, std::span<const records::Adopted> left);

@@ -103,7 +103,7 @@ Outcome Server::restore(std::span<records::Adopted> left) {
   for (records::Adopted& each : left)
     if (each.kind == records::Kind::kConnection)
       if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
-  sessions_.restore_objects(left);
+  if (auto restored = sessions_.restore_objects(left); !restored) return restored;
   if (auto restored = connections_.restore(left); !restored) return restored;
   for (records::Adopted& each : left)
     if (each.kind == records::Kind::kEventChannel || each.kind == records::Kind::kDatagramClient)

@@ -140,15 +140,17 @@ void Sessions::settle_waiting(Entry& entry) {
   if (!entry.greets_again) SessionRestorer(*entry.session).expect_repetition();
 }
 
-void Sessions::restore_objects(std::span<records::Adopted> left) {
+Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
   const auto unfit = restore_sessions(adapter_, shared_, left,
                                       [this](KeptId connection) { return find(connection); });
-  for (const UnfitSession& session : unfit) {
+  if (!unfit) return unfit.error();
+  for (const UnfitSession& session : *unfit) {
     const auto entry = std::ranges::find(entries_, session.connection,
                                          [](const Entry& each) { return each.peer->kept(); });
     ::shutdown(entry->peer->socket(), SHUT_RDWR);
     note(*entry->session, "culprit", (session.why + "; its connection is closed").c_str());
   }
+  return {};
 }
 
 DeviceSession* Sessions::find(KeptId connection) const {

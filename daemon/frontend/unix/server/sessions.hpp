@@ -43,7 +43,7 @@ class Sessions {
   Outcome restore(records::Adopted& found, const FindListener& find_listener);
   /// Restores the objects of these sessions, as restore_sessions(). Closes the connections of those
   /// that are not complete, which end as any other then.
-  void restore_objects(std::span<records::Adopted> left);
+  Outcome restore_objects(std::span<records::Adopted> left);
   /// Returns the restored session of a connection. Null: there is none.
   DeviceSession* find(KeptId connection) const;
   /// Serves the restored sessions.

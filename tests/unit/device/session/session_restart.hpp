@@ -46,12 +46,15 @@ struct SessionLife {
   Outcome restore(const std::vector<Client*>& clients) {
     if (auto adopted = records.adopt(); !adopted) return adopted;
     auto left = records.take_adopted();
-    unfit = restore_sessions(daemon.adapter, daemon.shared_objects, left,
-                             [&](KeptId connection) -> DeviceSession* {
-                               for (Client* client : clients)
-                                 if (client->connection() == connection) return &client->restored();
-                               return nullptr;
-                             });
+    auto restored = restore_sessions(daemon.adapter, daemon.shared_objects, left,
+                                     [&](KeptId connection) -> DeviceSession* {
+                                       for (Client* client : clients)
+                                         if (client->connection() == connection)
+                                           return &client->restored();
+                                       return nullptr;
+                                     });
+    if (!restored) return restored.error();
+    unfit = std::move(*restored);
     daemon.worker.run(engine::EndRestoring{});
     records.end_restoring();
     keeping.drop_rest();
