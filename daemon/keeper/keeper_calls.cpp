@@ -97,7 +97,10 @@ int Keeper::begin_upgrade(std::string_view path) {
   if (phase_ != Phase::kServing || upgrade_.trial > 0) return EBUSY;
   std::string why;
   upgrade_.library = Library::open(path.empty() ? installed_ : std::string(path), why);
-  if (!upgrade_.library) return order(OrderKind::kRefuseUpgrade, why), 0;
+  if (!upgrade_.library) {
+    order(OrderKind::kRefuseUpgrade, why);
+    return 0;
+  }
   start_trial();
   if (upgrade_.trial > 0) return 0;
   upgrade_.library.reset();

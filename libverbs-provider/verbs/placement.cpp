@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 
 #include "libverbs-provider/client_session.hpp"
+#include "libverbs-provider/verbs/clock.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -17,13 +17,6 @@ namespace {
 constexpr std::uint32_t kMeetings = 16;
 /// The kernel may have reasons to bring a thread back. So it does not move more often, in ns.
 constexpr std::uint64_t kInterval = 100'000'000;
-
-std::uint64_t now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(time.tv_nsec);
-}
 
 bool is_allowed() {
   static const bool allowed = [] {
@@ -46,7 +39,7 @@ void leave(unsigned cpu) {
 
 }  // namespace
 
-bool Placement::finds_nothing(const ClientSession& session) {
+bool Placement::after_empty_poll(const ClientSession& session) {
   const int cpu = ::sched_getcpu();
   if (cpu < 0 || !session.engine_is_on(static_cast<unsigned>(cpu))) {
     if (meetings_.load(std::memory_order_relaxed) != 0)
@@ -56,7 +49,7 @@ bool Placement::finds_nothing(const ClientSession& session) {
   if (meetings_.fetch_add(1, std::memory_order_relaxed) + 1 < kMeetings || !is_allowed())
     return true;
   meetings_.store(0, std::memory_order_relaxed);
-  const std::uint64_t time = now();
+  const std::uint64_t time = nanoseconds(CLOCK_MONOTONIC);
   std::uint64_t last = moved_at_.load(std::memory_order_relaxed);
   if (time - last < kInterval ||
       !moved_at_.compare_exchange_strong(last, time, std::memory_order_relaxed))

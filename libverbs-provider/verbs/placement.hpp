@@ -14,10 +14,11 @@ class ClientSession;
 
 class Placement {
  public:
-  /// The calling thread has found no completion. Moves it to another processor if it meets the
-  /// engine again and again on its own. Its affinity is as before when this returns. Does nothing
-  /// where $SOFTHCA_MOVE is 0. Returns true if the thread shares its processor with the engine.
-  bool finds_nothing(const ClientSession& session);
+  /// Call it when a poll has found no completion. Moves the thread to another processor if it meets
+  /// the engine again and again on its own. Its affinity is as before when this returns. Does
+  /// nothing where $SOFTHCA_MOVE is 0. Returns true if the thread shares its processor with the
+  /// engine.
+  bool after_empty_poll(const ClientSession& session);
 
  private:
   std::atomic<std::uint32_t> meetings_{0};  ///< one after another

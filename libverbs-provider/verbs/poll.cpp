@@ -122,7 +122,7 @@ int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
   if (empty % kEmptyPollsBeforeYield == 1) {
     // An engine on this processor cannot do anything before the thread yields.
-    const bool shares = cq.context->placement.finds_nothing(cq.context->session);
+    const bool shares = cq.context->placement.after_empty_poll(cq.context->session);
     if (shares || empty != 1) sched_yield();
   }
   // Completions of an ended daemon are delivered before its end is reported.

@@ -2,11 +2,11 @@
 
 // The calls of extended completion queues, from ibv_start_poll() to ibv_end_poll().
 #include <cerrno>
-#include <ctime>
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/verbs/clock.hpp"
 #include "libverbs-provider/verbs/polling.hpp"
 
 namespace softhca::provider {
@@ -65,13 +65,6 @@ std::uint32_t read_slid(ibv_cq_ex* ex) { return from(ex).current.slid; }
 std::uint8_t read_sl(ibv_cq_ex* ex) { return from(ex).current.sl; }
 std::uint8_t read_dlid_path_bits(ibv_cq_ex* ex) { return from(ex).current.dlid_path_bits; }
 std::uint64_t read_completion_ts(ibv_cq_ex* ex) { return from(ex).current_timestamp; }
-
-std::uint64_t nanoseconds(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// Returns the timestamp on the real-time clock. Timestamps are monotonic, and the difference of
 /// both clocks changes whenever the real-time clock is set.

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/explain.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/verbs/clock.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -110,11 +110,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 /// tv_nsec.
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
   const std::uint32_t known = values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK;
-  if (known != 0) {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    values->raw_clock = {0, now.tv_sec * 1'000'000'000 + now.tv_nsec};
-  }
+  if (known != 0) values->raw_clock = {0, static_cast<long>(nanoseconds(CLOCK_MONOTONIC))};
   values->comp_mask = known;
   return 0;
 }

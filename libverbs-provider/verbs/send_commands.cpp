@@ -3,13 +3,13 @@
 #include "libverbs-provider/verbs/send_commands.hpp"
 
 #include <sched.h>
-#include <time.h>
 
 #include <cerrno>
 #include <iterator>
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/explain.hpp"
+#include "libverbs-provider/verbs/clock.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -111,11 +111,8 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 }
 
 void tell_posted(const Sq& queue) {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const std::uint64_t ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-                           static_cast<std::uint64_t>(now.tv_nsec);
-  queue.tail->posted.store(abi::post_stamp(queue.next, ns), std::memory_order_relaxed);
+  queue.tail->posted.store(abi::post_stamp(queue.next, nanoseconds(CLOCK_MONOTONIC)),
+                           std::memory_order_relaxed);
 }
 
 int announce(Qp& qp, std::uint32_t first) {

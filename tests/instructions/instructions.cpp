@@ -15,7 +15,7 @@
 
 namespace softhca::engine {
 
-/// The functions that count.
+/// What it executes is counted.
 [[gnu::noinline]] bool poll_measured(Engine& engine, Time now) {
   const bool worked = engine.poll(now);
   asm volatile("" ::: "memory");  // not a tail call, which would leave this function

@@ -70,8 +70,7 @@ bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {
   const bool taken = level != nullptr ? vcbs.take(level->control.vcbs, tenant.control.vcbs)
                                       : vcbs.take(tenant.control.vcbs);
   if (!taken) return false;
-  tenant.control.all_vcbs_in_use.add();
-  tenant.control.all_vcbs_high_water.raise_to(tenant.control.all_vcbs_in_use.value());
+  add_one(tenant.control.all_vcbs_in_use, tenant.control.all_vcbs_high_water);
   return true;
 }
 

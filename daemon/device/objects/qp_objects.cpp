@@ -237,7 +237,7 @@ int QpObjects::destroy(const RequestBody& body, Reply&) {
   const auto qp = std::move(found->second);
   qps_.erase(found);
   if (!qp->engine.sends()) {
-    if (qp->holders > 1) {
+    if (qp->holders > 1) {  // from now on its record names no maker
       qp->maker = 0;
       write(*qp);
     }

@@ -176,7 +176,8 @@ bool SrqObjects::restore(const KeptReceiveQueue& record_body, records::Record re
   auto srq = std::make_unique<SrqObject>();
   srq->charge = context_.take(configuration::Kind::kSharedReceiveQueues);
   srq->kept = record_body.head;
-  if (!restore_rings(*srq, record_body.retired)) return false;
+  if (!srqs_.has_place(record_body.head.handle) || !restore_rings(*srq, record_body.retired))
+    return false;
   const abi::CreateSrqRequest& request = srq->kept.request.srq;
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
   srq->max_sge = request.max_sge;
@@ -184,9 +185,7 @@ bool SrqObjects::restore(const KeptReceiveQueue& record_body, records::Record re
       context_.take(configuration::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
   fill(*srq, srq->kept.request, entries);
   srq->record = std::move(record);
-  if (!srqs_.has_place(record_body.head.handle) ||
-      !context_.on_engine(engine::AddSrq{srq->engine, record_body.head.number}))
-    return false;
+  if (!context_.on_engine(engine::AddSrq{srq->engine, record_body.head.number})) return false;
   SrqObject* const made = srqs_.add(std::move(srq), record_body.head.handle);
   if (made->retired.location.bytes != 0) write(*made);
   return true;
@@ -261,10 +260,11 @@ int SrqObjects::resize(const RequestBody& body, Reply& reply) {
     const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
     if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
     if (const int error = move(*srq, request.max_wr, *ring, reply, out)) return error;
+  } else {
+    srq->max_wr = request.max_wr;
+    write(*srq);
   }
-  srq->max_wr = request.max_wr;
   if (limit) context_.on_engine(engine::ArmSrqLimit{.srq = srq->engine, .limit = *limit});
-  write(*srq);
   out.handle = request.handle;
   out.entries = entries;
   out.max_wr = srq->max_wr;

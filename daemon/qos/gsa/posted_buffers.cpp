@@ -36,8 +36,7 @@ bool PostedBuffers::post_for_datagram() {
 
 void PostedBuffers::take() {
   assert(posted() != 0);
-  counters_.in_use.add();
-  counters_.in_use_high_water.raise_to(counters_.in_use.value());
+  add_one(counters_.in_use, counters_.in_use_high_water);
   post_below_low_threshold();
 }
 

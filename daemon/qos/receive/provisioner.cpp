@@ -234,8 +234,7 @@ void Provisioner::drawn(Member& member, Time now) {
   holding_.push_back(accounts_.data(), i);
   change(account, [&] { ++account.held; });
   ++figures_.held;
-  counters_.held.add();
-  counters_.held_high_water.raise_to(counters_.held.value());
+  add_one(counters_.held, counters_.held_high_water);
   account.drawing = true;
   account.peak = std::max(account.peak, account.held);
   account.score = account.score_at(now) + 1;

@@ -9,8 +9,7 @@ namespace softhca::schedule {
 void SendQueueLists::link(QpSlot slot, std::uint32_t arrival_class) {
   Descriptor& d = (*this)[slot];
   QosClass& qos_class = class_of(d);
-  linked_.add();
-  linked_high_water_.raise_to(linked());
+  add_one(linked_, linked_high_water_);
   ++qos_class.linked;
   d.arrival_class = static_cast<std::uint8_t>(arrival_class);
   qos_class.arrivals[arrival_class].push_back(descriptors_.data(), slot.value);

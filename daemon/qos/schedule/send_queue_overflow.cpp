@@ -73,8 +73,7 @@ void SendQueueOverflow::prune(QpSlot slot) {
   d.write = d.read;
   ++d.pruned;
   counters.pruned.add();
-  counters.overflow.add();
-  counters.overflow_high_water.raise_to(counters.overflow.value());
+  add_one(counters.overflow, counters.overflow_high_water);
   lists_.enter(slot, into);
 }
 

@@ -384,5 +384,21 @@ TEST(SegmentPool, NumbersOfSegmentsGivenUpAreTakenAgainAndAnnounced) {
   }
 }
 
+// The account has the record, which names the memory.
+TEST(SegmentPool, AccountEndsBeforeItsMemory) {
+  auto account = std::make_shared<int>();
+  const std::weak_ptr<int> known = account;
+  unsigned ended = 0;
+  {
+    SegmentPool pool(kPlenty, [&](SealedMemory&&) {
+      ++ended;
+      EXPECT_TRUE(known.expired());
+    });
+    ASSERT_TRUE(pool.allocate(4096, std::move(account)));
+    EXPECT_FALSE(known.expired());
+  }
+  EXPECT_EQ(ended, 1u);
+}
+
 }  // namespace
 }  // namespace softhca::shm

@@ -143,6 +143,22 @@ TEST(SharedBuffer, EndsItsAccountWithTheMapping) {
   EXPECT_EQ(account.use_count(), 1);
 }
 
+// The account has the record, which names the memory.
+TEST(SharedBuffer, AccountEndsBeforeItsMemory) {
+  auto account = std::make_shared<int>();
+  const std::weak_ptr<int> known = account;
+  unsigned ended = 0;
+  {
+    SharedBufferPool pool(1 << 20, [&](SealedMemory&&) {
+      ++ended;
+      EXPECT_TRUE(known.expired());
+    });
+    ASSERT_TRUE(pool.create(kPage, std::move(account)));
+    EXPECT_FALSE(known.expired());
+  }
+  EXPECT_EQ(ended, 1u);
+}
+
 TEST(SharedBuffer, BoundsSurviveAnyNumbers) {
   SharedBufferPool pool(1 << 20);
   const auto buffer = pool.acquire(create(pool, kPage));

@@ -2,10 +2,13 @@
 
 #include "daemon/frontend/unix/server/sessions.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "daemon/control_thread/process_name.hpp"
@@ -148,7 +151,8 @@ Outcome Sessions::restore_objects(std::span<records::Adopted> left) {
     const auto entry = std::ranges::find(entries_, session.connection,
                                          [](const Entry& each) { return each.peer->kept(); });
     ::shutdown(entry->peer->socket(), SHUT_RDWR);
-    note(*entry->session, "culprit", (session.why + "; its connection is closed").c_str());
+    const std::string what = "is left out (" + session.why + "); its connection is closed";
+    note(*entry->session, "culprit", what.c_str());
   }
   return {};
 }
