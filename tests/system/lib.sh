@@ -40,6 +40,8 @@ compose() {  # PROGRAM ARGUMENT...
   shift
   [[ -z ${RESTARTS:-} || $program == ibv_* || $* == *U[CD]* ]] || set -- "$@" -u 18
   next_port=$((next_port + 1))
+  # Without margins, so that one alarm ends it (end_measurements).
+  [[ $* != *-D* ]] || set -- "$@" -f 0
   case $program in
     ibv_*) command=("$program" -d "$DEV" -g "$GID" -p "$next_port" "$@") ;;
     *) command=("$SYSTEM_TESTS/programs/perftest/run" "$program" -d "$DEV" -x "$GID" -p "$next_port" -F "$@") ;;
@@ -49,7 +51,7 @@ compose() {  # PROGRAM ARGUMENT...
 # Runs a program as server of A (or of $SERVER) and as client of B (or $CLIENT), at most $LIMIT (60)
 # seconds. Both must end well. The client's output stays in $SANDBOX_DIR/client.
 pair() {  # PROGRAM ARGUMENT...
-  local command server limit=${LIMIT:-60}
+  local command server status limit=${LIMIT:-60}
   echo "--- $*"
   compose "$@"
   timeout --foreground "$limit" ${SERVER:-$A} "${command[@]}" >"$SANDBOX_DIR/server" 2>&1 &
@@ -61,8 +63,9 @@ pair() {  # PROGRAM ARGUMENT...
     fail "client of $*"
   fi
   wait "$server" && return
+  status=$?
   cat "$SANDBOX_DIR/server" "$SANDBOX_DIR/client"
-  fail "server of $*"
+  fail "server of $* ended with status $status"
 }
 
 # Sum of a metric over all label sets that match: metric URL NAME [LABELS-REGEX].
@@ -84,25 +87,28 @@ eventually() {
   return 1
 }
 
-# Ends programs of perftest that run for a time (-D) as if it were over, and waits until they have
-# ended: at each alarm one of three parts of their time is over. The clients' come first.
+# Ends programs of perftest that run for a time without margins (-D N -f 0) as if it were over, and
+# waits until they have ended. Each gets one alarm: a second one, after its main function has
+# returned, would use memory that is gone.
 end_measurements() {  # PID...
   local i
+  local -A alarmed=()
   for ((i = 0; i < 600; ++i)); do
-    advance "$@" || return 0
+    alarm_once "$@" || return 0
     sleep 0.05
   done
   fail "a program goes on when its time is over"
 }
-# Whether any of them still runs.
-advance() {  # PID...
+# Whether any of them still runs. Adds those that got their alarm to the caller's array alarmed.
+alarm_once() {  # PID...
   local pid caught some=1
   for pid; do
     caught=$(sed -n 's/^SigCgt:\t//p' "/proc/$pid/status" 2>/dev/null)
     [[ -n $caught ]] || continue
     some=0
     # One that waits for no alarm yet would die of it (SIGALRM is 14).
-    ((0x$caught & 1 << 13)) && kill -ALRM "$pid" 2>/dev/null
+    ((0x$caught & 1 << 13)) && [[ -z ${alarmed[$pid]:-} ]] && kill -ALRM "$pid" 2>/dev/null &&
+      alarmed[$pid]=1
   done
   return $some
 }
