@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "daemon/configuration/resource_manager/connections_carried.hpp"
@@ -57,7 +58,7 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
     read_addresses();
   }
 
-  const engine::Tenant& tenant() const { return tenant_; }
+  engine::Tenant& tenant() const { return tenant_; }
   rdma_cm::Service& service() { return service_; }
 
   void read_addresses() {
@@ -379,19 +380,17 @@ Outcome Connections::add(engine::Tenant& tenant) {
   const auto refused = [&](const Error& error) {
     return Error{"tenant " + tenant.name + ": " + error.message, error.code};
   };
-  auto it = std::make_unique<ServedTenant>(adapter_, agent_, tenant);
-  const auto added =
-      agent_.add_client(tenant, kConnectionManagement,
-                        {.name = "connection manager",
-                         .receive = [made = it.get()](const engine::Datagram& datagram) {
-                           made->receive(datagram, now());
-                         }});
+  const auto added = agent_.add_client(
+      tenant, kConnectionManagement,
+      {.name = "connection manager", .receive = [this, &tenant](const engine::Datagram& datagram) {
+         if (ServedTenant* it = served(tenant)) it->receive(datagram, now());
+       }});
   if (!added) return refused(added.error());
   if (const auto watched = add_performance_agent(agent_, adapter_, tenant); !watched) {
     agent_.remove_client(tenant, kConnectionManagement);
     return refused(watched.error());
   }
-  served_.push_back(std::move(it));
+  served_.push_back(std::make_unique<ServedTenant>(adapter_, agent_, tenant));
   return {};
 }
 
@@ -456,9 +455,9 @@ bool Connections::restore_channel(const engine::Tenant& tenant,
   return true;
 }
 
-Outcome Connections::restore(std::span<records::Adopted> left) {
+void Connections::restore(std::span<records::Adopted> left) {
   struct State {
-    ServedTenant* of = nullptr;
+    std::unique_ptr<ServedTenant>* of = nullptr;
     rdma_cm::KeptState::Recorded recorded;
     records::Record* record = nullptr;
   };
@@ -466,23 +465,31 @@ Outcome Connections::restore(std::span<records::Adopted> left) {
   for (records::Adopted& each : left) {
     if (each.kind != records::Kind::kConnectionManager) continue;
     const auto recorded = rdma_cm::KeptState::read(each.body);
-    State& state = states.emplace_back();
-    for (const auto& it : served_)
-      if (recorded && it->tenant().name == recorded->tenant) state.of = it.get();
-    if (state.of == nullptr) return Error{"a record of rdma_cm does not fit", EBADMSG};
-    state.recorded = *recorded;
-    state.record = &each.record;
+    const auto of = std::ranges::find_if(
+        served_, [&](const auto& it) { return recorded && it->tenant().name == recorded->tenant; });
+    if (of != served_.end())
+      states.push_back({&*of, *recorded, &each.record});
+    else
+      adapter_.note_unfit(recorded ? recorded->tenant : "",
+                          "a record of rdma_cm does not fit; it is left out");
   }
   std::ranges::sort(states, {}, [](const State& state) {
     return std::pair(state.recorded.kind, state.recorded.number);
   });
-  for (const State& state : states)
-    if (!state.of->restore(state.recorded, std::move(*state.record)))
-      return Error{"a record of rdma_cm of tenant \"" + state.recorded.tenant +
-                       "\" does not fit: object " + std::to_string(state.recorded.number) +
-                       " of kind " + std::to_string(static_cast<unsigned>(state.recorded.kind)),
-                   EBADMSG};
-  return {};
+  std::set<std::string> unfit;
+  for (const State& state : states) {
+    const rdma_cm::KeptState::Recorded& recorded = state.recorded;
+    if (unfit.contains(recorded.tenant)) continue;
+    if ((*state.of)->restore(recorded, std::move(*state.record))) continue;
+    unfit.insert(recorded.tenant);
+    engine::Tenant& tenant = (*state.of)->tenant();
+    *state.of = std::make_unique<ServedTenant>(adapter_, agent_, tenant);
+    (*state.of)->configure(Adapter::settings(tenant));
+    adapter_.note_unfit(tenant.name,
+                        "the record of object " + std::to_string(recorded.number) + " of kind " +
+                            std::to_string(static_cast<unsigned>(recorded.kind)) +
+                            " of rdma_cm does not fit; all its event channels are closed");
+  }
 }
 
 void Connections::end_restoring() {

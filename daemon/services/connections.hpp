@@ -59,9 +59,10 @@ class Connections {
   /// call it again then.
   bool close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel,
                      const Turn& turn);
-  /// Takes up the state of rdma_cm of an earlier adapter by its records. Error: EBADMSG. REQUIRES:
-  /// the tenants are served, and nothing else was called.
-  Outcome restore(std::span<records::Adopted> left);
+  /// Takes up the state of rdma_cm of an earlier adapter by its records. A tenant with a record
+  /// that does not fit begins without any: restore_channel() returns false for its channels.
+  /// REQUIRES: the tenants are served, and nothing but configure() was called.
+  void restore(std::span<records::Adopted> left);
   /// Ends the channels that were not restored.
   void end_restoring();
 

@@ -120,6 +120,12 @@ struct Adapter {
     return worker.run(request);
   }
 
+  /// Reports that a record of an earlier adapter does not fit, in an event. What it names ends:
+  /// this adapter does not take it up.
+  void note_unfit(const std::string& tenant, const std::string& what) {
+    journal.add({.kind = "culprit", .tenant = tenant, .text = what});
+  }
+
   /// Puts into force, at the start and by a reload, the settings of the control thread: how the
   /// engine idles, and the limits of all tenants together and of each tenant that `wanted` names.
   /// engine::PutInForce has those of the engine.

@@ -44,9 +44,10 @@ void KeptState::commit() {
 std::optional<KeptState::Recorded> KeptState::read(std::span<const std::byte> body) {
   records::BodyReader reader(body);
   Recorded to;
-  const bool whole = reader.read_text(to.tenant) && reader.read(to.kind) &&
-                     reader.read(to.number) && reader.read_bytes(to.state);
-  return whole ? std::optional(to) : std::nullopt;
+  if (!reader.read_text(to.tenant)) return std::nullopt;
+  const bool whole = reader.read(to.kind) && reader.read(to.number) && reader.read_bytes(to.state);
+  if (!whole) to.state = {};
+  return to;
 }
 
 void KeptState::adopt(const Recorded& recorded, records::Record record) {

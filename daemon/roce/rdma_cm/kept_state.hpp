@@ -39,7 +39,8 @@ class KeptState final : public cm::StateRecords {
     std::uint64_t number = 0;
     std::span<const std::byte> state;
   };
-  /// Reads the body of a record. Nothing: it does not fit.
+  /// Reads the body of a record. One that ends early has an empty state, which fits no object.
+  /// Nothing: it has no tenant.
   static std::optional<Recorded> read(std::span<const std::byte> body);
   /// Takes over a record of an earlier adapter.
   void adopt(const Recorded& recorded, records::Record record);

@@ -67,15 +67,18 @@ Outcome Channels::restore(records::Adopted& found) {
   const bool whole = body.read(connection) && body.read_text(name);
   for (const auto& each : adapter_.tenants)
     if (each->name == name) tenant = each.get();
-  if (!whole || tenant == nullptr)
-    return Error{"the record of a channel of tenant \"" + name + "\" does not fit", EBADMSG};
+  const auto unfit = [&] {
+    adapter_.note_unfit(name, "the record of a channel does not fit; its connection is closed");
+    return Outcome();
+  };
+  if (!whole || tenant == nullptr) return unfit();
   const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, connection});
   auto peer = SocketPeer::restore(adapter_, *tenant, {.socket = connection});
   if (peer == nullptr || found.state == records::SlotState::kDying) return {};  // it has ended
   auto channel = found.kind == records::Kind::kEventChannel
                      ? EventChannel::restore(connections_, *tenant, body, *peer)
                      : DatagramClient::restore(datagrams_, *tenant, body, *peer);
-  if (channel == nullptr) return {};  // the process finds that its connection has ended
+  if (channel == nullptr) return unfit();
   settle_waiting(*peer, *channel);
   auto descriptors = tenant->control.accounts.take(configuration::Kind::kDescriptors,
                                                    ChannelRequest::kDescriptors);

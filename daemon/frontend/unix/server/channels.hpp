@@ -26,8 +26,8 @@ class Channels {
   /// Adds a channel. REQUIRES: the connection no longer counts as a session in the tenant's
   /// accounts.
   void add(engine::Tenant& tenant, std::unique_ptr<SocketPeer> peer, ChannelRequest request);
-  /// Takes up a channel of an earlier adapter by its record, and serves it. Error: EBADMSG.
-  /// REQUIRES: rdma_cm is restored.
+  /// Takes up a channel of an earlier adapter by its record, and serves it. If the record does
+  /// not fit, its connection ends. Errors: those of epoll_ctl. REQUIRES: rdma_cm is restored.
   Outcome restore(records::Adopted& found);
   void clear() { entries_.clear(); }
 

@@ -101,10 +101,9 @@ Outcome Server::restore(std::span<records::Adopted> left) {
     return listeners_.find(tenant, level);
   };
   for (records::Adopted& each : left)
-    if (each.kind == records::Kind::kConnection)
-      if (auto restored = sessions_.restore(each, find_listener); !restored) return restored;
+    if (each.kind == records::Kind::kConnection) sessions_.restore(each, find_listener);
   if (auto restored = sessions_.restore_objects(left); !restored) return restored;
-  if (auto restored = connections_.restore(left); !restored) return restored;
+  connections_.restore(left);
   for (records::Adopted& each : left)
     if (each.kind == records::Kind::kEventChannel || each.kind == records::Kind::kDatagramClient)
       if (auto restored = channels_.restore(each); !restored) return restored;

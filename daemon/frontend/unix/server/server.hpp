@@ -54,7 +54,8 @@ class Server {
   Outcome open();
   /// Takes up the connections of an earlier adapter, of which it takes the records, and serves them
   /// from now on. Ends what that adapter kept and this one has not taken up. Call it when all is
-  /// open. Error: EBADMSG.
+  /// open. A record that does not fit ends its connection. Errors: those of restore_sessions(), and
+  /// of epoll_ctl(2).
   Outcome restore(std::span<records::Adopted> left);
   enum class End : std::uint8_t {
     kNone,

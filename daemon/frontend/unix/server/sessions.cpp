@@ -99,24 +99,21 @@ void Sessions::write(Entry& entry) {
     entry.record = adapter_.records->write(records::Kind::kConnection, body.bytes());
 }
 
-Outcome Sessions::restore(records::Adopted& found, const FindListener& find_listener) {
-  const auto damaged = [](const std::string& why) {
-    return Error{"the record of a connection " + why, EBADMSG};
-  };
+void Sessions::restore(records::Adopted& found, const FindListener& find_listener) {
   records::BodyReader body(found.body);
-  SocketPeer::KeptPeer kept;
+  SocketPeer::KeptPeer kept{};
   std::string tenant, level;
   std::uint8_t second = 0;
-  if (!body.read(kept) || !body.read_text(tenant) || !body.read_text(level) ||
-      !body.read_added(second))
-    return damaged("is damaged");
-  Listener* const listener = find_listener(tenant, level);
+  const bool whole =
+      body.read(kept) && body.read_text(tenant) && body.read_text(level) && body.read_added(second);
+  Listener* const listener = whole ? find_listener(tenant, level) : nullptr;
   if (listener == nullptr)
-    return damaged("names tenant " + tenant + " level \"" + level + "\", which has no socket");
-  if (found.state == records::SlotState::kDying) return {};
+    return adapter_.note_unfit(tenant,
+                               "the record of a session does not fit; its connection is closed");
+  if (found.state == records::SlotState::kDying) return;
   const WorkingOn working(adapter_.pulse, {Subject::Kind::kConnection, kept.socket});
   auto peer = SocketPeer::restore(adapter_, *listener->tenant, kept);
-  if (peer == nullptr) return {};  // the earlier adapter has ended it
+  if (peer == nullptr) return;  // the earlier adapter has ended it
   auto& accounts = listener->tenant->control.accounts;
   Entry& entry =
       enter(*listener, std::move(peer),
@@ -126,7 +123,6 @@ Outcome Sessions::restore(records::Adopted& found, const FindListener& find_list
   entry.second.may_wait = second != 0;
   settle_waiting(entry);
   if (!entry.charged) listener->telling = true;
-  return {};
 }
 
 /// Settles the request that waits in the socket.

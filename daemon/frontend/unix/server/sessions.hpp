@@ -39,8 +39,8 @@ class Sessions {
   /// Adds the session of a process that has connected to a socket.
   void add(Listener& listener, PeerSocket socket, const PeerIdentity& peer);
   /// Adds a session of an earlier adapter by the record of its connection, without its objects. The
-  /// session is served from start() on. Error: EBADMSG.
-  Outcome restore(records::Adopted& found, const FindListener& find_listener);
+  /// session is served from start() on. If the record does not fit, its connection ends.
+  void restore(records::Adopted& found, const FindListener& find_listener);
   /// Restores the objects of these sessions, as restore_sessions(). Closes the connections of those
   /// that are not complete, which end as any other then.
   Outcome restore_objects(std::span<records::Adopted> left);

@@ -20,6 +20,7 @@
 #include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/tenant_memory/scatter_list.hpp"
 #include "tests/fake_keeper.hpp"
+#include "tests/records_at_rest.hpp"
 #include "tests/unit/device/session/client.hpp"
 #include "tests/unit/engine/fixture/task.hpp"
 
@@ -131,15 +132,7 @@ class SessionRestart : public ::testing::Test {
   /// Changes the body of the first record of a kind, after the adapter has ended.
   void change_record(records::Kind kind,
                      const std::function<void(std::vector<std::byte>& body)>& change) {
-    RecordsAtRest& at = *at_rest_.emplace_back(std::make_unique<RecordsAtRest>(keeper));
-    ASSERT_TRUE(at.store.adopt());
-    at.all = at.store.take_adopted();
-    const auto found = std::ranges::find(at.all, kind, &records::Adopted::kind);
-    ASSERT_NE(found, at.all.end());
-    change(found->body);
-    ASSERT_TRUE(at.store.reserve());
-    found->record.replace(found->body);
-    at.store.end_restoring();
+    at_rest_.change(kind, change);
   }
   template <class T>
   void append(records::Kind kind, const T& value) {
@@ -248,12 +241,6 @@ class SessionRestart : public ::testing::Test {
 
   /// What changes records between two adapters. It would erase them if it ended before the last
   /// one.
-  struct RecordsAtRest {
-    explicit RecordsAtRest(FakeKeeper& keeper) : keeping(keeper) {}
-    FakeKeeping keeping;
-    records::RecordStore store{&keeping};
-    std::vector<records::Adopted> all;
-  };
   struct Ended {
     std::unique_ptr<SessionLife> life;
     std::vector<std::unique_ptr<Client>> clients;
@@ -266,7 +253,7 @@ class SessionRestart : public ::testing::Test {
 
   FakeKeeper keeper;
   bool expects_all_ = true;  ///< each session is complete after restart()
-  std::vector<std::unique_ptr<RecordsAtRest>> at_rest_;
+  RecordsAtRest at_rest_{keeper};
   /// Would end with their processes.
   std::vector<Ended> earlier_;
   std::unique_ptr<SessionLife> life = std::make_unique<SessionLife>(keeper);

@@ -315,6 +315,62 @@ TEST_F(Restart, EventChannelWithListenerAndUnreadEvent_GoesOn) {
   EXPECT_EQ(bind(other, id), EADDRINUSE);
 }
 
+/// A record that does not fit ends the connection that it is of, and no other. One of rdma_cm ends
+/// all channels of its tenant.
+TEST_F(Restart, RecordThatDoesNotFit_EndsItsConnection_OthersGoOn) {
+  const UniqueFd other = connected("b/socket");
+  ASSERT_EQ(ask(other, abi::Operation::kOpenEventChannel, channel_hello()).header.error, 0);
+  std::ptrdiff_t reports = 0;
+  const auto restart_with_half = [&](records::Kind kind) {
+    const std::uint32_t id = create_id(other);
+    retire();
+    at_rest.change(kind, [](auto& body) { body.resize(body.size() / 2); });
+    start();
+    EXPECT_EQ(unfit(), ++reports);
+    EXPECT_EQ(destroy_id(other, id), 0);
+  };
+  const std::size_t before = keeper.objects();
+
+  const UniqueFd session = connected("a/socket");
+  send_hello(session);
+  ASSERT_EQ(hello_reply(session), 0);
+  restart_with_half(records::Kind::kConnection);
+  EXPECT_EQ(keeper.objects(), before) << "closed, once the earlier adapter's process has ended";
+
+  const UniqueFd datagrams = connected("a/socket");
+  ASSERT_EQ(ask(datagrams, abi::Operation::kOpenDatagramClient, kDatagramClient).header.error, 0);
+  restart_with_half(records::Kind::kDatagramClient);
+  char byte;
+  EXPECT_EQ(::recv(datagrams.get(), &byte, 1, 0), 0) << "closed";
+  EXPECT_EQ(keeper.objects(), before);
+}
+
+/// The channel that is open first, and that of which the record does not fit.
+TEST_F(Restart, RecordOfRdmaCmThatDoesNotFit_EndsTheChannelsOfItsTenant) {
+  const std::size_t before = keeper.objects();
+  for (const auto kind : {records::Kind::kEventChannel, records::Kind::kConnectionManager}) {
+    const UniqueFd channel = connected("a/socket");
+    ASSERT_EQ(ask(channel, abi::Operation::kOpenEventChannel, channel_hello()).header.error, 0);
+    std::uint32_t ids[2];
+    ASSERT_NO_FATAL_FAILURE(listen_and_resolve(channel, ids));
+    const UniqueFd other = connected("b/socket");
+    ASSERT_EQ(ask(other, abi::Operation::kOpenEventChannel, channel_hello()).header.error, 0);
+    const std::uint32_t id = create_id(other);
+    retire();
+    at_rest.change(kind, [](auto& body) { body.pop_back(); });
+    start();
+    char byte;
+    EXPECT_EQ(::recv(channel.get(), &byte, 1, 0), 0) << "closed";
+    EXPECT_EQ(destroy_id(other, id), 0);
+    const UniqueFd again = connected("a/socket");
+    ASSERT_EQ(ask(again, abi::Operation::kOpenEventChannel, channel_hello()).header.error, 0);
+    EXPECT_EQ(bind(again, create_id(again)), 0) << "nothing of the former channel is left";
+  }
+  EXPECT_EQ(unfit(), 3) << "of the channel, then of the object and of its channel";
+  restart();
+  EXPECT_LE(keeper.objects(), before + 3);
+}
+
 /// As after crashes between the answer to the request that opens a channel and the taking of it.
 TEST_F(Restart, ChannelsThatProcessesKnowToBeOpen_GoOn) {
   const UniqueFd events = connected("a/socket");

@@ -20,6 +20,7 @@
 #include "daemon/operate/reload/reload.hpp"
 #include "tests/fake_keeper.hpp"
 #include "tests/folder.hpp"
+#include "tests/records_at_rest.hpp"
 #include "tests/unit/device/session/client.hpp"
 
 namespace softhca::control {
@@ -162,6 +163,21 @@ class Restart : public ::testing::Test {
     retire();
     start();
   }
+  /// Restarts with the last byte of the first record of a kind missing.
+  void restart_without_a_byte(records::Kind kind) {
+    retire();
+    at_rest.change(kind, [](auto& body) { body.pop_back(); });
+    start();
+  }
+  /// Returns the number of reports of records that do not fit.
+  std::ptrdiff_t unfit() const {
+    std::ptrdiff_t count = 0;
+    now->on_thread([&] {
+      count = std::ranges::count(now->adapter().journal.after(0, 1000).entries, "culprit",
+                                 &JournalEntry::kind);
+    });
+    return count;
+  }
 
   std::string path(const std::string& name) const { return config.daemon.runtime_dir + "/" + name; }
   static void limit_waits(const UniqueFd& socket) {
@@ -206,6 +222,7 @@ class Restart : public ::testing::Test {
   Folder folder;
   configuration::Config config = small_config();
   FakeKeeper keeper;
+  RecordsAtRest at_rest{keeper};
   std::unique_ptr<Serving> now;
 };
 
@@ -262,6 +279,12 @@ inline std::uint32_t create_id(const UniqueFd& channel) {
   const rdma_ucm_create_id create{
       .uid = 77, .response = 0, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}};
   return body_of<rdma_ucm_create_id_resp>(rdma_cm(channel, RDMA_USER_CM_CMD_CREATE_ID, create)).id;
+}
+
+/// Returns 0 or an errno value.
+inline int destroy_id(const UniqueFd& channel, std::uint32_t id) {
+  const rdma_ucm_destroy_id destroy{.response = 0, .id = id, .reserved = 0};
+  return rdma_cm(channel, RDMA_USER_CM_CMD_DESTROY_ID, destroy).header.error;
 }
 
 /// Port 7174 at the address of the first tenant.
