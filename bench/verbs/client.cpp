@@ -55,6 +55,25 @@ void time_completions(Endpoint& endpoint, const TestSpec& spec, std::vector<doub
   }
 }
 
+/// What an echo test measures.
+struct Echoes {
+  template <class Play>
+  void measure(Play&& play) {
+    const auto start = Clock::now();
+    play();
+    seconds = since(start);
+    times.erase(times.begin(), times.begin() + kWarmUp);
+    std::sort(times.begin(), times.end());
+  }
+  /// In microseconds.
+  double at(std::size_t percent) const { return times[times.size() * percent / 100] * 1e6; }
+  /// Messages a second.
+  double rate() const { return static_cast<double>(times.size() + kWarmUp) / seconds; }
+
+  std::vector<double> times;
+  double seconds = 0;
+};
+
 class Client {
  public:
   Client(const Device& device, Peer& peer, const Plan& plan)
@@ -68,6 +87,7 @@ class Client {
       if (plan_.rate) run_rates();
       if (plan_.latency) run_latencies(Measure::kLatency);
       if (plan_.completion) run_latencies(Measure::kCompletion);
+      if (plan_.echo) run_echoes();
     }
     peer_.send(TestSpec{});
   }
@@ -84,7 +104,8 @@ class Client {
   void with_endpoint(const TestSpec& spec, Body body) {
     peer_.send(spec);
     Endpoint endpoint(device_, spec, peer_);
-    if (spec.operation == Operation::kSend && spec.measure == Measure::kLatency)
+    if (spec.operation == Operation::kSend &&
+        (spec.measure == Measure::kLatency || spec.measure == Measure::kEcho))
       endpoint.post_receives(0, spec.depth);
     peer_.receive<char>();
     peer_.send('g');
@@ -168,6 +189,43 @@ class Client {
       std::printf("%-6s %9llu %4s %10.2f %9.2f %12.3f %7.1f\n", name(operation),
                   static_cast<unsigned long long>(size), "", p50, p99, copy * 1e6,
                   p50 / (copy * 1e6));
+    std::fflush(stdout);
+  }
+
+  void run_echoes() {
+    if (!plan_.json)
+      std::printf("%-6s %9s %9s %10s %9s %12s %12s %7s\n", "echo", "bytes", "in flight", "p50 us",
+                  "p99 us", "a second", "TCP p50 us", "ratio");
+    for (const std::uint64_t size : plan_.sizes) echo(size);
+  }
+
+  /// Measures from a message to its echo, then the same over TCP.
+  void echo(std::uint64_t size) {
+    TestSpec spec{Measure::kEcho,
+                  Operation::kSend,
+                  static_cast<std::uint32_t>(size),
+                  1,
+                  plan_.depth,
+                  iterations_for(size) + kWarmUp,
+                  mtu_};
+    Echoes ours, tcp;
+    with_endpoint(spec, [&](Endpoint& endpoint) {
+      ours.measure([&] { play_echo(endpoint, spec, /*first=*/true, &ours.times); });
+    });
+    spec.measure = Measure::kTcpEcho;
+    peer_.send(spec);
+    tcp.measure([&] { play_tcp_echo(peer_, spec, /*first=*/true, &tcp.times); });
+    if (plan_.json)
+      std::printf(R"({"measure":"echo","bytes":%llu,"in_flight":%u,"p50_us":%.3f,"p99_us":%.3f,)"
+                  R"("messages_per_second":%.1f,"tcp_p50_us":%.3f,"tcp_p99_us":%.3f,)"
+                  R"("tcp_messages_per_second":%.1f})"
+                  "\n",
+                  static_cast<unsigned long long>(size), spec.depth, ours.at(50), ours.at(99),
+                  ours.rate(), tcp.at(50), tcp.at(99), tcp.rate());
+    else
+      std::printf("%-6s %9llu %9u %10.2f %9.2f %12.0f %12.2f %7.2f\n", "send",
+                  static_cast<unsigned long long>(size), spec.depth, ours.at(50), ours.at(99),
+                  ours.rate(), tcp.at(50), tcp.at(50) / ours.at(50));
     std::fflush(stdout);
   }
 

@@ -62,8 +62,11 @@ Endpoint::Endpoint(const Device& device, const TestSpec& spec, Peer& peer)
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
   if (!mr_) die("memory region");
   const int entries = static_cast<int>(spec.queue_pairs * spec.depth * 3);
-  cq_ = ibv_create_cq(device.context(), entries, nullptr, nullptr, 0);
+  if (spec.measure == Measure::kEcho && !(channel_ = ibv_create_comp_channel(device.context())))
+    die("completion channel");
+  cq_ = ibv_create_cq(device.context(), entries, nullptr, channel_, 0);
   if (!cq_) die("completion queue");
+  if (channel_) check(ibv_req_notify_cq(cq_, 1), "req_notify_cq");
 
   std::vector<Address> local;
   for (std::uint32_t i = 0; i < spec.queue_pairs; ++i) {
@@ -82,7 +85,9 @@ Endpoint::Endpoint(const Device& device, const TestSpec& spec, Peer& peer)
 
 Endpoint::~Endpoint() {
   for (ibv_qp* qp : qps_) ibv_destroy_qp(qp);
+  if (channel_) ibv_ack_cq_events(cq_, events_);
   ibv_destroy_cq(cq_);
+  if (channel_) ibv_destroy_comp_channel(channel_);
   ibv_dereg_mr(mr_);
 }
 
@@ -103,6 +108,7 @@ void Endpoint::post(std::uint32_t qp, std::uint32_t count) {
       wr.num_sge = 1;
       wr.opcode = kOpcodes[static_cast<std::size_t>(spec_.operation)];
       wr.send_flags = i + 1 == n && n == count ? IBV_SEND_SIGNALED : 0;
+      if (channel_) wr.send_flags |= IBV_SEND_SOLICITED;  // only receives wake the other side
       wr.wr.rdma = {remote_[qp].addr, remote_[qp].rkey};
     }
     ibv_send_wr* bad = nullptr;
@@ -121,6 +127,14 @@ void Endpoint::post_receives(std::uint32_t qp, std::uint32_t count) {
     ibv_recv_wr* bad = nullptr;
     check(ibv_post_recv(qps_[qp], &wr, &bad), "post_recv");
   }
+}
+
+void Endpoint::await_receive() {
+  ibv_cq* cq;
+  void* context;
+  if (ibv_get_cq_event(channel_, &cq, &context)) die("get_cq_event");
+  ++events_;
+  check(ibv_req_notify_cq(cq_, 1), "req_notify_cq");
 }
 
 int Endpoint::poll(ibv_wc* completions, int most) {

@@ -69,6 +69,8 @@ class Endpoint {
   void post_receives(std::uint32_t qp, std::uint32_t count);
   /// Polls completions. Their wr_id is the index of the queue pair. Ends the program at an error.
   int poll(ibv_wc* completions, int most);
+  /// Sleeps until a receive has completed since the last call. REQUIRES: spec.measure is kEcho.
+  void await_receive();
 
   volatile char* send_area(std::uint32_t qp) const { return buffer_.data() + offset(qp); }
   volatile char* receive_area(std::uint32_t qp) const {
@@ -89,6 +91,8 @@ class Endpoint {
   std::size_t stride_;
   Buffer buffer_;
   ibv_mr* mr_;
+  ibv_comp_channel* channel_ = nullptr;  ///< of an echo test
+  unsigned events_ = 0;                  ///< taken from it
   ibv_cq* cq_;
   std::vector<ibv_qp*> qps_;
   std::vector<Address> remote_;

@@ -72,8 +72,10 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1u, 1024u));
   app.add_option("--measure", measure,
                  "rate, latency, completion (from post to completion, one at a time), all, "
+                 "echo (of sends, --depth at once, between programs that sleep until a message "
+                 "arrives, beside TCP; with --server and --client), "
                  "memory (of softhcad, for objects of this tenant) or daemon (its memory)")
-      ->check(CLI::IsMember({"rate", "latency", "completion", "all", "memory", "daemon"}));
+      ->check(CLI::IsMember({"rate", "latency", "completion", "all", "echo", "memory", "daemon"}));
   app.add_option("--seconds", plan.seconds, "of each rate")->capture_default_str();
   app.add_option("--depth", plan.depth, "messages in flight per queue pair")
       ->capture_default_str()
@@ -97,6 +99,7 @@ int run(int argc, char** argv) {
   plan.rate = measure == "rate" || measure == "all";
   plan.latency = measure == "latency" || measure == "all";
   plan.completion = measure == "completion";
+  plan.echo = measure == "echo";
 
   if (measure == "daemon") return measure_daemon();
   if (measure == "memory") return measure_memory(options.device, options.gid_index);
@@ -107,6 +110,7 @@ int run(int argc, char** argv) {
   if (options.server) return serve_peer(options, Peer::accept_one(options.port));
   if (!options.client.empty())
     return run_plan(options, Peer::connect_to(options.client, options.port));
+  if (plan.echo) die("--measure echo needs --server and --client");
   return run_both_sides(options.both, {argv + 1, argv + argc});
 }
 

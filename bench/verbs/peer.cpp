@@ -93,17 +93,33 @@ void Peer::send_bytes(const void* data, std::size_t bytes) {
 void Peer::receive_bytes(void* data, std::size_t bytes) {
   auto* to = static_cast<char*>(data);
   while (bytes) {
-    const ssize_t n = ::recv(fd_, to, bytes, 0);
-    if (n == 0) errno = 0;
-    if (n <= 0) die("the other side is gone");
+    const std::size_t n = receive_some(to, bytes);
     to += n;
-    bytes -= static_cast<std::size_t>(n);
+    bytes -= n;
   }
+}
+
+std::size_t Peer::send_some(const void* data, std::size_t bytes) {
+  const ssize_t n = ::send(fd_, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0 && errno != EAGAIN) die("the other side is gone");
+  return n < 0 ? 0 : static_cast<std::size_t>(n);
+}
+
+std::size_t Peer::receive_some(void* data, std::size_t bytes) {
+  const ssize_t n = ::recv(fd_, data, bytes, 0);
+  if (n == 0) errno = 0;
+  if (n <= 0) die("the other side is gone");
+  return static_cast<std::size_t>(n);
 }
 
 bool Peer::readable() const {
   pollfd p{fd_, POLLIN, 0};
   return poll(&p, 1, 0) > 0;
+}
+
+void Peer::await_any() const {
+  pollfd p{fd_, POLLIN | POLLOUT, 0};
+  poll(&p, 1, -1);
 }
 
 }  // namespace softhca::bench

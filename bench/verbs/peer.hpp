@@ -11,7 +11,7 @@
 namespace softhca::bench {
 
 enum class Operation : std::uint32_t { kSend, kWrite, kRead };
-enum class Measure : std::uint32_t { kEnd, kRate, kLatency, kCompletion };
+enum class Measure : std::uint32_t { kEnd, kRate, kLatency, kCompletion, kEcho, kTcpEcho };
 
 /// A test, sent by the client to the server.
 struct TestSpec {
@@ -20,7 +20,7 @@ struct TestSpec {
   std::uint32_t size = 0;  ///< bytes of a message
   std::uint32_t queue_pairs = 1;
   std::uint32_t depth = 1;       ///< messages of a queue pair in flight
-  std::uint32_t iterations = 0;  ///< of a latency or completion test, including warm-up
+  std::uint32_t iterations = 0;  ///< of each test but rates, including warm-up
   std::uint32_t mtu = 0;         ///< enum ibv_mtu
 };
 
@@ -49,8 +49,14 @@ class Peer {
   }
   void send_bytes(const void* data, std::size_t bytes);
   void receive_bytes(void* data, std::size_t bytes);
+  /// Sends what there is room for, without a wait. Returns its bytes.
+  std::size_t send_some(const void* data, std::size_t bytes);
+  /// Waits for bytes, and receives at most so many.
+  std::size_t receive_some(void* data, std::size_t bytes);
   /// True if there is something to receive.
   bool readable() const;
+  /// Waits until there is something to receive, or room to send.
+  void await_any() const;
 
  private:
   int fd_;

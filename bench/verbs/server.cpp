@@ -16,6 +16,7 @@ void receive_sends(Endpoint& endpoint, const Peer& peer) {
 }
 
 void take_part(const Device& device, const TestSpec& spec, Peer& peer) {
+  if (spec.measure == Measure::kTcpEcho) return play_tcp_echo(peer, spec, false, nullptr);
   Endpoint endpoint(device, spec, peer);
   // Twice the messages in flight, as a send may be acknowledged before its buffer is posted again.
   if (spec.operation == Operation::kSend)
@@ -25,6 +26,8 @@ void take_part(const Device& device, const TestSpec& spec, Peer& peer) {
   peer.receive<char>();
   if (spec.measure == Measure::kLatency && spec.operation != Operation::kRead)
     play_ping_pong(endpoint, spec, /*first=*/false, nullptr);
+  else if (spec.measure == Measure::kEcho)
+    play_echo(endpoint, spec, /*first=*/false, nullptr);
   else if (spec.operation == Operation::kSend)
     receive_sends(endpoint, peer);
   peer.receive<char>();

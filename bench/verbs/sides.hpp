@@ -18,9 +18,10 @@ struct Plan {
   bool rate = true;
   bool latency = true;
   bool completion = false;
+  bool echo = false;
   double seconds = 0.5;  ///< of each rate test
   std::uint32_t depth = 64;
-  std::uint32_t iterations = 0;  ///< of each latency test; 0: the longer the message, the fewer
+  std::uint32_t iterations = 0;  ///< of each test but rates; 0: the longer the message, the fewer
   std::uint32_t mtu = 0;         ///< bytes; 0: the largest that both sides have
   unsigned turns = 1;            ///< how often to run all of it
   bool json = false;             ///< print an object a line instead of tables
@@ -37,5 +38,12 @@ void run_client(const Device& device, Peer& peer, const Plan& plan);
 /// each round trip as the first side measures it.
 void play_ping_pong(Endpoint& endpoint, const TestSpec& spec, bool first,
                     std::vector<double>* times);
+
+/// Has the other side send each message back, with spec.depth of them on the way, until
+/// spec.iterations have come back. Both sides sleep until something arrives. `times` gets the
+/// seconds from each message to its echo as the first side measures them. The latter function uses
+/// the connection of the two sides instead of a queue pair.
+void play_echo(Endpoint& endpoint, const TestSpec& spec, bool first, std::vector<double>* times);
+void play_tcp_echo(Peer& peer, const TestSpec& spec, bool first, std::vector<double>* times);
 
 }  // namespace softhca::bench

@@ -7,6 +7,9 @@ import pathlib
 import statistics
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+from figures import compare, draw, read
+
 # Figure, compared figure, name of the ratio, its goal, and whether the figures are times (less is better).
 ROWS = [
     ('write-64k', 'tcp-1', '`ib_write_bw` 64 KiB / TCP', {9000: 0.8, 1500: 0.7}, False),
@@ -29,16 +32,6 @@ ROWS = [
 ]
 
 
-def read(path):
-    """{what: [figure of each turn]}"""
-    figures = collections.defaultdict(list)
-    for line in path.read_text().splitlines():
-        what, _, figure = line.partition(' ')
-        if figure:
-            figures[what].append(float(figure))
-    return figures
-
-
 def ratios(figures):
     """(name, ours, theirs, ratio, least, greatest, bars by MTU); ours, theirs and ratio are medians.
 
@@ -46,9 +39,7 @@ def ratios(figures):
     for what, beside, name, bars, is_time in ROWS:
         if not figures[what] or not figures[beside]:
             continue
-        ours, theirs = statistics.median(figures[what]), statistics.median(figures[beside])
-        each = [b / a if is_time else a / b for a, b in zip(figures[what], figures[beside])]
-        yield name, ours, theirs, statistics.median(each), min(each), max(each), bars
+        yield name, *compare(figures[what], figures[beside], is_time), bars
 
 
 def print_table(mtu, figures):
@@ -63,44 +54,17 @@ def print_table(mtu, figures):
     print(f'| writes of 8 bytes, million/s | {rate:.2f} | | | 1.5{"" if rate >= 1.5 else ", short"} |')
 
 
-def draw(path, measured):
-    """Bars of the ratios, a line at 1."""
-    rows = {name: None for figures in measured.values() for name, *_ in ratios(figures)}
-    height, left, unit = 18, 420, 260
-    group = height * len(measured) + 10
-    colours = ['#3465a4', '#c17d11', '#75507b']
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + 2 * unit}" '
-             f'height="{group * len(rows) + 40}" font-family="sans-serif" font-size="12">',
-             '<rect width="100%" height="100%" fill="white"/>']
-    for i, name in enumerate(rows):
-        top = 30 + i * group
-        text = name.replace('`', '')
-        parts.append(f'<text x="{left - 8}" y="{top + group / 2}" text-anchor="end">{text}</text>')
-        for j, (mtu, figures) in enumerate(measured.items()):
-            for other, _, _, ratio, *_ in ratios(figures):
-                if other != name:
-                    continue
-                width = min(ratio, 1.8) * unit
-                y = top + j * height
-                parts.append(f'<rect x="{left}" y="{y}" width="{width:.0f}" height="{height - 3}" '
-                             f'fill="{colours[j % len(colours)]}"/>')
-                parts.append(f'<text x="{left + width + 4:.0f}" y="{y + 12}">{ratio:.2f}</text>')
-    parts.append(f'<line x1="{left + unit}" y1="24" x2="{left + unit}" '
-                 f'y2="{group * len(rows) + 30}" stroke="black" stroke-dasharray="4"/>')
-    for j, mtu in enumerate(measured):
-        parts.append(f'<text x="{left + j * 110}" y="16" fill="{colours[j % len(colours)]}">'
-                     f'MTU {mtu}</text>')
-    parts.append('</svg>')
-    path.write_text('\n'.join(parts) + '\n')
-
-
 def main():
     directory, svg, *mtus = sys.argv[1:]
     measured = {int(mtu): read(pathlib.Path(directory, mtu)) for mtu in mtus}
     for mtu, figures in measured.items():
         print_table(mtu, figures)
     if svg:
-        draw(pathlib.Path(svg), measured)
+        groups = collections.defaultdict(dict)
+        for mtu, figures in measured.items():
+            for name, _, _, ratio, *_ in ratios(figures):
+                groups[name][f'MTU {mtu}'] = ratio
+        draw(pathlib.Path(svg), groups)
 
 
 main()
