@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/live_records/record_store.hpp"
@@ -20,22 +20,36 @@ class RecordsAtRest {
  public:
   explicit RecordsAtRest(FakeKeeper& keeper) : keeper_(keeper) {}
 
+  using Change = std::function<void(std::vector<std::byte>& body)>;
+
   /// Changes the body of the first record of a kind. REQUIRES: no adapter runs.
-  void change(records::Kind kind, const std::function<void(std::vector<std::byte>& body)>& to) {
+  void change(records::Kind kind, const Change& to) {
+    bool found = false;
+    change_if([&](records::Kind each) { return each == kind && !std::exchange(found, true); }, to);
+    EXPECT_TRUE(found);
+  }
+  /// Changes the bodies of all records.
+  void change_all(const Change& to) {
+    change_if([](records::Kind) { return true; }, to);
+  }
+
+ private:
+  template <class IsWanted>
+  void change_if(IsWanted&& is_wanted, const Change& to) {
     // It stays, as its end would erase the records.
     Store& at = *stores_.emplace_back(std::make_unique<Store>(keeper_));
     ASSERT_TRUE(at.store.adopt());
     at.all = at.store.take_adopted();
-    const auto found = std::ranges::find(at.all, kind, &records::Adopted::kind);
-    ASSERT_NE(found, at.all.end());
-    to(found->body);
-    ASSERT_TRUE(at.store.reserve());
-    found->record.replace(found->body);
+    for (records::Adopted& each : at.all) {
+      if (!is_wanted(each.kind)) continue;
+      to(each.body);
+      ASSERT_TRUE(at.store.reserve());
+      each.record.replace(each.body);
+    }
     at.store.end_restoring();
     at.keeping.retire();
   }
 
- private:
   struct Store {
     explicit Store(FakeKeeper& keeper) : keeping(keeper) {}
     FakeKeeping keeping;

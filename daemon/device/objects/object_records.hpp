@@ -139,10 +139,10 @@ struct SharedReceiveQueue {
   abi::CreateXrcSrqRequest request;  ///< with max_wr as it is now, without a limit
   abi::RingLocation ring;
 };
-/// Follows a SharedReceiveQueue that moves to `ring` from another one.
+/// Follows a SharedReceiveQueue.
 struct RetiredReceiveRing {
-  abi::RingLocation ring;
-  std::uint32_t max_wr;  ///< of the queue, if it is still there
+  abi::RingLocation ring;  ///< from which the queue moves; 0 bytes: it does not
+  std::uint32_t max_wr;    ///< of the queue, if it is still there
   std::uint32_t reserved;
 };
 

@@ -139,8 +139,7 @@ void SrqObjects::write(SrqObject& srq, const record::RetiredReceiveRing& retired
   srq.kept.request.srq.max_sge = srq.max_sge;
   srq.kept.ring = srq.ring.location;
   records::BodyWriter body;
-  body.add(srq.kept);
-  if (retired.ring.bytes != 0) body.add(retired);
+  body.add(srq.kept).add(retired);
   if (srq.record)
     srq.record.replace(body.bytes());
   else

@@ -219,6 +219,16 @@ TEST_F(GoldenObjects, OfThisRelease_AreWritten) {
   GoldenState::write(to, keeper, values);
 }
 
+/// A later release may add to the end of each record.
+TEST_F(GoldenObjects, OfALaterRelease_AreTakenUp) {
+  life = std::make_unique<SessionLife>(keeper);
+  make_all();
+  restart([&] { at_rest_.change_all([](auto& body) { body.resize(body.size() + 12); }); });
+  restart([&] {
+    at_rest_.change_all([](auto& body) { body.resize(body.size() + 12, std::byte{'l'}); });
+  });
+}
+
 TEST_P(GoldenObjectsOf, AnEarlierRelease_AreTakenUp) {
   GoldenState state(std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/" + GetParam(),
                     keeper);

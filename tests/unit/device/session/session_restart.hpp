@@ -134,10 +134,11 @@ class SessionRestart : public ::testing::Test {
                      const std::function<void(std::vector<std::byte>& body)>& change) {
     at_rest_.change(kind, change);
   }
+  /// Replaces the end of the body of the first record of a kind.
   template <class T>
-  void append(records::Kind kind, const T& value) {
+  void replace_end(records::Kind kind, const T& value) {
     const auto bytes = std::as_bytes(std::span(&value, 1));
-    change_record(kind, [&](auto& body) { body.insert(body.end(), bytes.begin(), bytes.end()); });
+    change_record(kind, [&](auto& body) { std::ranges::copy(bytes, body.end() - bytes.size()); });
   }
   /// Clears the word, of a ring at so many bytes of its memory, that says that a queue has moved.
   void forget_move(std::uint64_t offset) {

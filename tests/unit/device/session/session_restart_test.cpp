@@ -343,12 +343,12 @@ TEST_F(SessionRestart, ResizedSharedReceiveQueue_IsWhereItsEngineHasMovedIt) {
     return made<abi::QuerySrqReply>(first(), Operation::kQuerySrq, abi::HandleBody{srq.handle, 0})
         .max_wr;
   };
-  restart([&] { append(records::Kind::kSharedReceiveQueue, retired); });
+  restart([&] { replace_end(records::Kind::kSharedReceiveQueue, retired); });
   EXPECT_EQ(max_wr(), 100u) << "the engine had moved it";
   EXPECT_EQ(life->in_use(Kind::kQueueBytes),
             ring.bytes + srq.ring.bytes + receive::Provisioner::bytes_for(128));
   restart([&] {
-    append(records::Kind::kSharedReceiveQueue, retired);
+    replace_end(records::Kind::kSharedReceiveQueue, retired);
     forget_move(ring.offset + ring.bytes - sizeof(abi::ReceiveRingTail) +
                 offsetof(abi::ReceiveRingTail, moved));
   });
