@@ -9,6 +9,7 @@
 
 #include "cli/ctl/ctl_commands.hpp"
 #include "cli/ctl/ctl_output.hpp"
+#include "cli/ctl/engine_processor.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -87,6 +88,21 @@ Json explanation_of(const Json& before, const Json& now) {
   return out;
 }
 
+/// Sleeps for `seconds` and returns which of the tenant's processes shared the engine's processor
+/// meanwhile. Null: this caller does not see the engine.
+Json watch_engine_processor(AdminClient& daemon, const std::string& tenant, double seconds) {
+  const auto time = std::chrono::duration<double>(seconds);
+  const auto end = std::chrono::steady_clock::now() + time;
+  Json seen;
+  try {
+    const auto adapter = daemon.read("status").at("adapter_pid").get<std::uint32_t>();
+    seen = look_at_engine_processor(adapter, processes_of(daemon, tenant), time);
+  } catch (const CommandError&) {  // a tenant does not see the daemon's status
+  }
+  std::this_thread::sleep_until(end);
+  return seen;
+}
+
 void print_explanation(const Json& view, const Output& out) {
   const Json& each = view.at("seconds_per_command");
   std::string text =
@@ -108,8 +124,9 @@ void print_explanation(const Json& view, const Output& out) {
   for (const auto& [name, time] : view.at("guarantees_not_kept_s").items())
     if (time.get<double>() > 0)
       text += "guarantee not kept for " + time_text(time.get<double>()) + ": " + name + "\n";
-  if (view.value("waiting", 0.0) <= 0) return out.print(text + "no command waited\n");
   out.print(text);
+  print_sharers(view.value("engine_processor", Json()), out);
+  if (view.value("waiting", 0.0) <= 0) return out.print("no command waited\n");
   TextTable table({"CAUSE", "SHARE", "WAITING", "PER-COMMAND", "SETTING"});
   std::string help;
   for (const Json& cause : view.at("causes")) {
@@ -135,12 +152,13 @@ void print_explanation(const Json& view, const Output& out) {
 
 void explain(AdminClient& daemon, const ExplainOptions& options, Output& out) {
   const Json question = question_of(options.who);
-  Json before;
+  Json before, engine_processor;
   if (!options.total) {
     before = daemon.read("explain", question);
-    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
+    engine_processor = watch_engine_processor(daemon, question.at("name"), options.interval);
   }
-  const Json view = explanation_of(before, daemon.read("explain", question));
+  Json view = explanation_of(before, daemon.read("explain", question));
+  if (!engine_processor.is_null()) view["engine_processor"] = std::move(engine_processor);
   if (!out.document(view)) print_explanation(view, out);
 }
 
