@@ -246,18 +246,11 @@ void play_ping_pong(Endpoint& endpoint, const TestSpec& spec, bool first,
   const bool writes = spec.operation == Operation::kWrite;
   volatile char* arrives = endpoint.receive_area(0) + spec.size - 1;
   volatile char* leaves = endpoint.send_area(0) + spec.size - 1;
-  ibv_wc completions[8];
   std::uint64_t sent = 0, completed = 0, received = 0;
   const auto poll = [&] {
-    const int n = endpoint.poll(completions, 8);
-    for (int i = 0; i < n; ++i) {
-      if (completions[i].opcode != IBV_WC_RECV) {
-        ++completed;
-        continue;
-      }
-      ++received;
-      endpoint.post_receives(0, 1);
-    }
+    const Endpoint::Messages messages = endpoint.poll_messages();
+    completed += messages.sent;
+    received += messages.received;
   };
   const auto mark = [](std::uint32_t i) { return static_cast<char>(2 + i % 100); };
   const auto send = [&](std::uint32_t i) {

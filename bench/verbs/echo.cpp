@@ -38,24 +38,18 @@ void play_echo(Endpoint& endpoint, const TestSpec& spec, bool first, std::vector
   Stopwatch watch(spec.depth, times);
   std::uint64_t wanted = first ? std::min(spec.depth, spec.iterations) : 0;  // to be sent by now
   std::uint64_t posted = 0, completed = 0, received = 0;
-  ibv_wc completions[16];
   while (received < spec.iterations || completed < spec.iterations) {
     for (; posted < wanted && posted - completed < spec.depth; ++posted) {
       watch.note_sent();
       endpoint.post(0, 1);
     }
-    const int n = endpoint.poll(completions, 16);
-    for (int i = 0; i < n; ++i) {
-      if (completions[i].opcode != IBV_WC_RECV) {
-        ++completed;
-        continue;
-      }
-      ++received;
-      watch.note_received();
-      endpoint.post_receives(0, 1);
-      if (wanted < spec.iterations) ++wanted;
-    }
-    if (n == 0 && posted == wanted && received < spec.iterations) endpoint.await_receive();
+    const Endpoint::Messages messages = endpoint.poll_messages();
+    completed += messages.sent;
+    received += messages.received;
+    for (std::uint32_t i = 0; i < messages.received; ++i) watch.note_received();
+    wanted = std::min<std::uint64_t>(wanted + messages.received, spec.iterations);
+    const bool found = messages.sent + messages.received != 0;
+    if (!found && posted == wanted && received < spec.iterations) endpoint.await_receive();
   }
 }
 

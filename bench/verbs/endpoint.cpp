@@ -137,6 +137,16 @@ void Endpoint::await_receive() {
   check(ibv_req_notify_cq(cq_, 1), "req_notify_cq");
 }
 
+Endpoint::Messages Endpoint::poll_messages() {
+  ibv_wc completions[16];
+  Messages messages;
+  const int n = poll(completions, 16);
+  for (int i = 0; i < n; ++i)
+    ++(completions[i].opcode == IBV_WC_RECV ? messages.received : messages.sent);
+  post_receives(0, messages.received);
+  return messages;
+}
+
 int Endpoint::poll(ibv_wc* completions, int most) {
   const int n = ibv_poll_cq(cq_, most, completions);
   errno = 0;

@@ -69,6 +69,12 @@ class Endpoint {
   void post_receives(std::uint32_t qp, std::uint32_t count);
   /// Polls completions. Their wr_id is the index of the queue pair. Ends the program at an error.
   int poll(ibv_wc* completions, int most);
+  /// How many messages have left and have arrived.
+  struct Messages {
+    std::uint32_t sent = 0, received = 0;
+  };
+  /// Polls up to 16 completions, and posts a receive for each that has completed.
+  Messages poll_messages();
   /// Sleeps until a receive has completed since the last call. REQUIRES: spec.measure is kEcho.
   void await_receive();
 

@@ -102,16 +102,20 @@ Json look_at_engine_processor(std::uint32_t adapter, const Json& processes,
   std::vector<unsigned> seen(threads.size());
   const auto interval = time / kLooks;
   const auto least = static_cast<std::int64_t>(kBusy * interval / std::chrono::nanoseconds(1));
-  std::int64_t engine_time = time_of(*engine);
+  // The tenant decides how long a look takes.
+  const auto end = std::chrono::steady_clock::now() + time;
+  std::int64_t before = time_of(*engine);
   std::optional<int> processor;
-  for (unsigned look = 0; look < kLooks; ++look) {
+  for (unsigned look = 0; look < kLooks && std::chrono::steady_clock::now() < end; ++look) {
     processor = processor_of(*engine);
     if (!processor) return {};
-    const bool is_busy = time_of(*engine) - std::exchange(engine_time, time_of(*engine)) >= least;
+    const std::int64_t now = time_of(*engine);
+    const bool is_busy = now - std::exchange(before, now) >= least;
     for (std::size_t i = 0; i < threads.size(); ++i)
       if (threads[i].have_run(*processor, least) && is_busy) ++seen[i];
     std::this_thread::sleep_for(interval);
   }
+  if (!processor) return {};
   Json sharers = Json::array();
   for (std::size_t i = 0; i < seen.size(); ++i) {
     if (seen[i] < kTellingLooks) continue;

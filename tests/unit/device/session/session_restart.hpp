@@ -129,16 +129,11 @@ class SessionRestart : public ::testing::Test {
       EXPECT_TRUE(life->unfit.empty()) << life->unfit.front().why;
     }
   }
-  /// Changes the body of the first record of a kind, after the adapter has ended.
-  void change_record(records::Kind kind,
-                     const std::function<void(std::vector<std::byte>& body)>& change) {
-    at_rest_.change(kind, change);
-  }
   /// Replaces the end of the body of the first record of a kind.
   template <class T>
   void replace_end(records::Kind kind, const T& value) {
     const auto bytes = std::as_bytes(std::span(&value, 1));
-    change_record(kind, [&](auto& body) { std::ranges::copy(bytes, body.end() - bytes.size()); });
+    at_rest_.change(kind, [&](auto& body) { std::ranges::copy(bytes, body.end() - bytes.size()); });
   }
   /// Clears the word, of a ring at so many bytes of its memory, that says that a queue has moved.
   void forget_move(std::uint64_t offset) {
@@ -240,8 +235,6 @@ class SessionRestart : public ::testing::Test {
     EXPECT_EQ(keeper.objects(), 0u);
   }
 
-  /// What changes records between two adapters. It would erase them if it ended before the last
-  /// one.
   struct Ended {
     std::unique_ptr<SessionLife> life;
     std::vector<std::unique_ptr<Client>> clients;

@@ -426,7 +426,7 @@ TEST_F(SessionRestart, SessionWithARecordThatDoesNotFit_EndsAlone) {
     make_qp(connect(), kReliable);
     const auto fit = make_qp(connect(), kReliable);
     const KeptId connection = first().connection();
-    restart([&] { change_record(kind, [](auto& body) { body.resize(body.size() - 1); }); });
+    restart([&] { at_rest_.change(kind, [](auto& body) { body.resize(body.size() - 1); }); });
     ASSERT_EQ(life->unfit.size(), 1u);
     EXPECT_EQ(life->unfit.front().connection, connection);
     EXPECT_EQ(query(second(), fit.qpn).qp_state, 0u);

@@ -315,17 +315,14 @@ TEST_F(Restart, EventChannelWithListenerAndUnreadEvent_GoesOn) {
   EXPECT_EQ(bind(other, id), EADDRINUSE);
 }
 
-/// A record that does not fit ends the connection that it is of, and no other. One of rdma_cm ends
-/// all channels of its tenant.
+/// The record of a session or a datagram client that does not fit ends that one alone.
 TEST_F(Restart, RecordThatDoesNotFit_EndsItsConnection_OthersGoOn) {
   const UniqueFd other = connected("b/socket");
   ASSERT_EQ(ask(other, abi::Operation::kOpenEventChannel, channel_hello()).header.error, 0);
   std::ptrdiff_t reports = 0;
   const auto restart_with_half = [&](records::Kind kind) {
     const std::uint32_t id = create_id(other);
-    retire();
-    at_rest.change(kind, [](auto& body) { body.resize(body.size() / 2); });
-    start();
+    restart_with(kind, [](auto& body) { body.resize(body.size() / 2); });
     EXPECT_EQ(unfit(), ++reports);
     EXPECT_EQ(destroy_id(other, id), 0);
   };
@@ -345,7 +342,8 @@ TEST_F(Restart, RecordThatDoesNotFit_EndsItsConnection_OthersGoOn) {
   EXPECT_EQ(keeper.objects(), before);
 }
 
-/// The channel that is open first, and that of which the record does not fit.
+/// The record of an event channel that does not fit ends that channel. A record of rdma_cm ends all
+/// event channels of its tenant.
 TEST_F(Restart, RecordOfRdmaCmThatDoesNotFit_EndsTheChannelsOfItsTenant) {
   const std::size_t before = keeper.objects();
   for (const auto kind : {records::Kind::kEventChannel, records::Kind::kConnectionManager}) {
@@ -356,9 +354,7 @@ TEST_F(Restart, RecordOfRdmaCmThatDoesNotFit_EndsTheChannelsOfItsTenant) {
     const UniqueFd other = connected("b/socket");
     ASSERT_EQ(ask(other, abi::Operation::kOpenEventChannel, channel_hello()).header.error, 0);
     const std::uint32_t id = create_id(other);
-    retire();
-    at_rest.change(kind, [](auto& body) { body.pop_back(); });
-    start();
+    restart_with(kind, [](auto& body) { body.pop_back(); });
     char byte;
     EXPECT_EQ(::recv(channel.get(), &byte, 1, 0), 0) << "closed";
     EXPECT_EQ(destroy_id(other, id), 0);

@@ -163,10 +163,10 @@ class Restart : public ::testing::Test {
     retire();
     start();
   }
-  /// Restarts with the last byte of the first record of a kind missing.
-  void restart_without_a_byte(records::Kind kind) {
+  /// Restarts with the first record of a kind changed.
+  void restart_with(records::Kind kind, const RecordsAtRest::Change& change) {
     retire();
-    at_rest.change(kind, [](auto& body) { body.pop_back(); });
+    at_rest.change(kind, change);
     start();
   }
   /// Returns the number of reports of records that do not fit.
