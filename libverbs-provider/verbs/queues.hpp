@@ -86,6 +86,7 @@ struct Sq {
   std::uint32_t max_sge = 0;
   std::uint32_t max_inline = 0;
   std::uint32_t next = 0;                ///< sequence number of the next command
+  std::uint32_t rung = 0;                ///< where the latest doorbell ends
   std::atomic<std::uint32_t> completed;  ///< earlier ones are free; written by polling
   HeapArray<std::uint64_t> wr_ids;       ///< by sequence & mask
 };

@@ -37,16 +37,18 @@ bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
   return session.hand_over(claimed.bits);
 }
 
-/// Rings a doorbell; waits for room in the ring. False: the daemon has ended.
-bool ring(const Qp& qp, abi::DoorbellCause cause) {
+/// Rings a doorbell; waits for room in the ring. Returns 0, or an errno value if the daemon has
+/// ended.
+int ring(Qp& qp, abi::DoorbellCause cause) {
   Context& context = *qp.context;
   const abi::Doorbell doorbell = abi::make_doorbell(qp.qpn, qp.send.next, cause);
   for (unsigned yields = 1; !context.session.ring_doorbell(doorbell); ++yields) {
     context.session.wake_if_parked();
-    if (yields % kYieldsBeforeCheck == 0 && context.control.hung_up()) return false;
+    if (yields % kYieldsBeforeCheck == 0 && context.control.hung_up()) return refuse_lost();
     sched_yield();
   }
-  return true;
+  qp.send.rung = qp.send.next;
+  return 0;
 }
 
 }  // namespace
@@ -118,14 +120,15 @@ void tell_posted(const Sq& queue) {
 int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;
-  if (end - first <= kLongestVcbChain && hand_over_in_vcbs(qp, first, end)) return 0;
-  return announce_by_doorbell(qp, first);
+  if (end - first > kLongestVcbChain) return ring(qp, abi::DoorbellCause::kChain);
+  if (doorbell_pends(qp.send)) return ring(qp, abi::DoorbellCause::kOther);
+  if (hand_over_in_vcbs(qp, first, end)) return 0;
+  return ring(qp, abi::DoorbellCause::kNoVcb);
 }
 
-int announce_by_doorbell(const Qp& qp, std::uint32_t first) {
+int announce_by_doorbell(Qp& qp, std::uint32_t first) {
   const bool is_chain = qp.send.next - first > kLongestVcbChain;
-  const bool rung = ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb);
-  return rung ? 0 : refuse_lost();
+  return ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb);
 }
 
 }  // namespace softhca::provider

@@ -115,6 +115,12 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 /// Announces the commands from `first` on: a short chain in virtual collect buffers, a long one by
 /// a doorbell. Returns 0 or an errno value.
 int announce(Qp& qp, std::uint32_t first);
-int announce_by_doorbell(const Qp& qp, std::uint32_t first);
+int announce_by_doorbell(Qp& qp, std::uint32_t first);
+/// True if the engine may still have to fetch commands that a doorbell announced. It would take a
+/// later one that comes in a VCB out of turn, and fetch it again (B3).
+inline bool doorbell_pends(const Sq& queue) {
+  const std::uint32_t ahead = queue.rung - queue.completed.load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(ahead) > 0;
+}
 
 }  // namespace softhca::provider

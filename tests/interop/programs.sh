@@ -37,7 +37,7 @@ wire() {
   next_port=$((next_port + 1))
   # Where rxe differs: see docs/interoperability.md.
   if [[ $program == peer ]]; then
-    host_extra+=' --long-send-status 11 --peer-ignores-window-ends' guest_extra+=' --invalidated-flag 4'
+    host_extra+=' --long-send-status 11 --peer-ignores-window-ends' guest_extra+=' --invalidated-flag 4 --forgets-fenced'
   fi
   if [[ $who == host ]]; then
     peer=$here/peer compose "$program" softhca0 $host_gid '' "$@" $host_extra

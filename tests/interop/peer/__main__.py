@@ -3,7 +3,7 @@
 
 usage: python3 peer serve|call --device D --gid INDEX --port TCP-PORT [--host ADDRESS] [--mtu M]
                [--transports rc,uc,ud] [--lossy] [--few] [--rounds N] [--extended] [--errors] [--traffic-class N]
-               [--long-send-status N] [--invalidated-flag N] [--peer-ignores-window-ends]
+               [--long-send-status N] [--invalidated-flag N] [--forgets-fenced] [--peer-ignores-window-ends]
 
 Both ends make a queue pair of each transport, tell each other about it over TCP, and take the part of
 the requester in turn, the caller first. Every operation's data is a function of its seed, so that the
@@ -41,6 +41,9 @@ def main():
                         "is too small")
     parser.add_argument("--invalidated-flag", type=int, default=e.IBV_WC_WITH_INV,
                         help="how this end's device says that a send has invalidated a key")
+    parser.add_argument("--forgets-fenced", action="store_true",
+                        help="this end's device may not see that the reads before a fenced request have "
+                        "completed, and goes on with the next request, as rxe of Linux 6.1 does at times")
     parser.add_argument("--peer-ignores-window-ends", action="store_true",
                         help="writes past the end of a memory window are not tried")
     options = parser.parse_args()

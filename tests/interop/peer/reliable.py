@@ -85,8 +85,14 @@ def check_many(end):
     for i in range(count):
         end.post(e.IBV_WR_RDMA_READ, size, offset=i * size, remote=i * size)
     end.post(e.IBV_WR_RDMA_WRITE, count * size, offset=0, flags=e.IBV_SEND_FENCE, remote=count * size)
-    for i in range(count + 1):
+    for i in range(count):
         end.completion(f"read {i} of many")
+    behind = end.options.forgets_fenced
+    if behind:
+        end.post(e.IBV_WR_RDMA_WRITE, 0)
+    end.completion("fenced write")
+    if behind:
+        end.completion("write behind the fenced one")
     end.answer_check("many reads", 7, count * size)
     end.post(e.IBV_WR_RDMA_READ, count * size, remote=count * size)
     end.completion("read of the fenced write")

@@ -167,6 +167,21 @@ TEST_P(Pieces, WithoutAVcbGoByDoorbell) {
   EXPECT_EQ(abi::cause_of(session().doorbell(0)), abi::DoorbellCause::kNoVcb);
 }
 
+TEST_P(Pieces, BehindADoorbellGoByDoorbell) {
+  use(IBV_QPT_RC);
+  for (int i = 0; i < 9; ++i) {
+    ibv_wr_start(qp_);
+    ibv_wr_send(qp_);
+    ASSERT_EQ(ibv_wr_complete(qp_), 0);
+  }
+  session().release_vcbs(0xff);
+  ibv_wr_start(qp_);
+  ibv_wr_send(qp_);
+  ASSERT_EQ(ibv_wr_complete(qp_), 0);
+  EXPECT_EQ(session().handed_over(), 0u);
+  EXPECT_EQ(session().header().doorbell_producer.load(), 2u);
+}
+
 TEST_P(Pieces, OfWhatIsNotPostedAreWithdrawn) {
   use(IBV_QPT_RC);
   const auto begin_two = [&] {

@@ -267,6 +267,8 @@ TEST_F(PostSend, WithoutAFreeVcbADoorbellServes) {
   EXPECT_EQ(abi::cause_of(session().doorbell(0)), abi::DoorbellCause::kNoVcb);
 
   session().release_vcbs(0x10);
+  complete(cq_, qp_, 8);
+  ASSERT_EQ(ibv_poll_cq(cq_, 1, &wc), 1);
   ASSERT_EQ(post(chain[0]), 0);
   EXPECT_EQ(session().handed_over(), 0xffu);
   EXPECT_EQ(vcb_header(4).sequence, 9u);
@@ -275,6 +277,34 @@ TEST_F(PostSend, WithoutAFreeVcbADoorbellServes) {
   ASSERT_EQ(post(chain[0]), 0);  // two commands, one VCB
   EXPECT_EQ(session().header().doorbell_producer.load(), 2u);
   EXPECT_EQ(session().handed_over(), 0xfeu);
+}
+
+// The engine takes a command in a VCB only in its turn (B3): it fetches those of the doorbell
+// first.
+TEST_F(PostSend, VcbsAreNotUsedBeforeTheCommandsOfADoorbellCompleted) {
+  auto chain = send_chain(5, 0);
+  auto one = send_chain(1, 0);
+  ASSERT_EQ(post(chain[0]), 0);
+  ASSERT_EQ(post(one[0]), 0);
+  EXPECT_EQ(session().handed_over(), 0u);
+  ASSERT_EQ(session().header().doorbell_producer.load(), 2u);
+  EXPECT_EQ(session().doorbell(1).sequence, 6u);
+  EXPECT_EQ(abi::cause_of(session().doorbell(1)), abi::DoorbellCause::kOther);
+
+  ibv_wc wc;
+  complete(cq_, qp_, 4);  // the last is not complete
+  ASSERT_EQ(ibv_poll_cq(cq_, 1, &wc), 1);
+  ASSERT_EQ(post(one[0]), 0);
+  ASSERT_EQ(session().header().doorbell_producer.load(), 3u);
+  complete(cq_, qp_, 6);
+  ASSERT_EQ(post(one[0]), 0);  // not polled
+  ASSERT_EQ(session().header().doorbell_producer.load(), 4u);
+  complete(cq_, qp_, 7);
+  while (ibv_poll_cq(cq_, 1, &wc) == 1) {
+  }
+  ASSERT_EQ(post(one[0]), 0);
+  EXPECT_EQ(session().header().doorbell_producer.load(), 4u);
+  EXPECT_EQ(session().handed_over(), 1u);
 }
 
 TEST_F(PostSend, VcbsAreUsedInTurn) {
