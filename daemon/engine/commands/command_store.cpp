@@ -92,7 +92,7 @@ void CommandStore::watch(QosClassId qos_class) {
 void CommandStore::wait_for_room(QueuePair& qp, TvlId tvl) {
   const schedule::QpSlot slot(qp.slot);
   scheduler_.block(slot);
-  ahead_.wait(slot, tvl, qp.qos_class);
+  ahead_.wait(slot, tvl, qp.qos_class, cpu_.minimums().queue_pair_behind(qp.slot));
 }
 
 void CommandStore::end_waits() {

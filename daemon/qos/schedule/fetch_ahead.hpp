@@ -41,15 +41,18 @@ class FetchAhead {
 
   // --- queue pairs that wait
 
-  /// Makes the queue pair wait until half of the commands there have left. If it waits already, it
-  /// keeps its place.
-  void wait(QpSlot slot, TvlId tvl, QosClassId qos_class) {
+  /// Makes the queue pair wait until half of the commands there have left; `first`: before those
+  /// that wait. If it waits already, it keeps its place.
+  void wait(QpSlot slot, TvlId tvl, QosClassId qos_class, bool first = false) {
     if (waits(slot)) return;
     List& list = lists_[tvl.value];
     if (list.waiters.empty()) list.enough = list.fetched / 2;
     waiters_[slot.value].tvl = tvl;
     waiters_[slot.value].qos_class = qos_class;
-    list.waiters.push_back(waiters_.data(), slot.value);
+    if (first) [[unlikely]]
+      list.waiters.push_front(waiters_.data(), slot.value);
+    else
+      list.waiters.push_back(waiters_.data(), slot.value);
     ++waiting_[qos_class.value];
     sort(tvl.value);
   }

@@ -31,7 +31,12 @@ void SendQueueLists::enter(QpSlot slot, State state) {
   Descriptor& d = (*this)[slot];
   assert(!d.link.linked());
   d.state = state;
-  if (DescriptorList* const list = list_of(d)) list->push_back(descriptors_.data(), slot.value);
+  if (DescriptorList* const list = list_of(d)) {
+    if (state == State::kReady && is_behind(slot)) [[unlikely]]
+      list->push_front(descriptors_.data(), slot.value);
+    else
+      list->push_back(descriptors_.data(), slot.value);
+  }
   update(d.qos_class);
 }
 
@@ -70,7 +75,8 @@ SendQueueLists::DescriptorList* SendQueueLists::list_of(const Descriptor& d) {
 
 QpSlot SendQueueLists::next_ready(QosClass& qos_class) {
   const QpSlot slot(qos_class.ready.front());
-  qos_class.ready.rotate(descriptors_.data());
+  if (!is_behind(slot)) [[likely]]
+    qos_class.ready.rotate(descriptors_.data());
   return slot;
 }
 

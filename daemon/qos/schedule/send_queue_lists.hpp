@@ -117,7 +117,8 @@ class SendQueueLists {
   static bool is_blocked(const Descriptor& d) {
     return d.state == State::kBlocked || d.state == State::kOverflowBlocked;
   }
-  /// Returns the first ready descriptor of the class and makes it the last. REQUIRES: there is one.
+  /// Returns the first ready descriptor of the class and makes it the last, unless it is behind its
+  /// minimum rate. Such ones become ready before the others. REQUIRES: there is one.
   QpSlot next_ready(QosClass& qos_class);
 
   std::uint32_t linked() const { return linked_.value(); }
@@ -153,6 +154,9 @@ class SendQueueLists {
   }
 
  private:
+  bool is_behind(QpSlot slot) const {
+    return minimums_ != nullptr && minimums_->queue_pair_behind(slot.value);
+  }
   QosClassId find_behind();
   DescriptorList* list_of(const Descriptor& d);
   template <IndexLink QosClass::*member>

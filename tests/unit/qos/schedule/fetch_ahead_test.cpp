@@ -49,6 +49,14 @@ TEST_F(FetchAheadTest, HasRoomForSome) {
   EXPECT_TRUE(ahead.has_room(kFull));
 }
 
+TEST_F(FetchAheadTest, OneMayWaitBeforeTheOthers) {
+  fetch(kFull, 32);
+  wait(QpSlot(5), kFull);
+  ahead.wait(QpSlot(6), kFull, QosClassId(0), true);
+  start(kFull, 16);
+  EXPECT_EQ(wake(), Slots{6});
+}
+
 TEST_F(FetchAheadTest, EndsWaitsWhenHalfHaveStarted) {
   fetch(kFull, 32);
   wait(QpSlot(5), kFull);

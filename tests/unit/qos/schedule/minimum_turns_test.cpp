@@ -124,19 +124,26 @@ TEST_F(MinimumStarts, NotForWhatComesToNothing) {
   EXPECT_LE(starts_of_light(30), 1);
 }
 
-TEST_F(MinimumTurns, SendQueuesOfWhoIsBehindAreFirst) {
-  OverflowMemory memory;
-  SendQueueScheduler scheduler{
-      {.max_queue_pairs = 8, .max_classes = 2, .quantum = 4, .minimums = &minimums}, memory};
-  for (std::uint32_t slot = 0; slot < 6; ++slot) {
-    scheduler.open(QpSlot(slot), slot == 0 ? kBehind : kOthers, 64);
+class MinimumFetches : public MinimumTurns {
+ protected:
+  void open(std::uint32_t slot, QosClassId qos_class) {
+    scheduler.open(QpSlot(slot), qos_class, 64);
     scheduler.ring(QpSlot(slot), 40);
   }
-  const auto turn = [&] {
+  std::uint32_t turn() {
     const auto next = scheduler.next();
     scheduler.fetched(next->slot, next->count, KickedIn::kOwnTvl);
     return next->slot.value;
-  };
+  }
+
+  OverflowMemory memory;
+  SendQueueScheduler scheduler{
+      {.max_queue_pairs = 8, .max_classes = 2, .quantum = 4, .minimums = &minimums}, memory};
+};
+
+TEST_F(MinimumFetches, ClassesThatAreBehindAreFirst) {
+  open(0, kBehind);
+  for (std::uint32_t slot = 1; slot < 6; ++slot) open(slot, kOthers);
   promise(1'000'000);
   EXPECT_EQ(turn(), 0u);
   EXPECT_EQ(turn(), 0u);
@@ -148,6 +155,25 @@ TEST_F(MinimumTurns, SendQueuesOfWhoIsBehindAreFirst) {
   EXPECT_EQ(turn(), 0u);
   scheduler.block(QpSlot(0));
   EXPECT_NE(turn(), 0u);
+}
+
+TEST_F(MinimumFetches, AQueuePairThatIsBehindIsFirstInItsClass) {
+  open(0, kOthers);
+  open(1, kOthers);
+  EXPECT_EQ(turn(), 0u);
+  minimums.set_queue_pair(2, {1'000'000, 1});
+  open(2, kOthers);
+  EXPECT_EQ(turn(), 2u);
+  EXPECT_EQ(turn(), 2u);
+  scheduler.block(QpSlot(2));  // the kick list is full
+  EXPECT_EQ(turn(), 1u);
+  scheduler.unblock(QpSlot(2));
+  EXPECT_EQ(turn(), 2u);
+  minimums.turn_over(kOthers, 2, 1'000'000, 1, {});
+  EXPECT_EQ(turn(), 2u);  // the turn that it had, and then in its turn
+  EXPECT_EQ(turn(), 0u);
+  EXPECT_EQ(turn(), 1u);
+  EXPECT_EQ(turn(), 2u);
 }
 
 }  // namespace
