@@ -85,8 +85,7 @@ std::uint64_t ClientSession::free_vcbs() const {
 }
 
 ClaimedVcbs ClientSession::claim_vcbs(unsigned count) {
-  const auto granted =
-      static_cast<unsigned>(std::bit_width(header_->granted.load(std::memory_order_relaxed)));
+  const unsigned granted = granted_vcbs();
   if (granted < count) return {};
   const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % granted;
   std::uint64_t claimed = claimed_.load(std::memory_order_acquire);

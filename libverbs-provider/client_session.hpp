@@ -46,6 +46,10 @@ class ClientSession {
   /// $SOFTHCA_KICK; EPROTO: memory of another version than that of `hello`).
   int open(int memory_fd, int wake_fd, const abi::HelloReply& hello);
 
+  /// Returns the number of VCBs that the process may use now.
+  unsigned granted_vcbs() const {
+    return static_cast<unsigned>(std::bit_width(header_->granted.load(std::memory_order_relaxed)));
+  }
   /// Claims `count` free VCBs, or none if fewer are free.
   ClaimedVcbs claim_vcbs(unsigned count);
   /// Writes a command into a claimed VCB.

@@ -28,7 +28,7 @@ void begin_pieces(Qp& qp) {
   open.shown = 0;
   const std::uint32_t place = qp.send.next - open.first;
   if (session.kick_mode() == KickMode::kWhole || open.error != 0 || place != open.begun_vcbs ||
-      place == kLongestVcbChain || doorbell_pends(qp.send))
+      place == kLongestVcbChain || doorbell_pends(qp))
     return;
   const ClaimedVcbs claimed = session.claim_vcbs(1);
   if (claimed.bits == 0) return;

@@ -77,6 +77,8 @@ struct Cq {
 };
 
 struct Sq {
+  static constexpr std::uint32_t kHasNotLacked = 0xffffffff;
+
   SpinLock lock;  ///< guards `next` and the ring
   std::byte* ring = nullptr;
   abi::SendRingTail* tail = nullptr;
@@ -85,8 +87,10 @@ struct Sq {
   std::uint32_t max_wr = 0;
   std::uint32_t max_sge = 0;
   std::uint32_t max_inline = 0;
-  std::uint32_t next = 0;                ///< sequence number of the next command
-  std::uint32_t rung = 0;                ///< where the latest doorbell ends
+  std::uint32_t next = 0;  ///< sequence number of the next command
+  std::uint32_t rung = 0;  ///< where the latest doorbell ends
+  /// VCBs that the process had when too few were free, since when doorbells pend; kHasNotLacked.
+  std::uint32_t lacked = kHasNotLacked;
   std::atomic<std::uint32_t> completed;  ///< earlier ones are free; written by polling
   HeapArray<std::uint64_t> wr_ids;       ///< by sequence & mask
 };

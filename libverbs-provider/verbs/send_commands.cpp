@@ -51,6 +51,13 @@ int ring(Qp& qp, abi::DoorbellCause cause) {
   return 0;
 }
 
+/// Rings a doorbell because too few VCBs are free, or were when the pending doorbells began. The
+/// daemon grants more to processes that ring for this cause.
+int ring_for_want(Qp& qp) {
+  qp.send.lacked = qp.context->session.granted_vcbs();
+  return ring(qp, abi::DoorbellCause::kNoVcb);
+}
+
 }  // namespace
 
 const char* name_of_opcode(unsigned opcode) {
@@ -121,14 +128,23 @@ int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;
   if (end - first > kLongestVcbChain) return ring(qp, abi::DoorbellCause::kChain);
-  if (doorbell_pends(qp.send)) return ring(qp, abi::DoorbellCause::kOther);
-  if (hand_over_in_vcbs(qp, first, end)) return 0;
-  return ring(qp, abi::DoorbellCause::kNoVcb);
+  if (doorbell_pends(qp))
+    return qp.send.lacked != Sq::kHasNotLacked ? ring_for_want(qp)
+                                               : ring(qp, abi::DoorbellCause::kOther);
+  if (!hand_over_in_vcbs(qp, first, end)) return ring_for_want(qp);
+  qp.send.lacked = Sq::kHasNotLacked;
+  return 0;
 }
 
 int announce_by_doorbell(Qp& qp, std::uint32_t first) {
   const bool is_chain = qp.send.next - first > kLongestVcbChain;
-  return ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb);
+  return is_chain ? ring(qp, abi::DoorbellCause::kChain) : ring_for_want(qp);
+}
+
+bool doorbell_pends(const Qp& qp) {
+  const Sq& queue = qp.send;
+  const std::uint32_t ahead = queue.rung - queue.completed.load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(ahead) > 0 && qp.context->session.granted_vcbs() <= queue.lacked;
 }
 
 }  // namespace softhca::provider

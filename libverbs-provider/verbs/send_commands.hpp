@@ -117,10 +117,8 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 int announce(Qp& qp, std::uint32_t first);
 int announce_by_doorbell(Qp& qp, std::uint32_t first);
 /// True if the engine may still have to fetch commands that a doorbell announced. It would take a
-/// later one that comes in a VCB out of turn, and fetch it again (B3).
-inline bool doorbell_pends(const Sq& queue) {
-  const std::uint32_t ahead = queue.rung - queue.completed.load(std::memory_order_acquire);
-  return static_cast<std::int32_t>(ahead) > 0;
-}
+/// later one that comes in a VCB out of turn, and fetch it again (B3). False if it was rung for
+/// want of a VCB and the process has more now: then they are tried.
+bool doorbell_pends(const Qp& qp);
 
 }  // namespace softhca::provider

@@ -106,7 +106,11 @@ bool QpLifecycle::redraw(QueuePair& qp) {
 
 void QpLifecycle::resume_transport(QueuePair& qp) {
   const transport::SentPosition sent = qp.record.durable->sent_position();
-  const transport::TakenPosition taken = qp.record.durable->taken_position(qp.rc.mtu);
+  transport::TakenPosition taken = qp.record.durable->taken_position(qp.rc.mtu);
+  // The first packet of a send chooses the queue. Only a wrong record has none.
+  if (qp.type == QpType::kXrcReceive && qp.srq == nullptr &&
+      taken.message.kind == transport::PartOfMessage::Kind::kSend)
+    taken.message = {};
   if (auto* const within = std::get_if<transport::Local>(&qp.transport)) {
     const transport::WirePosition former{.send = sent.psn,
                                          .send_sequence = sent.sequence,

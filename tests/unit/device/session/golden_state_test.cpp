@@ -291,6 +291,33 @@ TEST_P(GoldenObjectsOf, AnEarlierRelease_AreTakenUp) {
   expect_nothing_is_left();
 }
 
+/// A target of an XRC domain in the middle of a send has a receive, unless its record is wrong.
+TEST_F(GoldenObjects, ASendWithoutReceive_IsForgotten) {
+  GoldenState state(std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/objects-1",
+                    keeper);
+  bool found = false;
+  {
+    FakeKeeping keeping(keeper);
+    const std::span<std::byte> memory = keeping.memory(keeping.find(KeptRole::kEngine, 0));
+    const auto sizes = engine::DurableState::check(memory);
+    ASSERT_TRUE(sizes);
+    engine::DurableState left(*sizes, memory);
+    for (std::uint32_t slot = 0; slot < left.slots(); ++slot) {
+      engine::QpDurable& qp = left.queue_pair(slot);
+      if (qp.in_use == 0 || qp.number != state.number("target")) continue;
+      found = true;
+      qp.state = static_cast<std::uint8_t>(engine::QpState::kRtr);
+      qp.store_taken({.expected = Psn(5),
+                      .message = {.kind = transport::PartOfMessage::Kind::kSend, .received = 1024}},
+                     1024);
+    }
+    keeping.retire();
+  }
+  ASSERT_TRUE(found);
+  start(state);
+  use(state);
+}
+
 /// As when an engine has written over its own memory before it crashed.
 TEST_F(GoldenObjects, AnyBytesInTheMemoryOfTheEngine_EndNoAdapter) {
   const std::string file =

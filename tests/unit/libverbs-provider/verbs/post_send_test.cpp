@@ -307,6 +307,23 @@ TEST_F(PostSend, VcbsAreNotUsedBeforeTheCommandsOfADoorbellCompleted) {
   EXPECT_EQ(session().handed_over(), 1u);
 }
 
+TEST_F(PostSend, VcbsThatTheProcessGetsLaterAreTriedAtOnce) {
+  session().header().granted.store(0xf);
+  auto chain = send_chain(4, 0);
+  auto one = send_chain(1, 0);
+  ASSERT_EQ(post(chain[0]), 0);
+  ASSERT_EQ(post(one[0]), 0);  // finds no VCB
+  session().release_vcbs(0xf);
+  ASSERT_EQ(post(one[0]), 0);
+  EXPECT_EQ(session().handed_over(), 0u);
+  ASSERT_EQ(session().header().doorbell_producer.load(), 2u);
+  EXPECT_EQ(abi::cause_of(session().doorbell(1)), abi::DoorbellCause::kNoVcb) << "it wants more";
+  session().header().granted.store(0xff);
+  ASSERT_EQ(post(one[0]), 0);
+  EXPECT_EQ(session().header().doorbell_producer.load(), 2u);
+  EXPECT_EQ(std::popcount(session().handed_over()), 1);
+}
+
 TEST_F(PostSend, VcbsAreUsedInTurn) {
   auto one = send_chain(1, 0);
   for (unsigned i = 0; i < 20; ++i) {
