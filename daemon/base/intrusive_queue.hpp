@@ -49,6 +49,11 @@ class IndexList {
     head_ = i;
   }
 
+  /// REQUIRES: i is not linked.
+  void push(T* items, std::uint32_t i, bool at_front) {
+    at_front ? push_front(items, i) : push_back(items, i);
+  }
+
   /// REQUIRES: i is linked in this list.
   void remove(T* items, std::uint32_t i) {
     IndexLink& l = items[i].*link;

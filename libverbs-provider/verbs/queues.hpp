@@ -89,7 +89,8 @@ struct Sq {
   std::uint32_t max_inline = 0;
   std::uint32_t next = 0;  ///< sequence number of the next command
   std::uint32_t rung = 0;  ///< where the latest doorbell ends
-  /// VCBs that the process had when too few were free, since when doorbells pend; kHasNotLacked.
+  /// VCBs that the process had at the latest doorbell for want of one; kHasNotLacked: none was rung
+  /// since a command went by VCB.
   std::uint32_t lacked = kHasNotLacked;
   std::atomic<std::uint32_t> completed;  ///< earlier ones are free; written by polling
   HeapArray<std::uint64_t> wr_ids;       ///< by sequence & mask

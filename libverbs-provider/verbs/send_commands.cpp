@@ -51,13 +51,6 @@ int ring(Qp& qp, abi::DoorbellCause cause) {
   return 0;
 }
 
-/// Rings a doorbell because too few VCBs are free, or were when the pending doorbells began. The
-/// daemon grants more to processes that ring for this cause.
-int ring_for_want(Qp& qp) {
-  qp.send.lacked = qp.context->session.granted_vcbs();
-  return ring(qp, abi::DoorbellCause::kNoVcb);
-}
-
 }  // namespace
 
 const char* name_of_opcode(unsigned opcode) {
@@ -127,18 +120,20 @@ void tell_posted(const Sq& queue) {
 int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;
-  if (end - first > kLongestVcbChain) return ring(qp, abi::DoorbellCause::kChain);
-  if (doorbell_pends(qp))
-    return qp.send.lacked != Sq::kHasNotLacked ? ring_for_want(qp)
-                                               : ring(qp, abi::DoorbellCause::kOther);
-  if (!hand_over_in_vcbs(qp, first, end)) return ring_for_want(qp);
+  if (end - first > kLongestVcbChain || doorbell_pends(qp) || !hand_over_in_vcbs(qp, first, end))
+    return announce_by_doorbell(qp, first);
   qp.send.lacked = Sq::kHasNotLacked;
   return 0;
 }
 
 int announce_by_doorbell(Qp& qp, std::uint32_t first) {
-  const bool is_chain = qp.send.next - first > kLongestVcbChain;
-  return is_chain ? ring(qp, abi::DoorbellCause::kChain) : ring_for_want(qp);
+  Sq& queue = qp.send;
+  if (queue.next - first > kLongestVcbChain) return ring(qp, abi::DoorbellCause::kChain);
+  if (queue.lacked == Sq::kHasNotLacked && doorbell_pends(qp))
+    return ring(qp, abi::DoorbellCause::kOther);
+  // The daemon grants more VCBs to a process that rings for this cause.
+  queue.lacked = qp.context->session.granted_vcbs();
+  return ring(qp, abi::DoorbellCause::kNoVcb);
 }
 
 bool doorbell_pends(const Qp& qp) {

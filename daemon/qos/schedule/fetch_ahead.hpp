@@ -49,10 +49,7 @@ class FetchAhead {
     if (list.waiters.empty()) list.enough = list.fetched / 2;
     waiters_[slot.value].tvl = tvl;
     waiters_[slot.value].qos_class = qos_class;
-    if (first) [[unlikely]]
-      list.waiters.push_front(waiters_.data(), slot.value);
-    else
-      list.waiters.push_back(waiters_.data(), slot.value);
+    list.waiters.push(waiters_.data(), slot.value, first);
     ++waiting_[qos_class.value];
     sort(tvl.value);
   }

@@ -203,7 +203,7 @@ void KickArbitrator::enter(std::uint32_t index, State state) {
   TvlList& list = list_of(state);
   const bool amid_turn = state != State::kFront &&
                          kicks.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
-  amid_turn ? list.push_front(tvls_.data(), index) : list.push_back(tvls_.data(), index);
+  list.push(tvls_.data(), index, amid_turn);
   kicks.state = state;
   waiting_ += waits(state);
 }

@@ -66,10 +66,8 @@ void RunQueue::push_into(std::uint32_t slot, QosClassId id, std::uint32_t lane_i
   entries_[slot].lane = static_cast<std::uint16_t>(lane_id);
   Lane& lane = lanes_[lane_id];
   QosClass& qos_class = classes_[id.value];
-  if (may_be_first && for_queue_pairs_ && minimums_->queue_pair_behind(slot)) [[unlikely]]
-    lane.queue.push_front(entries_.data(), slot);
-  else
-    lane.queue.push_back(entries_.data(), slot);
+  lane.queue.push(entries_.data(), slot,
+                  may_be_first && for_queue_pairs_ && minimums_->queue_pair_behind(slot));
   if (!lane.share.waits()) qos_class.order.enter(lanes_.data(), lane_id, lane.rested);
   if (!qos_class.share.waits()) enter(id.value);
 }

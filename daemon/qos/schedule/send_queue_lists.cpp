@@ -31,12 +31,8 @@ void SendQueueLists::enter(QpSlot slot, State state) {
   Descriptor& d = (*this)[slot];
   assert(!d.link.linked());
   d.state = state;
-  if (DescriptorList* const list = list_of(d)) {
-    if (state == State::kReady && is_behind(slot)) [[unlikely]]
-      list->push_front(descriptors_.data(), slot.value);
-    else
-      list->push_back(descriptors_.data(), slot.value);
-  }
+  if (DescriptorList* const list = list_of(d))
+    list->push(descriptors_.data(), slot.value, state == State::kReady && is_behind(slot));
   update(d.qos_class);
 }
 

@@ -159,13 +159,19 @@ class GoldenObjects : public SessionRestart {
     const Outcome restored = life->restore({&first(), &second()});
     ASSERT_TRUE(restored) << restored.error().message;
   }
-  /// Puts any bytes into some words of what the engine has left.
-  void damage(std::mt19937_64& random) {
+  /// Changes what the engine has left: change(engine::DurableState&).
+  template <class Change>
+  void change_left(Change&& change) {
     FakeKeeping keeping(keeper);
     const std::span<std::byte> memory = keeping.memory(keeping.find(KeptRole::kEngine, 0));
     const auto sizes = engine::DurableState::check(memory);
     ASSERT_TRUE(sizes);
     engine::DurableState left(*sizes, memory);
+    change(left);
+    keeping.retire();
+  }
+  /// Puts any bytes into some words of what the engine has left.
+  static void damage(engine::DurableState& left, std::mt19937_64& random) {
     const auto change = [&](std::span<std::byte> bytes) {
       for (auto times = random() % 8; times != 0; --times) {
         const std::size_t width = std::size_t{1} << random() % 4;
@@ -192,7 +198,6 @@ class GoldenObjects : public SessionRestart {
       if (mark.key != 0 && random() % 4 == 0) change_one(mark);
     change(std::as_writable_bytes(left.time_waits()));
     if (random() % 4 == 0) *left.regions().last_serial = random();
-    keeping.retire();
   }
   /// Lets the engine do what it finds to do, and asks for objects. Returns how many queue pairs are
   /// in the error state.
@@ -296,12 +301,7 @@ TEST_F(GoldenObjects, ASendWithoutReceive_IsForgotten) {
   GoldenState state(std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/tests/state/objects-1",
                     keeper);
   bool found = false;
-  {
-    FakeKeeping keeping(keeper);
-    const std::span<std::byte> memory = keeping.memory(keeping.find(KeptRole::kEngine, 0));
-    const auto sizes = engine::DurableState::check(memory);
-    ASSERT_TRUE(sizes);
-    engine::DurableState left(*sizes, memory);
+  change_left([&](engine::DurableState& left) {
     for (std::uint32_t slot = 0; slot < left.slots(); ++slot) {
       engine::QpDurable& qp = left.queue_pair(slot);
       if (qp.in_use == 0 || qp.number != state.number("target")) continue;
@@ -311,8 +311,7 @@ TEST_F(GoldenObjects, ASendWithoutReceive_IsForgotten) {
                       .message = {.kind = transport::PartOfMessage::Kind::kSend, .received = 1024}},
                      1024);
     }
-    keeping.retire();
-  }
+  });
   ASSERT_TRUE(found);
   start(state);
   use(state);
@@ -329,7 +328,7 @@ TEST_F(GoldenObjects, AnyBytesInTheMemoryOfTheEngine_EndNoAdapter) {
     SCOPED_TRACE(round);
     {
       GoldenState state(file, keeper);
-      damage(random);
+      change_left([&](engine::DurableState& left) { damage(left, random); });
       start(state);
       failed += use(state);
       restart();
