@@ -9,8 +9,12 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 from figures import compare, draw, read
 
-WHERE = {1: 'one daemon', 2: 'two daemons'}
-POLLING = ['ib_send_lat', 'ib_write_lat', 'ib_read_lat']
+WHERE = {1: 'one host', 2: 'two hosts'}
+# Figure, name of the program.
+POLLING = [(program, f'`{program}`') for program in ('ib_send_lat', 'ib_write_lat', 'ib_read_lat')] + [
+    ('ucx', 'UCX tag_lat, rc_v'), ('ucx-tcp', 'UCX tag_lat, tcp, for comparison')]
+# A bar of the picture is cut above so many times the median figure.
+LONGEST = 4
 # Figure, compared figure, name of the ratio.
 BESIDE_TCP = [('ucx', 'ucx-tcp', 'UCX tag_lat 8 B, rc_v / tcp')] + [
     (f'echo-{size}-{in_flight}', f'echo-{size}-{in_flight}-tcp',
@@ -27,18 +31,25 @@ def main():
     print(f'8 bytes, polling, typical and 99th percentile in us, {turns} turns:\n')
     print('| program | where |', ' | '.join(placements), '|')
     print('| --- | --- |' + ' --- |' * len(placements))
-    for program in POLLING:
+    typical = {}
+    for what, name in POLLING:
         for hosts, where in WHERE.items():
-            cells = [f'{statistics.median(measured[placement, hosts][program]):.1f}; '
-                     f'{statistics.median(measured[placement, hosts][program + "-99"]):.0f}'
-                     for placement in placements]
-            print(f'| `{program}` | {where} |', ' | '.join(cells), '|')
+            cells = []
+            bars = typical.setdefault(f'{name}, {where}', {})
+            for placement in placements:
+                figures = measured[placement, hosts]
+                figure = bars[f'{placement}, us'] = statistics.median(figures[what])
+                high = figures.get(f'{what}-99')
+                cells.append(f'{figure:.1f}' + (f'; {statistics.median(high):.0f}' if high else ''))
+            print(f'| {name} | {where} |', ' | '.join(cells), '|')
+    if svg:
+        median = statistics.median(figure for bars in typical.values() for figure in bars.values())
+        draw(pathlib.Path(svg), typical, longest=LONGEST * median, line=None, digits=1)
 
     print('\nBeside TCP, us for a message: softhca, TCP: ratio (least to greatest);')
     print('with one in flight the median from a message to its echo:\n')
     print('| what | where |', ' | '.join(placements), '|')
     print('| --- | --- |' + ' --- |' * len(placements))
-    groups = {}
     for what, beside, name in BESIDE_TCP:
         for hosts, where in WHERE.items():
             cells = []
@@ -46,10 +57,7 @@ def main():
                 figures = measured[placement, hosts]
                 ours, theirs, ratio, least, most = compare(figures[what], figures[beside], True)
                 cells.append(f'{ours:.1f}, {theirs:.1f}: {ratio:.2f} ({least:.2f} to {most:.2f})')
-                groups.setdefault(f'{name}, {where}', {})[placement] = ratio
             print(f'| {name} | {where} |', ' | '.join(cells), '|')
-    if svg:
-        draw(pathlib.Path(svg), groups)
 
 
 main()

@@ -2,7 +2,7 @@
 # Measures latencies for each placement of programs and daemons on two cores: programs that poll (perftest, UCX)
 # and programs that sleep until a message arrives, beside TCP, through one daemon and between two on a veth
 # pair. Each figure is the median of several turns; each turn measures everything once.
-# Prints tables for docs/performance.md, and draws the ratios on request.
+# Prints tables for docs/performance.md, and draws the typical latencies of programs that poll on request.
 # Needs root, an otherwise idle machine, a built tree with -Dbench=true, and the packages of
 # `tools/install-packages test bench`.
 #
