@@ -227,6 +227,14 @@ void print_restarts(const Json& restarts, const Output& out) {
             " ms without service\n");
 }
 
+/// Prints a line if programs kept the processor that the engine yielded in the last second.
+void print_lost_time(const Json& engine, const Output& out) {
+  const long percent = std::lround(engine.value("yield_share", 0.0) * 100);
+  if (percent == 0) return;
+  out.print("engine: programs on its core took " + std::to_string(percent) +
+            " % of the last second; pin them elsewhere\n");
+}
+
 }  // namespace
 
 void show_status(AdminClient& daemon, Output& out) {
@@ -241,6 +249,7 @@ void show_status(AdminClient& daemon, Output& out) {
   out.print(counted(cell(status, "tenants"), "tenant") + ", " +
             counted(cell(status, "sessions"), "session") + ", device " + cell(status, "device") +
             ", runtime directory " + cell(status, "runtime_dir") + "\n");
+  print_lost_time(status.at("engine"), out);
   print_restarts(status.value("restarts", Json::object()), out);
   print_ports(status.at("ports"), out);
   print_pools(status.at("pools"), out);

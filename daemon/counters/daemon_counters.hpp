@@ -45,6 +45,9 @@ inline constexpr Row<Worker> kEngine[] = {
     {"softhca_engine_sleeps_total", "Times the engine slept.", at<&Worker::sleeps>, json("sleeps")},
     {"softhca_engine_busy_seconds_total", "Engine time in poll steps that had work.",
      at<&Worker::busy>, unit(kNanoseconds, json("busy_s"))},
+    {"softhca_engine_yield_seconds_total",
+     "Engine time lost in yields to programs that kept the processor for over 1 ms.",
+     at<&Worker::lost>, unit(kNanoseconds, json("yield_s"))},
 };
 
 inline constexpr Row<Faults> kFaults[] = {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "daemon/base/counter.hpp"
 #include "daemon/base/time.hpp"
 
 namespace softhca::engine {
@@ -26,17 +27,22 @@ class IdlePolicy {
 
   /// A yield ended now and took so long.
   void yielded(Time now, Duration took) {
-    yields_ = static_cast<std::uint8_t>(yields_ << 1 | (took > kLongYield ? 1 : 0));
+    const bool was_long = took > kLongYield;
+    if (was_long) lost_.add(static_cast<std::uint64_t>(took.count()));
+    yields_ = static_cast<std::uint8_t>(yields_ << 1 | (was_long ? 1 : 0));
     if (std::popcount(yields_) < kLongYields) return;
     yields_ = 0;
     sleeps_until_ = now + kSleeping;
   }
   /// True: sleep instead of yielding.
   bool sleeps(Time now) const { return now < sleeps_until_; }
+  /// Returns the nanoseconds of long yields.
+  const Counter& lost() const { return lost_; }
 
  private:
   std::uint8_t yields_ = 0;  ///< the last eight, the latest in bit 0: it was long
   Time sleeps_until_{};
+  Counter lost_;
 };
 
 }  // namespace softhca::engine

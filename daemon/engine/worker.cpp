@@ -216,6 +216,7 @@ void Worker::idle(Time now) {
   if (!park_idle_sessions(now, park_after) || engine_.has_runnable()) return;
   const Duration sleep = time_to_sleep(now);
   if (sleep < std::chrono::microseconds(5)) return;
+  has_yielded_ = false;  // a sleep would count as a long yield
   // A caller that came before this point has not woken the engine; is_called() finds its work.
   asleep_.exchange(true);
   if (!is_called()) {

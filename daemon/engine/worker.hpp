@@ -95,6 +95,8 @@ class Worker {
   const Counter& sleeps() const { return sleeps_; }
   /// Returns the nanoseconds spent in poll steps that had work.
   const Counter& busy() const { return busy_; }
+  /// Returns the nanoseconds that programs kept the processor when the engine yielded it.
+  const Counter& lost() const { return idle_policy_.lost(); }
 
  private:
   /// A request under way.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/configuration/address.hpp"
 #include "daemon/counters/daemon_counters.hpp"
@@ -190,6 +191,7 @@ RpcResult AdminView::status(const Json&) {
   const double up = uptime();
   Json engine = counters_in(counters::kEngine, adapter_.worker);
   engine["busy_share"] = up > 0 ? engine["busy_s"].get<double>() / up : 0;
+  engine["yield_share"] = lost_share_;
   Json out = {{"version", adapter_.lineage.version},
               {"pid", ::getppid()},  // of the keeper
               {"uptime_s",
@@ -257,6 +259,16 @@ std::string AdminView::reason_text(const Refusal& refusal, const std::string& pe
   const engine::Tenant* const owner = refusal.has_tenant ? find_tenant(refusal.tenant) : nullptr;
   return control::text_of(
       refusal, {.address = peer, .qpn = peer_qpn, .tenant = owner == nullptr ? "?" : owner->name});
+}
+
+void AdminView::tick() {
+  take_engine_events();
+  const auto now = steady_clock::now();
+  const std::uint64_t lost = adapter_.worker.lost().value();
+  const std::chrono::duration<double, std::nano> time = now - std::exchange(ticked_, now);
+  // A yield counts as a whole when it ends.
+  lost_share_ =
+      std::min(static_cast<double>(lost - std::exchange(lost_, lost)) / time.count(), 1.0);
 }
 
 void AdminView::take_engine_events() {

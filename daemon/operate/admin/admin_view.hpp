@@ -47,9 +47,9 @@ class AdminView {
   }
   /// Adds `tenant.show` and `explain` for this tenant only.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
-  /// Copies the engine's latest events into the journal. Call it about once a second, as the engine
-  /// keeps only a few.
-  void take_engine_events();
+  /// Takes the engine's latest events and measures its lost time. Call it about once a second, as
+  /// the engine keeps only a few events.
+  void tick();
 
  private:
   // admin_view.cpp
@@ -59,6 +59,8 @@ class AdminView {
   Json pools() const;
   Json ports() const;
   double uptime() const;
+  /// Copies the engine's latest events into the journal.
+  void take_engine_events();
 
   // admin_tenants.cpp
   RpcResult tenants(const Json& params);
@@ -102,6 +104,9 @@ class AdminView {
   std::vector<std::pair<const char*, std::function<Json()>>> parts_;  ///< of `status`
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::uint64_t engine_events_ = 0;  ///< events of the engine's log that were copied to the journal
+  std::chrono::steady_clock::time_point ticked_ = started_;
+  std::uint64_t lost_ = 0;  ///< Worker::lost() at the last tick
+  double lost_share_ = 0;   ///< of the time between the last two ticks
 };
 
 /// Returns a string or number of `params`, or `otherwise` if it is absent. Throws what Json throws

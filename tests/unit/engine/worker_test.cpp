@@ -90,6 +90,20 @@ TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
   EXPECT_EQ(overslept, 0u);
 }
 
+TEST_F(WorkerTest, ASleepIsNoYieldThatTookLong) {
+  Worker worker(pair.a->adapter.engine,
+                {.wait = [this](int, std::span<epoll_event>, Duration timeout) -> long {
+                  if (timeout == Duration::zero()) return 0;
+                  ::usleep(2 * IdlePolicy::kLongYield / std::chrono::microseconds(1));
+                  ++slept;
+                  return 0;
+                }});
+  ASSERT_TRUE(worker.start());
+  EXPECT_TRUE(eventually([&] { return slept > 10; }));
+  worker.stop();
+  EXPECT_EQ(worker.lost().value(), 0u);
+}
+
 /// Forbids epoll_pwait2(2) to this thread, as on kernels before Linux 5.11. Returns false if it
 /// cannot be forbidden here.
 bool forbid_nanoseconds() {

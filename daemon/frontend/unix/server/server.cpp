@@ -195,7 +195,7 @@ void Server::tick() {
   tick_datagrams(general_services_);
   tick_datagrams(shared_datagrams_);
   connections_.tick();
-  view_.take_engine_events();
+  view_.tick();
   if (ticked_) ticked_();
   listeners_.tick();
   sessions_.adjust_vcbs();

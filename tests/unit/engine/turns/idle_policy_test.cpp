@@ -33,6 +33,14 @@ TEST_F(IdlePolicyTest, SleepsBesideAProgramThatDoesNotYieldBack) {
   EXPECT_TRUE(policy.sleeps(now));
 }
 
+TEST_F(IdlePolicyTest, CountsTheTimeOfLongYieldsOnly) {
+  yield(kPrompt, 100);
+  yield(IdlePolicy::kLongYield);
+  EXPECT_EQ(policy.lost().value(), 0u);
+  yield(kLate, 3);
+  EXPECT_EQ(policy.lost().value(), static_cast<std::uint64_t>((3 * kLate).count()));
+}
+
 TEST_F(IdlePolicyTest, GoesOnYieldingBesideProgramsThatYield) {
   for (int i = 0; i < 100; ++i) {
     yield(IdlePolicy::kLongYield, 7);
