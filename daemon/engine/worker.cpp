@@ -25,6 +25,9 @@ namespace {
 
 // Interval between checks for wake-ups of parked processes while the engine is busy with others.
 constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
+// Polling up to this many sessions costs less than the system call of such a check. So an engine
+// that is awake parks none of them.
+constexpr std::size_t kFewSessions = 8;
 // After this time without work, the engine considers sleeping.
 constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
 // Steps between two looks at the processor on which the engine runs.
@@ -192,10 +195,8 @@ void Worker::loop() {
     const bool polled = engine_.poll(now);
     worked = run_call(now) || polled;
     if (worked) last_work_ = now;
-    if (engine_.intake().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
-      last_wakeup_look_ = now;
-      look_for_wakeups(Duration::zero());
-    }
+    if (engine_.intake().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval)
+      hear_parked_sessions(now);
     if (!worked) idle(now);
   }
   pulse_.end();
@@ -225,12 +226,20 @@ void Worker::idle(Time now) {
     pulse_.fall_asleep();
     look_for_wakeups(sleep);
     pulse_.wake_up();
+    last_wakeup_look_ = monotonic_time();
   }
   asleep_.store(false);
 }
 
 bool Worker::is_called() const {
   return engine_.has_runnable() || call_.load() != nullptr || stopping_.load();
+}
+
+/// Finds out which parked sessions have posted something, or polls them from now on.
+void Worker::hear_parked_sessions(Time now) {
+  last_wakeup_look_ = now;
+  if (engine_.intake().sessions().size() > kFewSessions) return look_for_wakeups(Duration::zero());
+  for (Session* session : engine_.intake().sessions()) engine_.intake().unpark(*session);
 }
 
 /// Parks sessions that are idle for so long. True: every session is parked.

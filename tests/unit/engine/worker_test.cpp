@@ -43,6 +43,7 @@ class WorkerTest : public ::testing::Test {
  protected:
   long wait(int epoll, std::span<epoll_event> events, Duration timeout) {
     const bool sleeps = timeout != Duration::zero();
+    if (!sleeps) ++looked;
     if (!sleeps && armed.exchange(false)) {
       ask.store(true);
       EXPECT_TRUE(eventually([&] { return state_of(asker) == 'S'; })) << "waits for the engine";
@@ -65,11 +66,26 @@ class WorkerTest : public ::testing::Test {
   Pair pair{Way::kLocal};
   std::atomic<bool> armed{false}, ask{false}, answered{false};
   std::atomic<pid_t> asker{0};
-  std::atomic<unsigned> slept{0}, overslept{0};
+  std::atomic<unsigned> slept{0}, looked{0}, overslept{0};
 };
 
-TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
+TEST_F(WorkerTest, AnEngineThatIsAwakePollsFewProcessesWithoutSystemCalls) {
   Worker worker(pair.a->adapter.engine,
+                {.wait = [this](int epoll, std::span<epoll_event> events, Duration timeout) {
+                  return wait(epoll, events, timeout);
+                }});
+  ASSERT_TRUE(worker.start());
+  EXPECT_TRUE(eventually([&] { return slept > 10; }));
+  worker.stop();
+  EXPECT_EQ(looked, 0u);
+}
+
+TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
+  Adapter& adapter = pair.a->adapter;
+  std::vector<std::unique_ptr<Process>> more;  // so many that the engine asks who has posted
+  for (int i = 0; i < 8; ++i)
+    more.push_back(std::make_unique<Process>(adapter, *adapter.tenants[0]));
+  Worker worker(adapter.engine,
                 {.wait = [this](int epoll, std::span<epoll_event> events, Duration timeout) {
                   return wait(epoll, events, timeout);
                 }});
@@ -87,6 +103,7 @@ TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
     EXPECT_TRUE(answered);
   }
   worker.stop();
+  for (const auto& process : more) process->end();
   EXPECT_EQ(overslept, 0u);
 }
 
