@@ -232,8 +232,9 @@ int await_record(int fd, const File& file) {
   return comes ? 0 : -1;
 }
 
-/// A record takes one system call if the descriptor does not block, and three if it does. The time
-/// that they take is a large part of what a program that waits for events needs.
+/// Without waiting, a record takes one system call, and finding none takes two. Waiting for a record
+/// takes three. The time that they take is a large part of what a program that waits for events
+/// needs.
 ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
   if (bytes != record_bytes(file.kind)) {
     errno = EINVAL;
@@ -243,6 +244,9 @@ ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
     if (waits && await_record(fd, file) != 0) return -1;
     const ssize_t got = take_record(fd, file, buffer);
     if (got >= 0 || errno != EAGAIN) return got;
+    const int flags = waits ? 0 : ::fcntl(fd, F_GETFL);
+    errno = EAGAIN;
+    if (flags > 0 && (flags & O_NONBLOCK) != 0) return -1;
   }
 }
 
