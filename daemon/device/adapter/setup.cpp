@@ -201,14 +201,12 @@ engine::PortChange change_of(const configuration::PortConfig& before,
   return change;
 }
 
-std::string interface_of(const configuration::PortConfig& port) {
+std::string interface_of(const configuration::PortConfig& port, const Gid& address) {
   if (!port.interface.empty()) return port.interface;
-  if (port.socket) {
-    const auto found = port::interface_with(*port.socket);
-    return found ? *found : std::string();
-  }
   const auto args = port::parse_device(port.device);
-  return (args ? args->option("iface") : std::nullopt).value_or("");
+  if (const auto named = args ? args->option("iface") : std::nullopt) return *named;
+  const auto found = port::interface_with(address);
+  return found ? *found : std::string();
 }
 
 std::uint64_t identity_of(const configuration::Config& config, const engine::EngineView& engine) {

@@ -52,8 +52,9 @@ engine::PortChange change_of(const configuration::PortConfig& before,
                              const configuration::PortConfig& to,
                              const std::function<bool(const Gid&)>& is_guarded);
 
-/// Returns the network interface of a port, empty if it has none.
-std::string interface_of(const configuration::PortConfig& port);
+/// Returns the network interface of an address of a port: that of the port, else the one on which
+/// the kernel has the address. Empty: there is none.
+std::string interface_of(const configuration::PortConfig& port, const Gid& address);
 
 /// Returns the value of Adapter::identity. REQUIRES: the ports are open.
 std::uint64_t identity_of(const configuration::Config& config, const engine::EngineView& engine);

@@ -52,8 +52,9 @@ DeviceDescriptions DeviceTrees::describe(
     device.active = adapter_.link_up(tenant, index);
     for (const engine::Tenant::Address& address : gid_table(addresses, index))
       device.gids.push_back(
-          {address.gid,
-           address.port ? interface_of(adapter_.config.ports[address.port->value]) : ""});
+          {address.gid, address.port
+                            ? interface_of(adapter_.config.ports[address.port->value], address.gid)
+                            : ""});
   }
   return all;
 }

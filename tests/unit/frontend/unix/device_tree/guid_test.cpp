@@ -44,18 +44,20 @@ TEST(Guid, IsALocalEui64) {
     EXPECT_EQ(node_guid(1, name) >> 56 & 0x03, 0x02u);
 }
 
-TEST(Interface, IsThePortsOwnOrNone) {
-  const auto of = [](const char* interface, const char* device) {
+TEST(Interface, IsThePortsOwnOrTheKernelsOrNone) {
+  const auto of = [](const char* interface, const char* device,
+                     const Gid& address = Gid::from_ipv4(0xc6120001)) {
     configuration::PortConfig port;
     port.interface = interface;
     port.device = device;
-    return interface_of(port);
+    return interface_of(port, address);
   };
   EXPECT_EQ(of("eth1", ""), "eth1");
   EXPECT_EQ(of("", "net_tap0,iface=tap7"), "tap7");
   EXPECT_EQ(of("", "iface=eth2"), "eth2");
   EXPECT_EQ(of("", "net_memif0,role=server,socket=/run/a.sock"), "");
   EXPECT_EQ(of("", "0000:3b:00.0"), "");
+  EXPECT_EQ(of("", "0000:3b:00.0", Gid::from_ipv4(0x7f000001)), "lo");
 }
 
 TEST(GidTable, FirstFourEntries_RepeatTheFirstIpv4Address) {
