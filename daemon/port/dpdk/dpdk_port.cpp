@@ -23,13 +23,18 @@ namespace {
 constexpr std::size_t kSourceMacOffset = 6;
 constexpr std::uint32_t kEthernetHeader = 14;
 
-constexpr std::uint64_t kRedialMicroseconds = 1'000'000;
+constexpr std::uint64_t kRedialMicroseconds = 50'000;
+/// A piece of up to this many bytes is copied: a copy costs less than one more buffer of the chain.
+constexpr std::size_t kCopied = 512;
 
 rte_mbuf* buffer_of(const Frame& frame) { return static_cast<rte_mbuf*>(frame.token); }
 
 }  // namespace
 
-DpdkPort::DpdkPort(DpdkDevice device) : device_(std::move(device)) {
+DpdkPort::DpdkPort(DpdkDevice device)
+    : device_(std::move(device)), outside_(std::make_unique<rte_mbuf_ext_shared_info>()) {
+  outside_->free_cb = [](void*, void*) {};
+  rte_mbuf_ext_refcnt_set(outside_.get(), 1);  // the port's own
   if (device_.dials) rte_eal_alarm_set(kRedialMicroseconds, redial, this);
 }
 
@@ -44,6 +49,7 @@ DpdkPort::~DpdkPort() {
   rte_eth_dev_close(device_.id);
   if (known && info.device != nullptr) rte_dev_remove(info.device);
   rte_mempool_free(device_.pool);
+  rte_mempool_free(device_.references);
 }
 
 /// Restarts a memif client that has no link: it connects only when it is started. Runs on DPDK's
@@ -118,11 +124,16 @@ void DpdkPort::release(std::span<const Frame> frames) {
   for (const Frame& f : frames) rte_pktmbuf_free(buffer_of(f));
 }
 
+/// True if a packet may be made: at least half of the backlog is free.
+bool DpdkPort::has_room() {
+  if (backlog_count_ >= kBacklog / 2) [[unlikely]]
+    send_backlog();
+  return backlog_count_ < kBacklog / 2;
+}
+
 Frame DpdkPort::allocate() {
-  if (backlog_count_ >= kBacklog / 2) [[unlikely]] {
-    flush();
-    if (backlog_count_ >= kBacklog / 2) return {};
-  }
+  if (!has_room()) [[unlikely]]
+    return {};
   rte_mbuf* m = rte_pktmbuf_alloc(device_.pool);
   if (m == nullptr) return {};
   return {rte_pktmbuf_mtod(m, std::byte*), 0, rte_pktmbuf_tailroom(m), m};
@@ -131,18 +142,99 @@ Frame DpdkPort::allocate() {
 void DpdkPort::transmit(const Frame& frame) {
   rte_mbuf* m = buffer_of(frame);
   assert(frame.length <= frame.capacity);
-  if (frame.length > device_.longest_frame || backlog_count_ == kBacklog) [[unlikely]] {
+  m->data_len = static_cast<std::uint16_t>(frame.length);
+  m->pkt_len = frame.length;
+  queue(m);
+}
+
+/// Queues a frame for transmission, or drops and counts it.
+void DpdkPort::queue(rte_mbuf* m) {
+  if (m->pkt_len > device_.longest_frame || backlog_count_ == kBacklog) [[unlikely]] {
     tx_dropped_.add();
     rte_pktmbuf_free(m);
     return;
   }
-  m->data_len = static_cast<std::uint16_t>(frame.length);
-  m->pkt_len = frame.length;
   backlog_[backlog_count_++] = m;
-  if (backlog_count_ % kBurst == 0) flush();
+  if (backlog_count_ % kBurst == 0) send_backlog();
+}
+
+/// One packet at a time: these drivers have no segmentation.
+TrainLimits DpdkPort::limits() const {
+  return {.packets = backlog_count_ < kBacklog / 2 ? 1u : 0u,
+          .bytes = device_.longest_frame,
+          .pieces = kSocketTrains.pieces};
+}
+
+void DpdkPort::transmit(const Train& train) {
+  if (rte_mbuf* m = gather(train)) [[likely]]
+    return queue(m);
+  tx_dropped_.add();
+}
+
+/// Makes a frame of the train, which is one packet. Null: no buffer is free.
+rte_mbuf* DpdkPort::gather(const Train& train) {
+  assert(train.packets == 1);
+  rte_mbuf* m = rte_pktmbuf_alloc(device_.pool);
+  if (m == nullptr) return nullptr;
+  std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(train.head.size())),
+              train.head.data(), train.head.size());
+  for (const iovec& piece : train.pieces) {
+    if (append(*m, piece)) [[likely]]
+      continue;
+    rte_pktmbuf_free(m);
+    return nullptr;
+  }
+  return m;
+}
+
+/// Appends a copy of the piece, or a reference to it. False: no buffer is free.
+bool DpdkPort::append(rte_mbuf& frame, const iovec& piece) {
+  const auto bytes = static_cast<std::uint16_t>(piece.iov_len);
+  const bool copied = bytes <= kCopied;
+  if (copied) {
+    // Null behind a reference, which has no room.
+    if (void* to = rte_pktmbuf_append(&frame, bytes)) {
+      std::memcpy(to, piece.iov_base, bytes);
+      return true;
+    }
+  }
+  rte_mbuf* next = rte_pktmbuf_alloc(copied ? device_.pool : device_.references);
+  if (next == nullptr) return false;
+  if (copied) {
+    std::memcpy(rte_pktmbuf_append(next, bytes), piece.iov_base, bytes);
+  } else {
+    rte_mbuf_ext_refcnt_update(outside_.get(), 1);
+    rte_pktmbuf_attach_extbuf(next, piece.iov_base, RTE_BAD_IOVA, bytes, outside_.get());
+    next->data_len = bytes;
+    next->pkt_len = bytes;
+  }
+  if (rte_pktmbuf_chain(&frame, next) == 0) return true;
+  rte_pktmbuf_free(next);
+  return false;
 }
 
 void DpdkPort::flush() {
+  send_backlog();
+  if (backlog_count_ != 0 && device_.references != nullptr) [[unlikely]]
+    own_backlog();
+}
+
+/// Copies what the frames that wait refer to, since it may change from now on.
+void DpdkPort::own_backlog() {
+  std::size_t kept = 0;
+  for (rte_mbuf* m : std::span(backlog_).first(backlog_count_)) {
+    if (m->nb_segs > 1) {
+      rte_mbuf* const copy = rte_pktmbuf_copy(m, device_.pool, 0, UINT32_MAX);
+      rte_pktmbuf_free(m);
+      if (copy == nullptr) tx_dropped_.add();
+      m = copy;
+    }
+    if (m != nullptr) backlog_[kept++] = m;
+  }
+  backlog_count_ = kept;
+}
+
+void DpdkPort::send_backlog() {
   if (backlog_count_ == 0) return;
   std::optional<BurstGuard> guard;
   if (device_.peer_may_vanish) {

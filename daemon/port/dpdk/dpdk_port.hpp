@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A started DPDK device with one receive and one transmit queue.
+//
+// Drivers that copy frames on transmission take the payload from the tenant's memory: a frame is a
+// chain of buffers, of which some refer to memory outside the pool. For other drivers, which might
+// read the memory later, each packet is copied into one buffer.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,6 +19,7 @@
 #include "daemon/port/wake_socket.hpp"
 
 struct rte_mbuf;
+struct rte_mbuf_ext_shared_info;
 struct rte_mempool;
 
 namespace softhca::port {
@@ -23,6 +29,9 @@ struct DpdkDevice {
   std::uint16_t id = 0;         ///< DPDK's port number
   std::string name;             ///< DPDK's device name
   rte_mempool* pool = nullptr;  ///< owned by the port
+  /// Buffers without data room, to refer to other memory; owned by the port. Null: the driver does
+  /// not copy frames on transmission.
+  rte_mempool* references = nullptr;
   MacAddress mac;
   std::uint32_t mtu = 0;
   std::uint32_t longest_frame = 0;  ///< transmit() drops and counts longer ones
@@ -32,7 +41,7 @@ struct DpdkDevice {
   std::optional<WakeSocket> wake;
 };
 
-class DpdkPort final : public Port {
+class DpdkPort final : public Port, private TrainSender {
  public:
   explicit DpdkPort(DpdkDevice device);
   ~DpdkPort() override;
@@ -44,6 +53,7 @@ class DpdkPort final : public Port {
   Frame allocate() override;
   void transmit(const Frame& frame) override;
   void flush() override;
+  TrainSender* trains() override { return device_.references != nullptr ? this : nullptr; }
 
   MacAddress mac() const override { return device_.mac; }
   std::uint32_t mtu() const override { return device_.mtu; }
@@ -59,8 +69,18 @@ class DpdkPort final : public Port {
   /// under construction.
   static constexpr std::size_t kBacklog = 512;
 
+  // --- TrainSender
+  TrainLimits limits() const override;
+  void transmit(const Train& train) override;
+
   static void redial(void* port);
   void adopt_thread();
+  bool has_room();
+  void queue(rte_mbuf* m);
+  rte_mbuf* gather(const Train& train);
+  bool append(rte_mbuf& frame, const iovec& piece);
+  void send_backlog();
+  void own_backlog();
   bool carrier() const;
   std::size_t burst(std::span<Frame> out);
   Frame accept(rte_mbuf* m);
@@ -73,6 +93,8 @@ class DpdkPort final : public Port {
   /// Frames that arrived between the engine's last receive() and prepare_sleep().
   std::array<Frame, kBurst> stash_{};
   std::size_t stash_begin_ = 0, stash_end_ = 0;
+  /// Counts references to memory outside the pool. That memory is not freed here.
+  std::unique_ptr<rte_mbuf_ext_shared_info> outside_;
   Counter rx_dropped_, tx_dropped_;
   /// Held for DPDK calls on the device by all threads except the engine's: drivers do not promise
   /// that such calls may run in parallel.

@@ -71,6 +71,7 @@ struct Opening {
   std::uint16_t id = RTE_MAX_ETHPORTS;
   rte_device* device = nullptr;
   rte_mempool* pool = nullptr;
+  rte_mempool* references = nullptr;
 
   Opening() = default;
   Opening(const Opening&) = delete;
@@ -78,11 +79,12 @@ struct Opening {
     if (id != RTE_MAX_ETHPORTS) rte_eth_dev_close(id);
     if (device != nullptr) rte_dev_remove(device);
     rte_mempool_free(pool);
+    rte_mempool_free(references);
   }
   void commit() {
     id = RTE_MAX_ETHPORTS;
     device = nullptr;
-    pool = nullptr;
+    pool = references = nullptr;
   }
 };
 
@@ -132,20 +134,38 @@ std::uint32_t find_mtu(const DeviceArgs& args, std::uint16_t id, const DpdkPortO
   return std::min<std::uint32_t>(mtu, room);
 }
 
-Expected<rte_mempool*> make_pool(const DeviceArgs& args, const DpdkPortOptions& options) {
+/// Makes a pool of buffers with `room` bytes each.
+Expected<rte_mempool*> make_pool(const DeviceArgs& args, std::uint32_t buffers,
+                                 std::uint32_t room) {
   static unsigned serial = 0;
   const std::string name = "softhca_port_" + std::to_string(serial++);
-  // net_af_packet copies a whole slot into a buffer without checking the size of the buffer.
-  const std::uint32_t room = std::max(args.frame_room(), kDefaultFrameRoom) + RTE_PKTMBUF_HEADROOM;
   if (room > UINT16_MAX) return failure(args, "its frames are too long", EINVAL);
-  rte_mempool* pool = rte_pktmbuf_pool_create(name.c_str(), options.buffers, kPoolCache, 0,
+  rte_mempool* pool = rte_pktmbuf_pool_create(name.c_str(), buffers, kPoolCache, 0,
                                               static_cast<std::uint16_t>(room), SOCKET_ID_ANY);
   if (pool == nullptr)
     return failure(args,
-                   "no memory for " + std::to_string(options.buffers) +
+                   "no memory for " + std::to_string(buffers) +
                        " packet buffers (ask for fewer, or give DPDK more memory)",
                    rte_errno);
   return pool;
+}
+
+/// True if the driver copies a frame, in however many pieces, before rte_eth_tx_burst() returns.
+bool copies_frames(const DeviceArgs& args) {
+  return args.is("net_af_packet") || (args.is("net_memif") && !args.option("zero-copy"));
+}
+
+Outcome make_pools(const DeviceArgs& args, std::uint32_t buffers, Opening& opening) {
+  // net_af_packet copies a whole slot into a buffer without checking the size of the buffer.
+  const std::uint32_t room = std::max(args.frame_room(), kDefaultFrameRoom) + RTE_PKTMBUF_HEADROOM;
+  auto pool = make_pool(args, buffers, room);
+  if (!pool) return pool.error();
+  opening.pool = *pool;
+  if (!copies_frames(args)) return {};
+  auto references = make_pool(args, buffers, 0);
+  if (!references) return references.error();
+  opening.references = *references;
+  return {};
 }
 
 MacAddress read_mac(std::uint16_t id) {
@@ -187,14 +207,13 @@ Expected<std::unique_ptr<Port>> open_dpdk_port(const DpdkPortOptions& options) {
   if (rte_eth_dev_info_get(opening.id, &info) != 0)
     return failure(*args, "does not describe itself", EIO);
   opening.device = info.device;
-  auto pool = make_pool(*args, options);
-  if (!pool) return pool.error();
-  opening.pool = *pool;
+  if (auto made = make_pools(*args, options.buffers, opening); !made) return made.error();
   if (auto done = configure(*args, opening, info); !done) return done.error();
 
   device.id = opening.id;
   device.name = args->name;
   device.pool = opening.pool;
+  device.references = opening.references;
   device.mtu = find_mtu(*args, opening.id, options, kernel_mtu);
   device.longest_frame = device.mtu + kEthernetOverhead;
   device.peer_may_vanish = args->is("net_memif");

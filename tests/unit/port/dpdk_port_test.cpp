@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -68,6 +69,28 @@ bool wait_for_link(const Port& port, bool up) {
 bool readable(int fd, int milliseconds) {
   pollfd p{fd, POLLIN, 0};
   return poll(&p, 1, milliseconds) == 1;
+}
+
+/// Transmits a frame as a packet in pieces of these sizes behind the headers, and one with the
+/// rest. They lie in `frame` until flush().
+void send_pieces(Port& port, const Bytes& frame, std::initializer_list<std::size_t> sizes) {
+  auto* at = const_cast<std::byte*>(frame.data()) + kTestRoceOffset;
+  std::size_t left = frame.size() - kTestRoceOffset;
+  std::vector<iovec> pieces;
+  for (const std::size_t size : sizes) {
+    if (size >= left) break;
+    pieces.push_back({at, size});
+    at += size;
+    left -= size;
+  }
+  pieces.push_back({at, left});
+  const auto bytes = static_cast<std::uint32_t>(frame.size() - kTestRoceOffset);
+  port.trains()->transmit({.head = {frame.data(), kTestRoceOffset},
+                           .network = 14,
+                           .pieces = pieces,
+                           .bytes = bytes,
+                           .segment = bytes,
+                           .packets = 1});
 }
 
 // ---- the EAL
@@ -231,6 +254,33 @@ TEST_F(AfPacket, CarriesFramesOfEverySizeUpToTheLargest) {
     REQUIRE(receive_until(b, sent.size()) == sent);
     REQUIRE(receive_all(a).empty());
     REQUIRE(a.counters().tx_frames == sent.size() && b.counters().rx_frames >= sent.size());
+    return {};
+  }));
+}
+
+TEST_F(AfPacket, GathersPacketsFromPieces) {
+  EXPECT_OK(on_veth([](Port& a, Port& b) -> std::string {
+    REQUIRE(a.trains() != nullptr && a.trains()->limits().packets == 1);
+    std::vector<Bytes> sent;
+    for (std::size_t payload : {18u, 511u, 513u, 2048u, 4168u}) {
+      for (int shape = 0; shape < 4; ++shape) {
+        Bytes frame = udp_frame(static_cast<std::uint32_t>(sent.size()), payload);
+        for (std::size_t i = kTestRoceOffset + 4; i < frame.size(); ++i)
+          frame[i] = std::byte(i * 7 + sent.size());
+        sent.push_back(frame);
+      }
+    }
+    for (std::size_t i = 0; i < sent.size(); i += 4) {
+      send_pieces(a, sent[i], {});
+      send_pieces(a, sent[i + 1], {28, 1024});
+      send_pieces(a, sent[i + 2], {600, 600, 4, 700, 512, 513});
+      send_pieces(a, sent[i + 3], {28, 2000, 2000, 1});
+    }
+    a.flush();
+    REQUIRE(receive_until(b, sent.size()) == sent);
+    send_pieces(a, udp_frame(0, 5000), {28});
+    a.flush();
+    REQUIRE(a.counters().tx_dropped == 1);
     return {};
   }));
 }
@@ -422,6 +472,47 @@ TEST_F(Memif, CarriesFramesBetweenTwoProcesses) {
   Child server([this] { return echo_server(); });
   EXPECT_EQ(run_in_child([this] { return echo_client(2000); }), "");
   EXPECT_TRUE(server.is_running());
+}
+
+TEST_F(Memif, PacketsThatWaitAtAFlushKeepTheirBytes) {
+  auto& tearing = shared_count();
+  Child server([&]() -> std::string {
+    std::string why;
+    auto ports = open_all({device("server")}, why);
+    if (ports.empty()) return why;
+    while (tearing == 0) usleep(1000);  // its ring fills
+    for (;;) {
+      for (const auto& frame : receive_all(*ports[0])) {
+        const bool torn = std::any_of(frame.begin() + kTestRoceOffset, frame.end(),
+                                      [&](std::byte b) { return b != frame.back(); });
+        tearing += torn ? 1'000'000 : 1;
+      }
+    }
+  });
+  EXPECT_EQ(run_in_child([&]() -> std::string {
+              std::string why;
+              auto ports = open_all({device("client")}, why);
+              if (ports.empty()) return why;
+              Port& port = *ports[0];
+              REQUIRE(wait_for_link(port, true));
+              Bytes frame = udp_frame(0, 4096);
+              int sent = 0;
+              for (; port.trains()->limits().packets != 0; ++sent) {
+                REQUIRE(sent < 5000);
+                std::fill(frame.begin() + kTestRoceOffset, frame.end(), std::byte(sent));
+                send_pieces(port, frame, {28, 3000});
+                port.flush();
+              }
+              std::fill(frame.begin() + kTestRoceOffset, frame.end(), std::byte{0xff});
+              tearing = 1;
+              for (int i = 0; i < 5000 && tearing <= sent; ++i) {
+                port.flush();
+                usleep(1000);
+              }
+              REQUIRE(tearing == sent + 1);
+              return {};
+            }),
+            "");
 }
 
 TEST_F(Memif, AServerServesTheNextPeerAfterOneIsKilled) {
