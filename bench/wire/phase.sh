@@ -2,10 +2,10 @@
 # One turn of the wire bench, for tools/sandbox with two hosts: appends lines "WHAT FIGURE" to a file,
 # bandwidths in Gb/s, latencies in us, rates in million a second. B sends to A.
 #
-# usage: phase.sh SECONDS FILE [socket]
-#   socket: ports on UDP sockets; only the measurements that are compared with those
+# usage: phase.sh SECONDS FILE [udp|dpdk]
+#   udp, dpdk: ports on UDP sockets, or a memif; only the measurements that are compared with those
 set -euo pipefail
-seconds=$1 out=$2 ports=${3:-packet}
+seconds=$1 out=$2 kind=${3:-packet}
 port=18700
 
 . "$(dirname "$0")/../lib.sh"
@@ -33,9 +33,26 @@ write_bw() {  # WHAT COLUMN GID ARGUMENT...
   wait $server
 }
 
-if [[ $ports == socket ]]; then
-  write_bw socket-64k 4 0 -s 65536
-  write_bw socket-1m 4 0 -s 1048576
+# The port alone; last, because it replaces the daemons.
+bare_port() {  # WHAT RECEIVER SENDER: their devices
+  local mtu datagram counter rate=$SOFTHCA_BUILD/bench/port/softhca-port-rate
+  kill "$PID_A" "$PID_B"
+  while kill -0 "$PID_A" 2>/dev/null || kill -0 "$PID_B" 2>/dev/null; do sleep 0.1; done
+  mtu=$($HOST_A ip -o link show rdma0 | sed 's/.* mtu \([0-9]*\).*/\1/')
+  datagram=$((mtu > 4200 ? 4112 : 1040))  # as of a write of many packets
+  $HOST_A "$rate" count "$2" $datagram "$seconds" >"$SANDBOX_DIR/count" & counter=$!
+  sleep 0.5
+  $HOST_B "$rate" send "$3" $datagram "$((seconds + 2))" >/dev/null
+  wait $counter
+  figure "$1" "$(awk '{ print $4 }' "$SANDBOX_DIR/count")"
+}
+
+if [[ $kind != packet ]]; then
+  write_bw "$kind-64k" 4 0 -s 65536
+  write_bw "$kind-1m" 4 0 -s 1048576
+  write_bw "$kind-rate-64" 5 0 -s 64 -q 8
+  memif=socket=$SANDBOX_DIR/bare
+  [[ $kind != dpdk ]] || bare_port dpdk-port "net_memif0,role=server,$memif" "net_memif0,role=client,$memif"
   exit
 fi
 write_bw write-64k 4 0 -s 65536
@@ -46,6 +63,7 @@ write_bw write-64k-16 4 0 -s 65536 -q 16
 tcp 16
 write_bw write-cold 4 0 -s 8388608 -q 16 -t 4
 write_bw rate-8 5 0 -s 8 -q 4
+write_bw rate-64 5 0 -s 64 -q 8
 for size in 4096 65536 1048576; do
   iterations=$((size < 65536 ? 100000 : size < 1048576 ? 20000 : 2000))
   ucx "ucx-rc-$size" rc_v tag_bw $size $iterations
@@ -54,15 +72,4 @@ done
 ucx ucx-ud-65536 ud_v tag_bw 65536 10000
 ucx ucx-lat-rc rc_v tag_lat 8 50000
 ucx ucx-lat-tcp tcp tag_lat 8 50000
-
-# The port alone; last, because it replaces the daemons.
-kill "$PID_A" "$PID_B"
-while kill -0 "$PID_A" 2>/dev/null || kill -0 "$PID_B" 2>/dev/null; do sleep 0.1; done
-mtu=$($HOST_A ip -o link show rdma0 | sed 's/.* mtu \([0-9]*\).*/\1/')
-datagram=$((mtu > 4200 ? 4112 : 1040))  # as of a write of many packets
-rate=$SOFTHCA_BUILD/bench/port/softhca-port-rate
-$HOST_A "$rate" count interface=rdma0 $datagram "$seconds" >"$SANDBOX_DIR/count" & counter=$!
-sleep 0.5
-$HOST_B "$rate" send interface=rdma0 $datagram "$((seconds + 2))" >/dev/null
-wait $counter
-figure port "$(awk '{ print $4 }' "$SANDBOX_DIR/count")"
+bare_port port interface=rdma0 interface=rdma0
