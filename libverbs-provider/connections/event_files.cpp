@@ -232,9 +232,9 @@ int await_record(int fd, const File& file) {
   return comes ? 0 : -1;
 }
 
-/// Without waiting, a record takes one system call, and finding none takes two. Waiting for a record
-/// takes three. The time that they take is a large part of what a program that waits for events
-/// needs.
+/// Without waiting, a record takes one system call, and finding none takes two. Waiting for a
+/// record takes three. The time that they take is a large part of what a program that waits for
+/// events needs.
 ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
   if (bytes != record_bytes(file.kind)) {
     errno = EINVAL;

@@ -82,7 +82,7 @@ TEST_F(WorkerTest, AnEngineThatIsAwakePollsFewProcessesWithoutSystemCalls) {
 
 TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
   Adapter& adapter = pair.a->adapter;
-  std::vector<std::unique_ptr<Process>> more;  // so many that the engine asks who has posted
+  std::vector<std::unique_ptr<Process>> more;  // with so many it asks epoll
   for (int i = 0; i < 8; ++i)
     more.push_back(std::make_unique<Process>(adapter, *adapter.tenants[0]));
   Worker worker(adapter.engine,
