@@ -77,7 +77,7 @@ struct Tenant {
   static const Address* find_in(const std::vector<Address>& list, const Gid& gid,
                                 std::optional<PortId> port) {
     const auto found = std::find_if(list.begin(), list.end(), [&](const Address& address) {
-      return address.gid == gid && (!port || address.port == port);
+      return address.gid == gid && (!port || address.port == *port);
     });
     return found != list.end() ? &*found : nullptr;
   }

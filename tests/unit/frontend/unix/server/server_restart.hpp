@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/device/session/restore_sessions.hpp"
 #include "daemon/engine/requests/restore_requests.hpp"
 #include "daemon/frontend/unix/server/server.hpp"
 #include "daemon/operate/reload/reload.hpp"
