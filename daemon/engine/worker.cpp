@@ -25,8 +25,8 @@ namespace {
 
 // Interval between checks for wake-ups of parked processes while the engine is busy with others.
 constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
-// Polling up to this many sessions costs less than the system call of such a check. So an engine
-// that is awake parks none of them.
+// Polling up to this many sessions costs less than the system call of such a check, so an engine
+// that is awake polls them instead.
 constexpr std::size_t kFewSessions = 8;
 // After this time without work, the engine considers sleeping.
 constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
@@ -196,7 +196,7 @@ void Worker::loop() {
     worked = run_call(now) || polled;
     if (worked) last_work_ = now;
     if (engine_.intake().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval)
-      hear_parked_sessions(now);
+      check_parked_sessions(now);
     if (!worked) idle(now);
   }
   pulse_.end();
@@ -236,7 +236,7 @@ bool Worker::is_called() const {
 }
 
 /// Finds out which parked sessions have posted something, or polls them from now on.
-void Worker::hear_parked_sessions(Time now) {
+void Worker::check_parked_sessions(Time now) {
   last_wakeup_look_ = now;
   if (engine_.intake().sessions().size() > kFewSessions) return look_for_wakeups(Duration::zero());
   for (Session* session : engine_.intake().sessions()) engine_.intake().unpark(*session);

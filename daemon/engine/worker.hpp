@@ -132,7 +132,7 @@ class Worker {
   bool run_call(Time now);
   void idle(Time now);
   bool is_called() const;
-  void hear_parked_sessions(Time now);
+  void check_parked_sessions(Time now);
   bool park_idle_sessions(Time now, Duration after);
   void look_for_wakeups(Duration timeout);
   Duration time_to_sleep(Time now) const;

@@ -124,16 +124,11 @@ void DpdkPort::release(std::span<const Frame> frames) {
   for (const Frame& f : frames) rte_pktmbuf_free(buffer_of(f));
 }
 
-/// True if a packet may be made: at least half of the backlog is free.
-bool DpdkPort::has_room() {
-  if (backlog_count_ >= kBacklog / 2) [[unlikely]]
-    send_backlog();
-  return backlog_count_ < kBacklog / 2;
-}
-
 Frame DpdkPort::allocate() {
-  if (!has_room()) [[unlikely]]
-    return {};
+  if (!has_room()) [[unlikely]] {
+    send_backlog();
+    if (!has_room()) return {};
+  }
   rte_mbuf* m = rte_pktmbuf_alloc(device_.pool);
   if (m == nullptr) return {};
   return {rte_pktmbuf_mtod(m, std::byte*), 0, rte_pktmbuf_tailroom(m), m};
@@ -160,7 +155,7 @@ void DpdkPort::queue(rte_mbuf* m) {
 
 /// One packet at a time: these drivers have no segmentation.
 TrainLimits DpdkPort::limits() const {
-  return {.packets = backlog_count_ < kBacklog / 2 ? 1u : 0u,
+  return {.packets = has_room() ? 1u : 0u,
           .bytes = device_.longest_frame,
           .pieces = kSocketTrains.pieces};
 }

@@ -64,9 +64,9 @@ class DpdkPort final : public Port, private TrainSender {
 
  private:
   static constexpr std::size_t kBurst = 64;
-  /// Frames that the device has not taken yet. When half of them are used, allocate() refuses, so
-  /// that the engine stops making packets before any is dropped. The other half is for packets
-  /// under construction.
+  /// Frames that the device has not taken yet. When half of them are used, allocate() and limits()
+  /// refuse, so that the engine stops making packets before any is dropped. The other half is for
+  /// packets under construction.
   static constexpr std::size_t kBacklog = 512;
 
   // --- TrainSender
@@ -75,7 +75,8 @@ class DpdkPort final : public Port, private TrainSender {
 
   static void redial(void* port);
   void adopt_thread();
-  bool has_room();
+  /// True if a packet may be made.
+  bool has_room() const { return backlog_count_ < kBacklog / 2; }
   void queue(rte_mbuf* m);
   rte_mbuf* gather(const Train& train);
   bool append(rte_mbuf& frame, const iovec& piece);
