@@ -4,8 +4,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ranges>
 
 #include "daemon/base/small_file.hpp"
 #include "daemon/configuration/config_machine.hpp"
@@ -95,6 +97,17 @@ Config default_config() {
   for (TenantConfig& tenant : config.tenants)
     tenant.limits = limits_of(kQuarter, unshared(shares), shares.size(), config.pools);
   return config;
+}
+
+std::vector<std::string> PortConfig::interfaces() const {
+  std::vector<std::string> names;
+  if (interface.empty()) return names;
+  for (const auto part : std::views::split(std::string_view(interface), ',')) {
+    std::string_view one(part.begin(), part.end());
+    one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
+    names.emplace_back(one.substr(0, one.find_last_not_of(' ') + 1));
+  }
+  return names;
 }
 
 namespace {

@@ -117,7 +117,7 @@ struct DeviceConfig {
 
 struct PortConfig {
   std::string name;
-  std::string interface;      ///< network interface used through a packet socket, or
+  std::string interface;      ///< network interfaces used through packet sockets, or
   std::string device;         ///< DPDK device string, or
   std::optional<Gid> socket;  ///< address of UDP sockets; exactly one of the three is set
   /// With `socket`: that address, in a network that contains all addresses of its family, since the
@@ -128,6 +128,9 @@ struct PortConfig {
   std::vector<std::string> neighbours;  ///< see parse_static_neighbour()
   std::optional<std::uint16_t> vlan;
   std::optional<std::uint32_t> mtu;  ///< largest IP packet in bytes, if the device cannot tell
+
+  /// Returns the names in `interface`: the one that is used first, then its backup.
+  std::vector<std::string> interfaces() const;
 
   bool operator==(const PortConfig&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <map>
 
 #include "daemon/configuration/resource_manager/minimum_check.hpp"
 #include "daemon/configuration/tenant_amounts.hpp"
@@ -63,20 +64,20 @@ class Checker {
   }
 
   void check_port_names() {
-    const auto refuse_twice = [&](std::string_view key, const std::string PortConfig::*member) {
+    const auto refuse_twice = [&](std::string_view key, const auto& taken_by) {
+      std::map<std::string, std::size_t> ports;  // by what they take
       for (std::size_t i = 0; i < config_.ports.size(); ++i)
-        for (std::size_t j = 0; j < i; ++j) {
-          const std::string& given = config_.ports[i].*member;
-          if (given.empty() || given != config_.ports[j].*member) continue;
-          port_problem(i, key,
-                       "\"" + given + "\" is already taken by the port of line " + port_line(j) +
-                           "; each port needs its own");
-          break;
-        }
+        for (const std::string& given : taken_by(config_.ports[i]))
+          if (const auto [taken, is_new] = ports.emplace(given, i);
+              !is_new && taken->second != i && !given.empty())
+            port_problem(i, key,
+                         "\"" + given + "\" is already taken by the port of line " +
+                             port_line(taken->second) + "; each port needs its own");
     };
-    refuse_twice("name", &PortConfig::name);
-    refuse_twice("interface", &PortConfig::interface);
-    refuse_twice("device", &PortConfig::device);
+    using Names = std::vector<std::string>;
+    refuse_twice("name", [](const PortConfig& port) { return Names{port.name}; });
+    refuse_twice("interface", [](const PortConfig& port) { return port.interfaces(); });
+    refuse_twice("device", [](const PortConfig& port) { return Names{port.device}; });
   }
 
   /// The checks of addresses compare each with each other.

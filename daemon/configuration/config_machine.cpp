@@ -49,12 +49,13 @@ class Machine {
   }
 
   void check_port(const Value& port) {
-    const Value* name = find(port, "interface");
-    if (name != nullptr && name->string() && !name->string()->empty() &&
-        name->string()->find('/') == std::string::npos &&  // not a network
-        ::if_nametoindex(name->string()->c_str()) == 0)
-      problems_.add(name->line, "port.interface",
-                    "this host has no interface " + *name->string() + " (see `ip link`)");
+    const Value* value = find(port, "interface");
+    if (value != nullptr && value->string() &&
+        value->string()->find('/') == std::string::npos)  // not a network
+      for (const std::string& name : PortConfig{.interface = *value->string()}.interfaces())
+        if (!name.empty() && ::if_nametoindex(name.c_str()) == 0)
+          problems_.add(value->line, "port.interface",
+                        "this host has no interface " + name + " (see `ip link`)");
     if (const Value* address = find(port, "socket"); address != nullptr && address->string())
       check_local(*address);
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A network port, which receives and sends frames. Implementations: DPDK (port/dpdk), packet
-// sockets (port/packet), UDP sockets (port/udp), and a memory pair for tests. One engine owns a
-// port; a comment marks the functions that other threads may call.
+// sockets (port/packet), UDP sockets (port/udp), two of these with one in use (failover_port.hpp),
+// and a memory pair for tests. One engine owns a port; a comment marks the functions that other
+// threads may call.
 #pragma once
 
 #include <array>
@@ -86,6 +87,10 @@ class Port {
   virtual std::uint32_t mtu() const = 0;
   virtual bool link_up() const = 0;
   virtual PortCounters counters() const = 0;
+  /// Returns the number of the link that carries frames; always 0 for a port with one link.
+  virtual unsigned link_in_use() const { return 0; }
+  /// True if the link in use has no carrier, and another one has. May cost system calls.
+  virtual bool should_fail_over() const { return false; }
 
   // --- the engine again
   /// Returns a descriptor that becomes readable when frames wait, for an engine that is about to
@@ -93,6 +98,9 @@ class Port {
   /// prepare_sleep() immediately before it sleeps on the descriptor.
   virtual int wait_fd() const { return -1; }
   virtual void prepare_sleep() {}
+  /// Uses the other link from now on, with its link address. REQUIRES: should_fail_over() was true,
+  /// and all packets were handed over by flush().
+  virtual void fail_over() {}
 };
 
 }  // namespace softhca::port

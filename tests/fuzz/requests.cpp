@@ -163,7 +163,8 @@ class Run {
       &Watch::add_capture,     &Watch::remove_capture,   &Watch::read_capture,
       &Watch::copy_events,     &Watch::show_queue_pairs, &Watch::show_queue_pair,
       &Watch::find_queue_pair, &Watch::check_paths};
-  static constexpr OfWire kOfWire[] = {&Wire::send_packet, &Wire::send_datagram, &Wire::send_raw};
+  static constexpr OfWire kOfWire[] = {&Wire::send_packet, &Wire::send_datagram, &Wire::send_raw,
+                                       &Wire::fail_over};
   static constexpr std::size_t kOperations = std::size(kOfRun) + std::size(kOfProgram) +
                                              std::size(kOfTenants) + std::size(kOfServices) +
                                              std::size(kOfWatch) + std::size(kOfWire);

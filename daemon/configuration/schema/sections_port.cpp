@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The keys of [[port]].
+#include <algorithm>
 #include <set>
 
 #include "daemon/configuration/schema/reader.hpp"
@@ -29,7 +30,9 @@ constexpr Key kPortKeys[] = {
      .refusal = kPort,
      .lead = "One of three. interface: a network interface, used through a packet socket. Set its "
              "MTU with `ip link` before the daemon starts, which reads it only then: 4200 or more "
-             "for an RDMA MTU of 4096. device: a DPDK device string. socket: an address of the "
+             "for an RDMA MTU of 4096. A second one to the same network, as in \"eth1, eth2\", is "
+             "used while the first has no carrier. device: a DPDK device string. socket: an "
+             "address of the "
              "kernel, of which ordinary sockets use UDP port 4791; that needs no privilege. An "
              "interface works best without addresses of the kernel on it. Instead of an interface "
              "or a socket's address, give a network, such as \"10.0.0.0/24\": the daemon takes the "
@@ -91,6 +94,21 @@ constexpr Key kPortKeys[] = {
      .sample = "[\"10.0.0.2=02:00:00:00:00:02\"]"},
 };
 
+bool is_interface_name(const std::string& text) {
+  return !text.empty() && text.size() <= kLongestInterface &&
+         text.find_first_of("= \t/") == std::string::npos;
+}
+
+void check_interface(Reader& reader, const PortConfig& config) {
+  // resolve_ports() checks networks.
+  if (config.interface.find('/') != std::string::npos) return;
+  const std::vector<std::string> names = config.interfaces();
+  if (!std::ranges::all_of(names, is_interface_name))
+    reader.complain("interface", "is not the name of a network interface (see `ip link`)");
+  else if (names.size() > 2 || (names.size() == 2 && names[0] == names[1]))
+    reader.complain("interface", "has one interface, or two different ones: \"eth1, eth2\"");
+}
+
 /// Rejects the keys that a port with a socket leaves to the kernel.
 void check_socket_port(Reader& reader) {
   for (const char* key : {"addresses", "gateway4", "gateway6", "neighbours", "vlan"})
@@ -110,10 +128,7 @@ void check_port(Reader& reader, void* section) {
         "of this address)");
   else if (reader.find("socket") != nullptr)
     check_socket_port(reader);
-  const bool is_network = config.interface.find('/') != std::string::npos;
-  if (!is_network && (config.interface.size() > kLongestInterface ||
-                      config.interface.find_first_of(", \t") != std::string::npos))
-    reader.complain("interface", "is not the name of a network interface (see `ip link`)");
+  check_interface(reader, config);
   std::set<Gid> given;
   for (const std::string& text : config.neighbours)
     if (const auto neighbour = parse_static_neighbour(text);

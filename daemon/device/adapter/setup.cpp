@@ -18,6 +18,7 @@
 #include "daemon/port/dpdk/device_args.hpp"
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
+#include "daemon/port/failover_port.hpp"
 #include "daemon/port/packet/packet_port.hpp"
 #include "daemon/port/udp/udp_port.hpp"
 #include "daemon/roce/wire/arp_nd.hpp"
@@ -63,16 +64,40 @@ bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
                      [&](const auto& a) { return a.address == gid; });
 }
 
-Expected<KeptDescriptor> open_port(const configuration::PortConfig& config, PortId id,
-                                   engine::Worker& worker, KeptDescriptors& kept) {
+/// Opens a link of a port, and adds to `keeping` what is kept of it.
+Expected<std::unique_ptr<port::Port>> open_link(const configuration::PortConfig& config,
+                                                KeptDescriptors& kept,
+                                                std::vector<KeptDescriptor>& keeping) {
   constexpr auto kKind = records::Kind::kPort;
   const std::string place = place_of(config);
   auto port = make_port(config, kept.take_earlier(kKind, place));
+  if (!port || !config.device.empty()) return port;  // each adapter opens DPDK's anew
+  auto kept_now = kept.keep(kKind, place, (*port)->wait_fd());
+  if (!kept_now) return kept_now.error();
+  keeping.push_back(std::move(*kept_now));
+  return port;
+}
+
+Expected<std::unique_ptr<port::Port>> open_links(const configuration::PortConfig& config,
+                                                 KeptDescriptors& kept,
+                                                 std::vector<KeptDescriptor>& keeping) {
+  const std::vector<std::string> interfaces = config.interfaces();
+  if (interfaces.size() < 2) return open_link(config, kept, keeping);
+  port::FailoverPort::Links links;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    configuration::PortConfig one = config;
+    one.interface = interfaces[i];
+    auto link = open_link(one, kept, keeping);
+    if (!link) return link.error();
+    links[i] = std::move(*link);
+  }
+  return port::FailoverPort::join(std::move(links));
+}
+
+Outcome open_port(const configuration::PortConfig& config, PortId id, engine::Worker& worker,
+                  KeptDescriptors& kept, std::vector<KeptDescriptor>& keeping) {
+  auto port = open_links(config, kept, keeping);
   if (!port) return port.error();
-  // Ports of DPDK are opened anew by each adapter.
-  auto keeping = config.device.empty() ? kept.keep(kKind, place, (*port)->wait_fd())
-                                       : Expected<KeptDescriptor>(KeptDescriptor());
-  if (!keeping) return keeping.error();
   auto binding = std::make_unique<engine::PortBinding>();
   binding->id = id;
   binding->name = config.name;
@@ -89,9 +114,9 @@ Expected<KeptDescriptor> open_port(const configuration::PortConfig& config, Port
         frame.length = static_cast<std::uint32_t>(bytes.size());
         raw->transmit(frame);
       });
-  spdlog::info("port {}: {} MTU {}", config.name, place, raw->mtu());
+  spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->mtu());
   worker.run(engine::AddPort{std::move(binding)});
-  return keeping;
+  return {};
 }
 
 std::optional<PortId> port_of(const configuration::Config& config, const Gid& gid) {
@@ -137,19 +162,20 @@ engine::EngineLimits limits_of(const configuration::Config& config) {
 Outcome guard_addresses(const configuration::PortConfig& port,
                         const std::vector<configuration::InterfaceAddress>& addresses,
                         KeptDescriptors& kept, KernelGuards& guards) {
-  if (port.interface.empty() || addresses.empty()) return {};
-  const auto state = port::read_interface(port.interface);
-  if (!state) return at("port " + port.name, state.error());
-  for (const configuration::InterfaceAddress& address : addresses) {
-    if (!kernel_owns(*state, address.gid)) continue;
-    constexpr auto kKind = records::Kind::kKernelGuard;
-    const std::string place = address_text(address.gid) + "%" + port.interface;
-    auto guard =
-        port::guard_roce_port(address.gid, port.interface, kept.take_earlier(kKind, place));
-    if (!guard) return at("port " + port.name, guard.error());
-    auto keeping = kept.keep(kKind, place, guard->fd());
-    if (!keeping) return at("port " + port.name, keeping.error());
-    guards.emplace(address.gid, KernelGuard{std::move(*guard), std::move(*keeping)});
+  if (addresses.empty()) return {};
+  for (const std::string& interface : port.interfaces()) {
+    const auto state = port::read_interface(interface);
+    if (!state) return at("port " + port.name, state.error());
+    for (const configuration::InterfaceAddress& address : addresses) {
+      if (!kernel_owns(*state, address.gid)) continue;
+      constexpr auto kKind = records::Kind::kKernelGuard;
+      const std::string place = address_text(address.gid) + "%" + interface;
+      auto guard = port::guard_roce_port(address.gid, interface, kept.take_earlier(kKind, place));
+      if (!guard) return at("port " + port.name, guard.error());
+      auto keeping = kept.keep(kKind, place, guard->fd());
+      if (!keeping) return at("port " + port.name, keeping.error());
+      guards.emplace(address.gid, KernelGuard{std::move(*guard), std::move(*keeping)});
+    }
   }
   return {};
 }
@@ -173,9 +199,9 @@ Expected<std::vector<KeptDescriptor>> open_ports(const configuration::Config& co
   }
   std::vector<KeptDescriptor> keeping;
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
-    auto opened = open_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), worker, kept);
-    if (!opened) return at("port " + config.ports[i].name, opened.error());
-    keeping.push_back(std::move(*opened));
+    const PortId id(static_cast<std::uint8_t>(i));
+    if (auto opened = open_port(config.ports[i], id, worker, kept, keeping); !opened)
+      return at("port " + config.ports[i].name, opened.error());
   }
   return keeping;
 }
@@ -202,7 +228,7 @@ engine::PortChange change_of(const configuration::PortConfig& before,
 }
 
 std::string interface_of(const configuration::PortConfig& port, const Gid& address) {
-  if (!port.interface.empty()) return port.interface;
+  if (!port.interface.empty()) return port.interfaces().front();
   const auto args = port::parse_device(port.device);
   if (const auto named = args ? args->option("iface") : std::nullopt) return *named;
   const auto found = port::interface_with(address);

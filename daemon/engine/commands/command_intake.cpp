@@ -82,7 +82,6 @@ void CommandIntake::unpark(Session& session, std::uint64_t seen) {
   if (!session.parked || session.failed) return;
   session.view.unpark();
   session.parked = false;
-  session.last_active = clock_.now;
   session.poll.last_scan = seen;
   session.poll.waiting = false;
   session.poll.unfinished.look_again();  // the process may have finished one

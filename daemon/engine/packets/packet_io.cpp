@@ -48,16 +48,16 @@ bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vla
   return (frame.ethernet.vlan.value_or(0) & kVlanId) == vlan.value_or(0);
 }
 
-}  // namespace
-
 /// True if the ICRC shows that the packet was not changed on its way.
-inline bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
+bool has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (!binding.hidden) return wire::check_icrc(parsed);
   using Soundness = wire::HiddenIdentifications::Soundness;
   const Soundness soundness = binding.hidden->check(parsed);
   if (soundness == Soundness::kUnexpected) binding.drops.weakly_checked.add();
   return soundness != Soundness::kBroken;
 }
+
+}  // namespace
 
 /// Checks that a parsed packet is intact and authentic. Returns kNone if it is.
 inline wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& parsed) {
@@ -72,8 +72,13 @@ inline wire::DropReason PacketIo::check(PortBinding& binding, const wire::Parsed
 bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
                      wire::ParsedFrame& parsed, bool was_held) {
   wire::DropReason reason = packets.next(parsed);
-  if (wire::is_foreign(reason) && binding.neighbours->receive(frame.bytes(), clock_.now))
-    return false;
+  if (wire::is_foreign(reason)) {
+    const std::uint64_t learned = binding.neighbours->counters().learned.value();
+    const bool taken = binding.neighbours->receive(frame.bytes(), clock_.now);
+    // A neighbour that has moved to another link address is not reached by the former one.
+    if (binding.neighbours->counters().learned.value() != learned) rebuild_frames();
+    if (taken) return false;
+  }
   if (reason == wire::DropReason::kNone) {
     Arrival arrival = Arrival::kAsItCame;
     if (faults_.on() && !was_held) [[unlikely]]
@@ -100,8 +105,10 @@ void PacketIo::drop_all(PortBinding& binding, std::span<const port::Frame> frame
 
 void PacketIo::exchange_peers(std::unique_ptr<PeerTable>& table) {
   authentication_.exchange(table);
-  keys_changed_ = clock_.now + kFrameLifetime;
+  rebuild_frames();
 }
+
+void PacketIo::rebuild_frames() { outdated_until_ = clock_.now + kFrameLifetime; }
 
 /// Adds the port. Packets to neighbours count against the share of the neighbour table of the
 /// tenant that has their source address. Packets without a tenant count for kNobody.

@@ -60,6 +60,8 @@ class PacketIo {
   /// Exchanges the table of peers. It takes effect with the next packet. `table`: null for none;
   /// receives the table that was in use before.
   void exchange_peers(std::unique_ptr<PeerTable>& table);
+  /// Has the headers of all routes built anew.
+  void rebuild_frames();
   PeerAuthentication& authentication() { return authentication_; }
 
   /// Polls the ports. Calls `take(PortBinding&, const wire::ParsedFrame&)` for each RoCEv2 packet
@@ -132,7 +134,6 @@ class PacketIo {
   static constexpr std::size_t kBurst = 64;
 
   static void drop_all(PortBinding& binding, std::span<const port::Frame> frames);
-  static bool has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed);
   wire::DropReason check(PortBinding& binding, const wire::ParsedFrame& parsed);
   bool parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
              wire::ParsedFrame& parsed, bool was_held = false);
@@ -142,7 +143,7 @@ class PacketIo {
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, const QueuePair* qp,
                                        bool& lost) {
     lost = false;
-    const bool is_built = clock_.now < route.valid_until && route.valid_until > keys_changed_;
+    const bool is_built = clock_.now < route.valid_until && route.valid_until > outdated_until_;
     return is_built ? &route.frame : build_frame(route, binding, qp, lost);
   }
   const wire::FrameTemplate* build_frame(Route& route, PortBinding& binding, const QueuePair* qp,
@@ -220,9 +221,9 @@ class PacketIo {
   std::array<port::Frame, kBurst> burst_;  ///< for receive()
   std::uint16_t ip_identification_ = 0;
   PeerAuthentication authentication_;
-  /// The end of validity of headers that were built just before the keys were last exchanged.
-  /// Headers that are valid until then or a shorter time used other keys.
-  Time keys_changed_{};
+  /// The end of validity of headers that were built just before keys or link addresses changed
+  /// last. Headers that are valid until then or a shorter time are outdated.
+  Time outdated_until_{};
   Faults faults_;
   Captures captures_;
 };

@@ -12,6 +12,15 @@ namespace softhca::engine {
 
 void AddPort::run(Engine& engine) { engine.packets().add_port(std::move(binding)); }
 
+void FailOver::run(Engine& engine) const {
+  PortBinding& binding = *engine.packets().ports()[port.value];
+  if (binding.outbox) binding.outbox->flush();
+  binding.port->flush();
+  binding.port->fail_over();
+  binding.neighbours->move_to(binding.port->mac());
+  engine.packets().rebuild_frames();
+}
+
 Outcome PutInForce::run(Engine& engine) {
   if (auto done = allocations.change(change); !done) return done;
   for (TenantAddresses& each : addresses)

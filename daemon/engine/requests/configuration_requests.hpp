@@ -28,6 +28,12 @@ struct AddPort {
   void run(Engine& engine);
 };
 
+/// Has a port use its other link, and announces its addresses there.
+struct FailOver {
+  PortId port;
+  void run(Engine& engine) const;
+};
+
 /// A change of a port's addresses and neighbours.
 struct PortChange {
   std::vector<neighbour::LocalAddress> added;

@@ -217,6 +217,8 @@ Json AdminView::ports() const {
                  {"up", binding->link_up()},
                  {"mtu", binding->port->mtu()},
                  {"mac", hex(binding->port->mac())}});
+    const auto interfaces = adapter_.config.ports[binding->id.value].interfaces();
+    if (interfaces.size() > 1) port["link"] = interfaces[binding->port->link_in_use()];
     ports.push_back(std::move(port));
   }
   return ports;

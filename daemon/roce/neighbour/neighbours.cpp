@@ -197,6 +197,11 @@ std::optional<Gid> Neighbours::next_hop(const Gid& destination) const {
   return gateway;
 }
 
+void Neighbours::move_to(const MacAddress& mac) {
+  options_.mac = mac;
+  announce();
+}
+
 void Neighbours::announce() {
   for (const LocalAddress& a : addresses_) {
     if (!a.answer) continue;

@@ -69,6 +69,8 @@ class Neighbours {
   void set_static(std::map<Gid, MacAddress> neighbours) { static_ = std::move(neighbours); }
   /// Allocates the state of a user of resolve(), which would otherwise do so on first use.
   void add_user(TenantId user) { users_.try_emplace(user); }
+  /// Changes the link address of the port, and announces its addresses.
+  void move_to(const MacAddress& mac);
   /// Announces the addresses for which the daemon answers, after a start or when the link comes up.
   void announce();
 

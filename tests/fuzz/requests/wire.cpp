@@ -177,4 +177,6 @@ void Wire::send_datagram() {
 
 void Wire::send_raw() { transmit(std::as_bytes(common_.input.bytes(common_.input.byte()))); }
 
+void Wire::fail_over() { common_.bench.ask(engine::FailOver{PortId(0)}); }
+
 }  // namespace softhca::fuzz

@@ -23,6 +23,8 @@ class Wire {
   void send_packet();
   void send_datagram();
   void send_raw();
+  /// A port with one link stays with it, and announces its addresses.
+  void fail_over();
 
  private:
   void transmit(std::span<const std::byte> frame);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "daemon/port/failover_port.hpp"
 #include "daemon/port/kernel_guard.hpp"
 #include "tests/emulated.hpp"
 #include "tests/unit/port/frames.hpp"
@@ -41,10 +42,30 @@ std::vector<Bytes> receive_until(Port& port, std::size_t wanted) {
   return all;
 }
 
-bool wait_for_link(const Port& port, bool up) {
-  for (int i = 0; i < 5000 && port.link_up() != up; ++i) usleep(1000);
-  return port.link_up() == up;
+template <class F>
+bool eventually(F&& holds) {
+  for (int i = 0; i < 5000 && !holds(); ++i) usleep(1000);
+  return holds();
 }
+
+bool wait_for_link(const Port& port, bool up) {
+  return eventually([&] { return port.link_up() == up; });
+}
+
+/// Forwards to a port that it does not own.
+struct Through final : Port {
+  explicit Through(Port& to) : port(to) {}
+  std::size_t receive(std::span<Frame> out) override { return port.receive(out); }
+  void release(std::span<const Frame> frames) override { port.release(frames); }
+  Frame allocate() override { return port.allocate(); }
+  void transmit(const Frame& frame) override { port.transmit(frame); }
+  void flush() override { port.flush(); }
+  MacAddress mac() const override { return port.mac(); }
+  std::uint32_t mtu() const override { return port.mtu(); }
+  bool link_up() const override { return port.link_up(); }
+  PortCounters counters() const override { return port.counters(); }
+  Port& port;
+};
 
 bool readable(int fd, int milliseconds) {
   pollfd p{fd, POLLIN, 0};
@@ -144,6 +165,65 @@ TEST_F(PacketPorts, CarryFramesOfEverySizeUpToTheLargest) {
     EXPECT_EQ(b.counters().rx_frames, sent.size());
     EXPECT_EQ(b.counters().rx_bytes, a.counters().tx_bytes);
   });
+}
+
+TEST_F(PacketPorts, WithABackupGoOnByItWithoutACarrier) {
+  on_veth(
+      [&] {
+        auto joined = FailoverPort::join({open("va"), open("vc")});
+        auto first = open("vb"), second = open("vd");
+        ASSERT_TRUE(joined && first && second);
+        Port& port = **joined;
+        ASSERT_TRUE(wait_for_link(*first, true) && wait_for_link(*second, true));
+        const MacAddress mac = port.mac();
+        const auto arrives_at = [&](Port& far) {
+          const TestTrain train(3, 100, 50);
+          port.trains()->transmit(train.train());
+          port.flush();
+          TrainSplitter apart((PortPtr(new Through(far))));
+          expect_same(receive_until(apart, 3), train.frames());
+        };
+        EXPECT_FALSE(port.should_fail_over());
+        arrives_at(*first);
+
+        ASSERT_TRUE(send_bytes(*first, udp_frame(1)));
+        first->flush();
+        ASSERT_TRUE(readable(port.wait_fd(), 1000));
+        ASSERT_TRUE(shell("ip link set vb down"));
+        ASSERT_TRUE(eventually([&] { return port.should_fail_over(); }));
+        EXPECT_TRUE(port.link_up());
+        port.fail_over();
+        EXPECT_EQ(port.link_in_use(), 1u);
+        EXPECT_NE(port.mac(), mac);
+        EXPECT_FALSE(port.should_fail_over());
+        EXPECT_TRUE(receive_all(port).empty()) << "a frame of the first link";
+        arrives_at(*second);
+
+        // The first stays unused when it is back, and does not wake the engine.
+        ASSERT_TRUE(shell("ip link set vb up") && wait_for_link(*first, true));
+        EXPECT_FALSE(port.should_fail_over());
+        ASSERT_TRUE(send_bytes(*first, udp_frame(2)));
+        first->flush();
+        EXPECT_TRUE(eventually([&] {
+          port.prepare_sleep();
+          return !readable(port.wait_fd(), 0);
+        }));
+        EXPECT_TRUE(receive_all(port).empty());
+
+        ASSERT_TRUE(shell("ip link set vd down"));
+        ASSERT_TRUE(eventually([&] { return port.should_fail_over(); }));
+        port.fail_over();
+        EXPECT_EQ(port.mac(), mac);
+        arrives_at(*first);
+        EXPECT_EQ(port.counters().tx_frames, 9u);
+        EXPECT_EQ(port.counters().tx_trains, 3u);
+
+        ASSERT_TRUE(shell("ip link set vb down"));
+        EXPECT_TRUE(eventually([&] { return !port.link_up(); }));
+        EXPECT_FALSE(port.should_fail_over());
+      },
+      "ip link add vc mtu 9000 type veth peer name vd mtu 9000 && ip link set vc up && "
+      "ip link set vd up");
 }
 
 TEST_F(PacketPorts, CarryManyFramesBothWays) {
@@ -348,21 +428,6 @@ class Trains : public PacketPorts {
       expect_same(receive_until(apart, packets), train.frames());
     }
   }
-
-  /// Forwards to a port that it does not own.
-  struct Through final : Port {
-    explicit Through(Port& to) : port(to) {}
-    std::size_t receive(std::span<Frame> out) override { return port.receive(out); }
-    void release(std::span<const Frame> frames) override { port.release(frames); }
-    Frame allocate() override { return port.allocate(); }
-    void transmit(const Frame& frame) override { port.transmit(frame); }
-    void flush() override { port.flush(); }
-    MacAddress mac() const override { return port.mac(); }
-    std::uint32_t mtu() const override { return port.mtu(); }
-    bool link_up() const override { return port.link_up(); }
-    PortCounters counters() const override { return port.counters(); }
-    Port& port;
-  };
 };
 
 TEST_F(Trains, CrossAPairOfInterfacesInOneTrip) {

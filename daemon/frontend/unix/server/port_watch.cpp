@@ -4,23 +4,55 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "daemon/engine/requests/configuration_requests.hpp"
+
 namespace softhca::control {
+namespace {
+
+/// A look costs a few system calls for each port with a backup. Queue pairs repeat what was lost
+/// meanwhile.
+constexpr Duration kLookInterval = std::chrono::milliseconds(50);
+
+bool has_backup(const configuration::PortConfig& port) { return port.interfaces().size() > 1; }
+
+}  // namespace
+
+Time PortWatch::next_look() const {
+  return std::ranges::any_of(adapter_.config.ports, has_backup) ? looked_ + kLookInterval : kNever;
+}
+
+void PortWatch::look(Time now) {
+  looked_ = now;
+  for (std::size_t i = 0; i < adapter_.config.ports.size(); ++i) {
+    const configuration::PortConfig& config = adapter_.config.ports[i];
+    const port::Port& port = *adapter_.engine.ports[i]->port;
+    if (!has_backup(config) || !port.should_fail_over()) continue;
+    adapter_.worker.run(engine::FailOver{adapter_.engine.ports[i]->id});
+    const std::vector<std::string> interfaces = config.interfaces();
+    const unsigned to = port.link_in_use();
+    adapter_.journal.add({.kind = "port_failover",
+                          .text = "port " + config.name + ": " + interfaces[1 - to] +
+                                  " has no carrier; " + interfaces[to] + " is in use"});
+  }
+}
 
 void PortWatch::tick() {
-  told_.resize(ports_.size());
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    const port::PortCounters now = ports_[i]->port->counters();
-    const std::string& name = ports_[i]->name;
+  const auto& ports = adapter_.engine.ports;
+  told_.resize(ports.size());
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const port::PortCounters now = ports[i]->port->counters();
+    const std::string& name = ports[i]->name;
     Told& told = told_[i];
     if (now.trains_refused != 0 && !std::exchange(told.trains, true))
       spdlog::warn(
           "port {}: the interface or the kernel does not support trains of packets (Linux 6.2 and "
           "later do); the port sends packets one by one",
           name);
-    if (ports_[i]->port->kernel_headers() == nullptr) continue;
+    if (ports[i]->port->kernel_headers() == nullptr) continue;
     if (now.path_too_narrow != 0 && !std::exchange(told.narrow, true))
       spdlog::warn(
           "port {}: packets are lost because a link on their path has a smaller MTU; set the "

@@ -57,7 +57,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
       control_sockets_(adapter, tenant_loops_),
       device_trees_(adapter, [this](const engine::Tenant& tenant, std::uint8_t device,
                                     bool up) { sessions_.report_link(tenant, device, up); }),
-      port_watch_(adapter.engine.ports) {
+      port_watch_(adapter) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);
@@ -156,10 +156,11 @@ Expected<Server::End> Server::run() {
 }
 
 Outcome Server::step(Time due) {
-  due = std::min(due, connections_.next_deadline());
+  due = std::min({due, connections_.next_deadline(), port_watch_.next_look()});
   if (auto done = loop_.step(datagrams_left_ ? 0 : milliseconds_until(due)); !done) return done;
   if (datagrams_left_) serve_datagrams();
   if (now() >= connections_.next_deadline()) connections_.expire(now());
+  if (now() >= port_watch_.next_look()) port_watch_.look(now());
   return {};
 }
 
