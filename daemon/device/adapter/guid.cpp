@@ -38,6 +38,17 @@ std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const Port
   return hash.value();
 }
 
+MacAddress link_address(std::string_view device, const Gid& first_address) {
+  Hash hash;
+  hash.add(std::as_bytes(std::span(device)));
+  hash.add_value(first_address.bytes);
+  MacAddress mac;
+  for (std::size_t i = 0; i < mac.bytes.size(); ++i)
+    mac.bytes[i] = static_cast<std::uint8_t>(hash.value() >> (8 * i));
+  mac.bytes[0] = static_cast<std::uint8_t>((mac.bytes[0] & ~0x01) | 0x02);  // unicast, local
+  return mac;
+}
+
 std::uint64_t node_guid(std::uint64_t daemon, std::string_view device) {
   Hash hash;
   hash.add_value(daemon);

@@ -49,7 +49,11 @@ Expected<std::unique_ptr<port::Port>> make_port(const configuration::PortConfig&
   const std::uint32_t mtu = config.mtu.value_or(0);
   if (config.socket)
     return port::UdpPort::open({.address = *config.socket, .mtu = mtu}, std::move(kept));
-  if (!config.device.empty()) return port::open_dpdk_port({.device = config.device, .mtu = mtu});
+  if (!config.device.empty()) {
+    const Gid first = config.addresses.empty() ? Gid{} : config.addresses.front().gid;
+    return port::open_dpdk_port(
+        {.device = config.device, .mtu = mtu, .mac = link_address(config.device, first)});
+  }
   return port::PacketPort::open({.interface = config.interface, .mtu = mtu}, std::move(kept));
 }
 

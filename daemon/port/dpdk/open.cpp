@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -168,6 +169,16 @@ Outcome make_pools(const DeviceArgs& args, std::uint32_t buffers, Opening& openi
   return {};
 }
 
+void set_mac(DeviceArgs& args, const MacAddress& mac) {
+  if (mac.is_zero()) return;
+  rte_ether_addr address{};
+  std::copy_n(mac.bytes.begin(), mac.bytes.size(), address.addr_bytes);
+  std::array<char, RTE_ETHER_ADDR_FMT_SIZE> text{};
+  rte_ether_format_addr(text.data(), text.size(), &address);
+  if (args.is("net_memif") || args.is("net_tap") || args.is("net_virtio_user"))
+    args.set_default("mac", text.data());
+}
+
 MacAddress read_mac(std::uint16_t id) {
   rte_ether_addr address{};
   (void)rte_eth_macaddr_get(id, &address);
@@ -196,6 +207,7 @@ Expected<std::unique_ptr<Port>> open_dpdk_port(const DpdkPortOptions& options) {
   if (!eal_started()) return Error{"DPDK is not started", EINVAL};
   auto args = parse_device(options.device);
   if (!args) return args.error();
+  set_mac(*args, options.mac);
 
   DpdkDevice device;
   std::uint32_t kernel_mtu = 0;

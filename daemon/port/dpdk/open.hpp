@@ -21,6 +21,9 @@ struct DpdkPortOptions {
   std::uint32_t buffers = 4096;
   /// Bytes of an IP packet that the link carries; 0: those of the interface or device.
   std::uint32_t mtu = 0;
+  /// Link address of a device that has none of its own (net_memif, net_tap, net_virtio_user),
+  /// unless `device` names one. Zero: a random one.
+  MacAddress mac;
 };
 
 /// Opens and starts the device. One thread at a time may use the port; the first call of receive()

@@ -35,12 +35,15 @@ using Bytes = std::vector<std::byte>;
 using PortPtr = std::unique_ptr<Port>;
 
 /// Starts DPDK and opens the devices. Returns no ports if one of them fails; `why` says why.
+/// For devices without a link address of their own.
+constexpr MacAddress kMac{{2, 0, 0, 0, 0, 7}};
+
 std::vector<PortPtr> open_all(const std::vector<std::string>& devices, std::string& why) {
   std::vector<PortPtr> ports;
   auto eal = start_eal({.memory_mib = 128, .log = [](std::string_view) {}});
   if (!eal) why = eal.error().message;
   for (const auto& device : devices) {
-    auto port = open_dpdk_port({.device = device, .buffers = 2048});
+    auto port = open_dpdk_port({.device = device, .buffers = 2048, .mac = kMac});
     if (!port) {
       why = port.error().message;
       return {};
@@ -427,7 +430,7 @@ class Memif : public testing::Test {
     if (ports.empty()) return why;
     Port& port = *ports[0];
     REQUIRE(wait_for_link(port, true));
-    REQUIRE(port.mtu() >= 4096 + 80 && port.wait_fd() == -1);
+    REQUIRE(port.mtu() >= 4096 + 80 && port.wait_fd() == -1 && port.mac() == kMac);
     for (std::uint32_t i = 0; i < count; ++i) {
       const Bytes frame = udp_frame(i, i % 64 == 0 ? 4168 : 64);
       REQUIRE(send_bytes(port, frame));

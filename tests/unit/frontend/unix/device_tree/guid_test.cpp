@@ -33,6 +33,18 @@ TEST(Guid, TenantsDiffer) {
       EXPECT_TRUE(seen.insert(node_guid(daemon, "t" + std::to_string(i))).second);
 }
 
+TEST(Guid, LinkAddressesAreLocalAndDiffer) {
+  std::set<MacAddress> seen;
+  for (const char* device : {"net_memif0,role=server", "net_memif0,role=client"})
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      const MacAddress mac = link_address(device, Gid::from_ipv4(0x0a000001 + i));
+      EXPECT_EQ(mac.bytes[0] & 3, 2);
+      EXPECT_TRUE(seen.insert(mac).second);
+    }
+  EXPECT_EQ(link_address("net_memif0", kUplink.address),
+            link_address("net_memif0", kUplink.address));
+}
+
 TEST(Guid, IsTheSameAfterARestart) {
   const std::vector<PortIdentity> ports{kUplink};
   EXPECT_EQ(daemon_identity("/run/softhca", ports), daemon_identity("/run/softhca", ports));
