@@ -36,7 +36,7 @@ wire() {
   shift
   next_port=$((next_port + 1))
   # Where rxe differs: see docs/interoperability.md.
-  if [[ $program == peer ]]; then
+  if [[ $program == peer && $rxe == rxe* ]]; then
     host_extra+=' --long-send-status 11 --peer-ignores-window-ends' guest_extra+=' --invalidated-flag 4 --forgets-fenced'
   fi
   if [[ $who == host ]]; then

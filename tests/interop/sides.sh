@@ -1,7 +1,7 @@
 # The two sides: softhcad in a network namespace, and the guest at the other end of its tap.
 # shellcheck shell=bash
 
-mtu=9000 namespace=softhca-interop-$$ tap=rdma0 vlan=100
+mtu=9000 namespace=softhca-interop-$$ tap=rdma0 pci_tap=rdma1 vlan=100
 host_mac='' guest_mac=52:54:00:00:00:02
 # Of the link, and of its VLAN. On the VLAN only the daemons speak, not the host's kernel.
 host_ip=10.9.0.1 guest_ip=10.9.0.2 host_ip6=fd09::1 guest_ip6=fd09::2
@@ -65,13 +65,15 @@ make_link() {
     ip -n "$namespace" addr add $host_ip/24 dev $tap &&
     ip -n "$namespace" addr add $host_ip6/64 dev $tap nodad &&
     ip -n "$namespace" link set $tap mtu $mtu up &&
+    ip -n "$namespace" tuntap add dev $pci_tap mode tap &&
+    ip -n "$namespace" link set $pci_tap mtu $mtu up &&
     # The programs' TCP connections do not wait for a guest that answers ARP late.
     ip -n "$namespace" neigh add $guest_ip lladdr $guest_mac dev $tap || return
   host_mac=$(ip -n "$namespace" -o link show $tap | sed 's/.*ether \([0-9a-f:]*\).*/\1/')
 }
 
 start_guest() {
-  "${enter_host[@]}" "$here/guest/boot" "$cache" $tap $mtu "$share" $offloads >"$dir/emulator.log" 2>&1 </dev/null &
+  "${enter_host[@]}" "$here/guest/boot" "$cache" $tap $pci_tap $mtu "$share" $offloads >"$dir/emulator.log" 2>&1 </dev/null &
   children+=($!)
   for ((i = 0; i < 1200; ++i)); do
     [[ -e $share/ready ]] && return 0
@@ -89,7 +91,7 @@ install_in_guest() {
     { tail -n 20 "$dir/install.log"; return 1; }
   rm -rf "$to"/usr/local/share/doc
   mkdir -p "$to/usr/local/lib/needed"
-  ldd "$to"/usr/local/sbin/* "$to"/usr/local/bin/* "$to"/usr/local/lib/*/libibverbs/*.so |
+  ldd "$to"/usr/local/sbin/* "$to"/usr/local/bin/* "$to"/usr/local/lib/*/{libibverbs,softhca}/*.so |
     awk '$3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/lib(c|m|dl|pthread|gcc_s|stdc\+\+|systemd|ibverbs|nl-[a-z0-9-]*)\.so' |
     xargs -I{} cp -L {} "$to/usr/local/lib/needed/"

@@ -81,14 +81,16 @@ std::string lcore_argument(const cpu_set_t& allowed) {
 
 std::vector<std::string> arguments(const EalOptions& options, bool huge_pages,
                                    const cpu_set_t& allowed) {
-  std::vector<std::string> args = {options.program, lcore_argument(allowed), "--iova-mode=va",
-                                   "--no-telemetry", "--log-level=" + options.log_level};
+  std::vector<std::string> args = {options.program, lcore_argument(allowed), "--no-telemetry",
+                                   "--log-level=" + options.log_level};
   if (huge_pages) {
     args.insert(args.end(), {"--in-memory", "--single-file-segments"});
   } else {
     args.insert(args.end(), {"--no-huge", "--no-shconf", "-m", std::to_string(options.memory_mib)});
   }
-  if (options.pci_devices.empty()) args.emplace_back("--no-pci");
+  // The drivers of cards choose the addresses that their devices use: with an IOMMU those of the
+  // process, else physical ones.
+  if (options.pci_devices.empty()) args.insert(args.end(), {"--no-pci", "--iova-mode=va"});
   for (const auto& pci : options.pci_devices) args.insert(args.end(), {"-a", pci});
   return args;
 }

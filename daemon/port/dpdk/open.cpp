@@ -156,9 +156,13 @@ bool copies_frames(const DeviceArgs& args) {
   return args.is("net_af_packet") || (args.is("net_memif") && !args.option("zero-copy"));
 }
 
+/// Bytes that drivers put before a received frame (virtio: 12).
+constexpr std::uint32_t kDriverHeader = 64;
+
 Outcome make_pools(const DeviceArgs& args, std::uint32_t buffers, Opening& opening) {
   // net_af_packet copies a whole slot into a buffer without checking the size of the buffer.
-  const std::uint32_t room = std::max(args.frame_room(), kDefaultFrameRoom) + RTE_PKTMBUF_HEADROOM;
+  const std::uint32_t room =
+      std::max(args.frame_room(), kDefaultFrameRoom) + kDriverHeader + RTE_PKTMBUF_HEADROOM;
   auto pool = make_pool(args, buffers, room);
   if (!pool) return pool.error();
   opening.pool = *pool;
