@@ -234,7 +234,8 @@ engine::PortChange change_of(const configuration::PortConfig& before,
 std::string interface_of(const configuration::PortConfig& port, const Gid& address) {
   if (!port.interface.empty()) return port.interfaces().front();
   const auto args = port::parse_device(port.device);
-  if (const auto named = args ? args->option("iface") : std::nullopt) return *named;
+  const auto named = args ? args->option("iface") : std::nullopt;
+  if (named && named->find('/') == std::string::npos) return *named;  // that of net_vhost is a path
   const auto found = port::interface_with(address);
   return found ? *found : std::string();
 }
