@@ -35,7 +35,8 @@ awk "/^HugePages_(Total|Free)/ { print; of[\$1] = \$2 } END { exit of[\"HugePage
   check "card: without huge pages" guest "$show_journal"'
 echo 0 >/proc/sys/vm/nr_hugepages
 systemctl restart softhcad
-softhcactl status | grep -E "^card +yes +4590 "'
+softhcactl status | grep -E "^card +yes +4590 "
+journalctl -u softhcad -o cat --no-pager | grep "huge pages are free"'
   guest 'systemctl stop softhcad'
 }
 

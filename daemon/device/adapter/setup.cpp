@@ -196,10 +196,14 @@ Expected<std::vector<KeptDescriptor>> open_ports(const configuration::Config& co
                                                  engine::Worker& worker, KeptDescriptors& kept) {
   if (std::any_of(config.ports.begin(), config.ports.end(),
                   [](const configuration::PortConfig& port) { return !port.device.empty(); })) {
-    const auto eal =
-        port::start_eal({.pci_devices = pci_devices(config),
-                         .log = [](std::string_view line) { spdlog::info("{}", line); }});
+    const auto cards = pci_devices(config);
+    const auto eal = port::start_eal(
+        {.pci_devices = cards, .log = [](std::string_view line) { spdlog::info("{}", line); }});
     if (!eal) return eal.error();
+    if (!cards.empty() && !eal->huge_pages)
+      spdlog::info(
+          "fewer than 256 MiB of huge pages are free: packet buffers of cards are in small pages, "
+          "of which processor and IOMMU look up more");
   }
   std::vector<KeptDescriptor> keeping;
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
