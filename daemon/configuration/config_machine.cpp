@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "daemon/base/kernel_address.hpp"
@@ -48,14 +49,21 @@ class Machine {
     if (const Value* admin = find(document_, "admin")) check_socket(*admin, "admin", "socket");
   }
 
+  /// One of two interfaces may be missing. REQUIRES: `value` is a text, and names no network.
+  void check_interfaces(const Value& value) {
+    const std::vector<std::string> names = PortConfig{.interface = *value.string()}.interfaces();
+    const auto is_missing = [](const std::string& name) {
+      return !name.empty() && ::if_nametoindex(name.c_str()) == 0;
+    };
+    if (!names.empty() && std::ranges::all_of(names, is_missing))
+      problems_.add(value.line, "port.interface",
+                    "this host has no interface " + *value.string() + " (see `ip link`)");
+  }
+
   void check_port(const Value& port) {
     const Value* value = find(port, "interface");
-    if (value != nullptr && value->string() &&
-        value->string()->find('/') == std::string::npos)  // not a network
-      for (const std::string& name : PortConfig{.interface = *value->string()}.interfaces())
-        if (!name.empty() && ::if_nametoindex(name.c_str()) == 0)
-          problems_.add(value->line, "port.interface",
-                        "this host has no interface " + name + " (see `ip link`)");
+    if (value != nullptr && value->string() && value->string()->find('/') == std::string::npos)
+      check_interfaces(*value);
     if (const Value* address = find(port, "socket"); address != nullptr && address->string())
       check_local(*address);
   }

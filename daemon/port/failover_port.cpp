@@ -10,12 +10,37 @@
 
 namespace softhca::port {
 
+namespace {
+
+class AbsentLink final : public Port, private TrainSender {
+ public:
+  std::size_t receive(std::span<Frame> /*out*/) override { return 0; }
+  void release(std::span<const Frame> /*frames*/) override {}
+  Frame allocate() override { return {}; }
+  void transmit(const Frame& /*frame*/) override {}
+  void flush() override {}
+  TrainSender* trains() override { return this; }
+  MacAddress mac() const override { return {}; }
+  std::uint32_t mtu() const override { return UINT32_MAX; }
+  bool link_up() const override { return false; }
+  PortCounters counters() const override { return {}; }
+
+ private:
+  TrainLimits limits() const override { return {}; }  // full
+  void transmit(const Train& /*train*/) override {}
+};
+
+}  // namespace
+
+std::unique_ptr<Port> FailoverPort::absent() { return std::make_unique<AbsentLink>(); }
+
 Expected<std::unique_ptr<Port>> FailoverPort::join(Links links) {
   UniqueFd wait(::epoll_create1(EPOLL_CLOEXEC));
   for (const auto& link : links) {
     epoll_event event{};
     event.events = EPOLLIN;
-    if (!wait || ::epoll_ctl(wait.get(), EPOLL_CTL_ADD, link->wait_fd(), &event) != 0)
+    if (!wait || (link->wait_fd() >= 0 &&
+                  ::epoll_ctl(wait.get(), EPOLL_CTL_ADD, link->wait_fd(), &event) != 0))
       return system_error("port with a backup");
   }
   return std::unique_ptr<Port>(new FailoverPort(std::move(links), std::move(wait)));

@@ -96,7 +96,7 @@ constexpr Key kPortKeys[] = {
 
 bool is_interface_name(const std::string& text) {
   return !text.empty() && text.size() <= kLongestInterface &&
-         text.find_first_of("= \t/") == std::string::npos;
+         text.find_first_of("= /") == std::string::npos && std::ranges::none_of(text, is_control);
 }
 
 void check_interface(Reader& reader, const PortConfig& config) {

@@ -88,12 +88,20 @@ Expected<std::unique_ptr<port::Port>> open_links(const configuration::PortConfig
   const std::vector<std::string> interfaces = config.interfaces();
   if (interfaces.size() < 2) return open_link(config, kept, keeping);
   port::FailoverPort::Links links;
+  std::optional<Error> failed;
   for (std::size_t i = 0; i < links.size(); ++i) {
     configuration::PortConfig one = config;
     one.interface = interfaces[i];
     auto link = open_link(one, kept, keeping);
-    if (!link) return link.error();
-    links[i] = std::move(*link);
+    if (link) {
+      links[i] = std::move(*link);
+      continue;
+    }
+    if (failed) return link.error();
+    failed = link.error();
+    spdlog::warn("port {}: {}; it has one interface until the daemon is upgraded or restarted",
+                 config.name, failed->message);
+    links[i] = port::FailoverPort::absent();
   }
   return port::FailoverPort::join(std::move(links));
 }
@@ -167,11 +175,13 @@ Outcome guard_addresses(const configuration::PortConfig& port,
                         const std::vector<configuration::InterfaceAddress>& addresses,
                         KeptDescriptors& kept, KernelGuards& guards) {
   if (addresses.empty()) return {};
-  for (const std::string& interface : port.interfaces()) {
+  const std::vector<std::string> interfaces = port.interfaces();
+  for (const std::string& interface : interfaces) {
     const auto state = port::read_interface(interface);
+    if (!state && interfaces.size() > 1) continue;  // the other one serves
     if (!state) return at("port " + port.name, state.error());
     for (const configuration::InterfaceAddress& address : addresses) {
-      if (!kernel_owns(*state, address.gid)) continue;
+      if (!kernel_owns(*state, address.gid) || guards.contains(address.gid)) continue;
       constexpr auto kKind = records::Kind::kKernelGuard;
       const std::string place = address_text(address.gid) + "%" + interface;
       auto guard = port::guard_roce_port(address.gid, interface, kept.take_earlier(kKind, place));

@@ -49,17 +49,17 @@ bool is_memif_server(const DeviceArgs& args) {
   return args.is("net_memif") && (role == "server" || role == "master");
 }
 
-/// Removes the socket of a memif server that died, as the next server could not bind it. Keeps the
-/// socket if a server accepts connections there.
+/// Removes the socket of a memif or vhost-user server that died, as the next server could not bind
+/// it. Keeps the socket if a server accepts connections there.
 void remove_stale_socket(const DeviceArgs& args) {
-  const auto path = args.option("socket");
+  const bool is_vhost = args.is("net_vhost") && args.option("client").value_or("0") == "0";
+  const bool is_memif = is_memif_server(args) && args.option("socket-abstract") == "no";
+  const auto path = args.option(is_vhost ? "iface" : "socket");
   sockaddr_un address{};
-  if (!is_memif_server(args) || !path || args.option("socket-abstract") != "no" ||
-      path->size() >= sizeof address.sun_path)
-    return;
+  if ((!is_vhost && !is_memif) || !path || path->size() >= sizeof address.sun_path) return;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path->data(), path->size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const int fd = socket(AF_UNIX, (is_vhost ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
   const bool refused = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0 &&
                        errno == ECONNREFUSED;

@@ -25,13 +25,19 @@ Expected<std::unique_ptr<Port>> PacketPort::open(const PacketPortOptions& option
       new PacketPort({.fd = std::move(*fd),
                       .interface = options.interface,
                       .mac = interface->mac,
-                      .mtu = carried_mtu(options.mtu != 0 ? options.mtu : interface->mtu)}));
+                      .mtu = carried_mtu(options.mtu != 0 ? options.mtu : interface->mtu)},
+                     interface->index));
 }
 
-PacketPort::PacketPort(SocketPlace place)
+PacketPort::PacketPort(SocketPlace place, int index)
     : SocketPort(
           std::move(place), [] { return ReceiveBuffers(); },
-          [](int fd) { return TransmitQueue(fd); }) {}
+          [](int fd) { return TransmitQueue(fd); }),
+      index_(index) {}
+
+bool PacketPort::link_up() const {
+  return is_bound_to_interface(fd(), index_) && SocketPort::link_up();
+}
 
 PortCounters PacketPort::counters() const {
   PortCounters all = SocketPort::counters();

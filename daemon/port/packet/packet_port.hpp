@@ -27,10 +27,14 @@ class PacketPort final : public SocketPort<ReceiveBuffers, TransmitQueue> {
   /// still exists. Error: no such interface, not an Ethernet interface, or no CAP_NET_RAW.
   static Expected<std::unique_ptr<Port>> open(const PacketPortOptions& options, UniqueFd kept = {});
 
+  /// False also if the interface was removed, even if there is another one of its name.
+  bool link_up() const override;
   PortCounters counters() const override;
 
  private:
-  explicit PacketPort(SocketPlace place);
+  PacketPort(SocketPlace place, int index);
+
+  int index_;  ///< of the interface
 
   /// Guards the kernel's count of frames that it dropped for lack of room. Reading resets that
   /// count.

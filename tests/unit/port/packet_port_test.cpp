@@ -226,6 +226,17 @@ TEST_F(PacketPorts, WithABackupGoOnByItWithoutACarrier) {
       "ip link set vd up");
 }
 
+TEST_F(PacketPorts, HaveNoLinkOnceTheirInterfaceIsRemoved) {
+  between([](Port& a, Port&) {
+    ASSERT_TRUE(wait_for_link(a, true));
+    ASSERT_TRUE(
+        shell("ip link del va && ip link add va type veth peer name vb && "
+              "ip link set va up && ip link set vb up"));
+    ASSERT_TRUE(eventually([] { return interface_running("va"); }));
+    EXPECT_FALSE(a.link_up());
+  });
+}
+
 TEST_F(PacketPorts, CarryManyFramesBothWays) {
   between([](Port& a, Port& b) {
     std::uint32_t at_a = 0, at_b = 0;
