@@ -32,12 +32,11 @@ constexpr Key kPortKeys[] = {
              "MTU with `ip link` before the daemon starts, which reads it only then: 4200 or more "
              "for an RDMA MTU of 4096. A second one to the same network, as in \"eth1, eth2\", is "
              "used while the first has no carrier. device: a DPDK device string. socket: an "
-             "address of the "
-             "kernel, of which ordinary sockets use UDP port 4791; that needs no privilege. An "
-             "interface works best without addresses of the kernel on it. Instead of an interface "
-             "or a socket's address, give a network, such as \"10.0.0.0/24\": the daemon takes the "
-             "interface, or the address, that this host has in it. So many hosts can have the same "
-             "file.",
+             "address of the kernel, of which ordinary sockets use UDP port 4791; that needs no "
+             "privilege. An interface works best without addresses of the kernel on it. Instead "
+             "of an interface or a socket's address, give a network, such as \"10.0.0.0/24\": the "
+             "daemon takes the interface, or the address, that this host has in it. So many hosts "
+             "can have the same file.",
      .shown = Shown::kOff,
      .sample = "\"eth1\""},
     {.name = "device",

@@ -34,10 +34,10 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using PortPtr = std::unique_ptr<Port>;
 
-/// Starts DPDK and opens the devices. Returns no ports if one of them fails; `why` says why.
 /// For devices without a link address of their own.
 constexpr MacAddress kMac{{2, 0, 0, 0, 0, 7}};
 
+/// Starts DPDK and opens the devices. Returns no ports if one of them fails; `why` says why.
 std::vector<PortPtr> open_all(const std::vector<std::string>& devices, std::string& why) {
   std::vector<PortPtr> ports;
   auto eal = start_eal({.memory_mib = 128, .log = [](std::string_view) {}});
