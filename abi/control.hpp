@@ -158,7 +158,7 @@ struct DeviceReply {
   std::uint32_t completion_vectors;
   std::uint32_t max_mw;
   std::uint32_t capabilities;  ///< kCan*
-  std::uint32_t reserved;
+  std::uint32_t ports;         ///< 0, of a daemon of release 0.1: 1
 };
 
 /// After kOfferMemory, regions may have extents of kind kProcess.

@@ -385,6 +385,14 @@ int run(control::Server& server, control::Adapter& adapter, Outliving& outliving
   return 0;
 }
 
+/// Returns the identity of an earlier adapter: that of a new one changes with the link addresses of
+/// its ports.
+std::uint64_t identity_after(const Outliving& outliving, const configuration::Config& config,
+                             const engine::EngineView& view) {
+  const std::optional<control::ReloadState>& earlier = outliving.configuration;
+  return earlier && earlier->identity != 0 ? earlier->identity : control::identity_of(config, view);
+}
+
 control::Lineage lineage_after(const std::optional<control::ReloadState>& earlier) {
   if (!earlier) return {.version = SOFTHCA_VERSION};
   return {
@@ -423,7 +431,7 @@ int serve(const configuration::Config& config, configuration::ConfigLoader loade
                            .pulse = &keeper.control_pulse(),
                            .lineage = lineage_after(outliving.configuration),
                            .libraries = libraries,
-                           .identity = control::identity_of(config, engine.view())};
+                           .identity = identity_after(outliving, config, engine.view())};
   control::EventReport report;
   if (const auto started = start(adapter, outliving, report, *guards); !started)
     return outliving.fail(started.error());

@@ -169,6 +169,21 @@ void add_queue_pair(CLI::App& app, Options& options) {
       ->type_name("QP-KEY");
 }
 
+void add_port(CLI::App& app, Options& options) {
+  CLI::App* const family = add_family(app, "port", "one port: up, down");
+  for (const bool up : {true, false})
+    add(*family, up ? "up" : "down",
+        up ? "take a port into service again"
+           : "take a port out of service, as a link without a carrier; also for later adapters",
+        options,
+        [&options, up](AdminClient& daemon, Output& out) {
+          set_port(daemon, options.port, up, out);
+        })
+        ->add_option("PORT", options.port, "its name")
+        ->required()
+        ->type_name("PORT");
+}
+
 void add_tenant_create(CLI::App& family, Options& options) {
   TenantOptions& made = options.made;
   CLI::App* const create = add(family, "create", "make a tenant from a template", options,
@@ -338,6 +353,7 @@ void add_changing(CLI::App& app, Options& options) {
       ->excludes(
           set->add_flag("--save", options.save, "keep the change after reloads and restarts"));
   add_levels(app, options);
+  add_port(app, options);
   add(app, "reload", "put the configuration file into force", options,
       [&options](AdminClient& daemon, Output& out) { reload(daemon, options.dry_run, out); })
       ->add_flag("--dry-run", options.dry_run, "only print what would change");

@@ -33,6 +33,7 @@ struct Options {
   Filter filter;
   std::string tenant;
   std::vector<std::string> words;
+  std::string port;
   std::uint32_t qpn = 0;
   std::uint64_t revision = 0;
   bool dry_run = false;

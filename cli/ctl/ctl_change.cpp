@@ -226,6 +226,12 @@ void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<st
   out.document(result);
 }
 
+void set_port(AdminClient& daemon, const std::string& name, bool up, Output& out) {
+  const Json port = daemon.call("port.set", {{"name", name}, {"up", up}});
+  if (out.document(port)) return;
+  out.print("port " + name + ": " + port_state(port) + "\n");
+}
+
 void reload(AdminClient& daemon, bool dry_run, Output& out) {
   const Json result = daemon.call(dry_run ? "reload.plan" : "reload");
   // The exit code of a dry run tells whether the reload would be refused.

@@ -18,6 +18,9 @@ namespace softhca::cli {
 
 // --- ctl_show.cpp, ctl_connections.cpp
 void show_status(AdminClient& daemon, Output& out);
+/// Returns the state of a port of `status`: "up", "set down", "up by eth2" for one with two
+/// interfaces.
+std::string port_state(const Json& port);
 void show_tenants(AdminClient& daemon, Output& out);
 void show_tenant(AdminClient& daemon, const std::string& name, Output& out);
 /// Selects entries of a list. Empty values select all.
@@ -66,6 +69,8 @@ void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<st
                     Output& out);
 /// Returns the parameters of `qp.set` for these words. Throws CommandError(kUsage).
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
+/// Takes a port into service (`up`), or out of it.
+void set_port(AdminClient& daemon, const std::string& name, bool up, Output& out);
 void reload(AdminClient& daemon, bool dry_run, Output& out);
 /// Has the daemon replaced by that of a library, without ending connections, and waits for the new
 /// one. `library`: empty: the installed one.

@@ -42,7 +42,7 @@ void print_pools(const Json& pools, const Output& out) {
 void print_ports(const Json& ports, const Output& out) {
   if (ports.empty()) return out.print("ports: none, loopback only\n");
   TextTable table({"PORT",
-                   "UP",
+                   "STATE",
                    "MTU",
                    {"MAC", Column::kWide},
                    "RX-FRAMES",
@@ -50,7 +50,7 @@ void print_ports(const Json& ports, const Output& out) {
                    {"RX-MISSED", Column::kAlarm},
                    {"TX-DROPPED", Column::kAlarm}});
   for (const Json& port : ports)
-    table.add({cell(port, "name"), cell(port, "up"), cell(port, "mtu"), cell(port, "mac"),
+    table.add({cell(port, "name"), port_state(port), cell(port, "mtu"), cell(port, "mac"),
                out.count(port, "rx_frames"), out.count(port, "tx_frames"),
                out.count(port, "rx_missed"), out.count(port, "tx_dropped")});
   out.section(table);
@@ -68,20 +68,33 @@ std::string addresses_of(const Json& tenant, bool all = true) {
   return text;
 }
 
-/// Prints the devices of a tenant, if there are several.
+/// Prints the ports of a tenant's devices, if there are several.
 void print_devices(const Json& tenant, const Output& out) {
   const Json devices = tenant.value("devices", Json::array());
-  if (devices.size() < 2) return;
-  TextTable table({"DEVICE", "LINK", "RATE", "GUID", "PCI", "NUMA", {"ADDRESSES", Column::kWide}});
-  for (const Json& device : devices) {
-    Json own = Json::array();
-    for (const Json& address : tenant.at("addresses"))
-      if (cell(address, "device") == cell(device, "name")) own.push_back(address);
-    table.add({cell(device, "name"), cell(device, "link"), cell(device, "rate"),
-               cell(device, "guid"), cell(device, "pci"), cell(device, "numa"),
-               addresses_of({{"addresses", std::move(own)}})});
-  }
-  out.section(table);
+  TextTable table({"DEVICE",
+                   "PORT",
+                   "NETWORK",
+                   "LINK",
+                   "RATE",
+                   "GUID",
+                   "PCI",
+                   "NUMA",
+                   {"ADDRESSES", Column::kWide}});
+  std::size_t rows = 0;
+  for (const Json& device : devices)
+    for (const Json& port : device.value("ports", Json::array({{{"link", device.at("link")}}}))) {
+      const auto is_of_port = [&](const Json& address) {
+        return address.value("device", device.at("name")) == device.at("name") &&
+               address.value("device_port", 1) == port.value("number", 1);
+      };
+      Json own = Json::array();
+      std::ranges::copy_if(tenant.at("addresses"), std::back_inserter(own), is_of_port);
+      table.add({cell(device, "name"), cell(port, "number"), cell(port, "port"), cell(port, "link"),
+                 cell(device, "rate"), cell(device, "guid"), cell(device, "pci"),
+                 cell(device, "numa"), addresses_of({{"addresses", std::move(own)}})});
+      ++rows;
+    }
+  if (rows > 1) out.section(table);
 }
 
 void print_tvls(const Json& tvls, const Output& out) {
@@ -236,6 +249,12 @@ void print_lost_time(const Json& engine, const Output& out) {
 }
 
 }  // namespace
+
+std::string port_state(const Json& port) {
+  std::string state = port.value("state", port.value("up", false) ? "up" : "no link");
+  std::ranges::replace(state, '_', ' ');
+  return state + (port.contains("link") ? " by " + cell(port, "link") : "");
+}
 
 void show_status(AdminClient& daemon, Output& out) {
   const Json status = daemon.read("status");

@@ -58,66 +58,46 @@ enum class Kind : std::uint32_t {
   kMetricsAddress = 41,
   kJournalEntry = 42,
   kDiagnosis = 43,  ///< a capture or fault, which ends with its adapter
+  kPortDown = 44,   ///< a port that the operator has set down
 };
 
 /// Returns the words for a kind: "memory region". Null: no kind has this number.
 constexpr const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kSession:
-      return "session";
-    case Kind::kSharedHandles:
-      return "handles of shared buffers";
-    case Kind::kSharedBuffer:
-      return "shared buffer";
-    case Kind::kProtectionDomain:
-      return "protection domain";
-    case Kind::kMemoryRegion:
-      return "memory region";
-    case Kind::kMemoryWindow:
-      return "memory window";
-    case Kind::kCompletionChannel:
-      return "completion channel";
-    case Kind::kCompletionQueue:
-      return "completion queue";
-    case Kind::kXrcDomain:
-      return "XRC domain";
-    case Kind::kSharedReceiveQueue:
-      return "shared receive queue";
-    case Kind::kQueuePair:
-      return "queue pair";
-    case Kind::kOpenedQueuePair:
-      return "opened queue pair";
-    case Kind::kAddressHandle:
-      return "address handle";
-    case Kind::kRingSegment:
-      return "ring segment";
-    case Kind::kDeviceFile:
-      return "device file";
-    case Kind::kOfferedMemory:
-      return "offered memory";
-    case Kind::kSettings:
-      return "settings";
-    case Kind::kListener:
-      return "listener";
-    case Kind::kConnection:
-      return "connection";
-    case Kind::kPort:
-      return "port";
-    case Kind::kKernelGuard:
-      return "kernel guard";
-    case Kind::kEventChannel:
-      return "event channel";
-    case Kind::kConnectionManager:
-      return "connection manager";
-    case Kind::kDatagramClient:
-      return "datagram client";
-    case Kind::kMetricsAddress:
-      return "metrics address";
-    case Kind::kJournalEntry:
-      return "journal entry";
-    case Kind::kDiagnosis:
-      return "capture or fault";
-  }
+  constexpr struct {
+    Kind kind;
+    const char* name;
+  } kNames[] = {
+      {Kind::kSession, "session"},
+      {Kind::kSharedHandles, "handles of shared buffers"},
+      {Kind::kSharedBuffer, "shared buffer"},
+      {Kind::kProtectionDomain, "protection domain"},
+      {Kind::kMemoryRegion, "memory region"},
+      {Kind::kMemoryWindow, "memory window"},
+      {Kind::kCompletionChannel, "completion channel"},
+      {Kind::kCompletionQueue, "completion queue"},
+      {Kind::kXrcDomain, "XRC domain"},
+      {Kind::kSharedReceiveQueue, "shared receive queue"},
+      {Kind::kQueuePair, "queue pair"},
+      {Kind::kOpenedQueuePair, "opened queue pair"},
+      {Kind::kAddressHandle, "address handle"},
+      {Kind::kRingSegment, "ring segment"},
+      {Kind::kDeviceFile, "device file"},
+      {Kind::kOfferedMemory, "offered memory"},
+      {Kind::kSettings, "settings"},
+      {Kind::kListener, "listener"},
+      {Kind::kConnection, "connection"},
+      {Kind::kPort, "port"},
+      {Kind::kKernelGuard, "kernel guard"},
+      {Kind::kEventChannel, "event channel"},
+      {Kind::kConnectionManager, "connection manager"},
+      {Kind::kDatagramClient, "datagram client"},
+      {Kind::kMetricsAddress, "metrics address"},
+      {Kind::kJournalEntry, "journal entry"},
+      {Kind::kDiagnosis, "capture or fault"},
+      {Kind::kPortDown, "port that is set down"},
+  };
+  for (const auto& each : kNames)
+    if (each.kind == kind) return each.name;
   return nullptr;
 }
 

@@ -32,18 +32,20 @@ class AbsentLink final : public Port, private TrainSender {
 
 }  // namespace
 
-std::unique_ptr<Port> FailoverPort::absent() { return std::make_unique<AbsentLink>(); }
-
 Expected<std::unique_ptr<Port>> FailoverPort::join(Links links) {
   UniqueFd wait(::epoll_create1(EPOLL_CLOEXEC));
-  for (const auto& link : links) {
+  const unsigned in_use = links[0] == nullptr ? 1 : 0;
+  for (auto& link : links) {
+    if (link == nullptr) link = std::make_unique<AbsentLink>();
     epoll_event event{};
     event.events = EPOLLIN;
     if (!wait || (link->wait_fd() >= 0 &&
                   ::epoll_ctl(wait.get(), EPOLL_CTL_ADD, link->wait_fd(), &event) != 0))
       return system_error("port with a backup");
   }
-  return std::unique_ptr<Port>(new FailoverPort(std::move(links), std::move(wait)));
+  std::unique_ptr<FailoverPort> port(new FailoverPort(std::move(links), std::move(wait)));
+  port->in_use_.store(in_use, std::memory_order_relaxed);
+  return std::unique_ptr<Port>(std::move(port));
 }
 
 TrainSender* FailoverPort::trains() {

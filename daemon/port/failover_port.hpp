@@ -18,11 +18,10 @@ class FailoverPort final : public Port, private TrainSender {
  public:
   using Links = std::array<std::unique_ptr<Port>, 2>;
 
-  /// The first link is in use. Error: no descriptor is left. REQUIRES: both links have a
-  /// descriptor to wait on, or are absent(), and neither has kernel_headers().
+  /// The first link is in use. One that is null is absent: it never has a carrier, and is not in
+  /// use at the start. Error: no descriptor is left. REQUIRES: not both are null; they have a
+  /// descriptor to wait on, and no kernel_headers().
   static Expected<std::unique_ptr<Port>> join(Links links);
-  /// Returns a link that never has a carrier, in place of one that cannot be opened.
-  static std::unique_ptr<Port> absent();
 
   std::size_t receive(std::span<Frame> out) override { return link().receive(out); }
   void release(std::span<const Frame> frames) override { link().release(frames); }

@@ -63,9 +63,11 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
 
   void read_addresses() {
     addresses_.clear();
-    std::vector<std::uint8_t> next(devices_.size());
+    std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint8_t> next;  // by device and port
     for (const auto& address : tenant_.addresses)
-      addresses_.push_back({address.gid, next.at(address.device)++});
+      addresses_.push_back({.gid = address.gid,
+                            .index = next[{address.device, address.device_port}]++,
+                            .port = address.device_port});
   }
 
   void configure(const configuration::TenantConfig& config) {
@@ -210,9 +212,10 @@ class Connections::ServedTenant final : public rdma_cm::RdmaCmEnvironment {
 
   rdma_cm::TenantAdapter adapter(const std::optional<Gid>& own) const override {
     const auto* const address = own ? tenant_.find_address(*own) : nullptr;
-    const std::uint8_t device = address != nullptr ? address->device : 0;
-    rdma_cm::TenantAdapter found = devices_.at(device);
-    found.path_mtu = mtu_code(adapter_.path_mtu(tenant_, device));
+    const engine::Tenant::Address at = address != nullptr ? *address : engine::Tenant::Address{};
+    rdma_cm::TenantAdapter found = devices_.at(at.device);
+    found.path_mtu = mtu_code(adapter_.path_mtu(tenant_, {at.device, at.device_port}));
+    found.port = at.device_port;
     return found;
   }
 

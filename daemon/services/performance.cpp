@@ -9,14 +9,14 @@ namespace softhca::control {
 namespace {
 
 constexpr auto kClass = static_cast<std::uint8_t>(wire::ManagementClass::kPerformance);
-constexpr std::uint8_t kDevicePort = 1;  ///< port of the device, as programs number it
-
 /// Answers the queue pair that sent the request.
 void answer(GeneralServices& agent, const Adapter& adapter, const engine::Tenant& tenant,
             const engine::Datagram& request) {
   if (request.length != wire::kMadBytes) return;
+  const engine::Tenant::Address* const asked = tenant.find_address(request.path.source);
+  const std::uint8_t port = asked != nullptr ? asked->device_port : 1;
   const auto mad =
-      management::answer(std::span<const std::byte, wire::kMadBytes>(request.payload), kDevicePort,
+      management::answer(std::span<const std::byte, wire::kMadBytes>(request.payload), port,
                          counters::port_counters_of(tenant, adapter.engine.ports));
   if (!mad) return;
   engine::Datagram reply = request;

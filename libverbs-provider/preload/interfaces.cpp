@@ -151,10 +151,15 @@ void MissingAddresses::find(const ifaddrs* listed) {
   const int error = errno;
   for_each_device(root, [&](const char* device) {
     char path[PATH_MAX + 64], gid[64], interface[64];
-    for (int i = 0; i < kMaxGids && count_ < kMax; ++i) {
-      std::snprintf(path, sizeof path, "%s/ports/1/gids/%d", device, i);
-      if (!read_line(path, gid, sizeof gid)) break;
-      std::snprintf(path, sizeof path, "%s/ports/1/gid_attrs/ndevs/%d", device, i);
+    for (int i = 0, port = 1, index = 0; i < kMaxGids && count_ < kMax; ++i, ++index) {
+      std::snprintf(path, sizeof path, "%s/ports/%d/gids/%d", device, port, index);
+      if (!read_line(path, gid, sizeof gid)) {
+        if (index == 0) break;  // no such port
+        ++port;
+        index = -1;
+        continue;
+      }
+      std::snprintf(path, sizeof path, "%s/ports/%d/gid_attrs/ndevs/%d", device, port, index);
       if (read_line(path, interface, sizeof interface)) add(gid, interface, i, listed);
     }
     return count_ < kMax;

@@ -79,7 +79,7 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
       std::min(limits.max_qp, 0x7fffffff / abi::kMaxMulticastGroups) * abi::kMaxMulticastGroups);
   attr.max_mcast_qp_attach = abi::kMaxMulticastMembers;
   attr.max_pkeys = 1;
-  attr.phys_port_cnt = 1;
+  attr.phys_port_cnt = static_cast<std::uint8_t>(std::max(limits.ports, 1u));
   return attr;
 }
 
@@ -92,7 +92,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   ibv_device_attr_ex full{};
   full.orig_attr = describe(to_context(context)->limits);
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | kFlushGlobal | kAtomicWrite;
-  full.phys_port_cnt_ex = 1;
+  full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
   full.odp_caps.general_caps = IBV_ODP_SUPPORT;
   if ((to_context(context)->limits.capabilities & abi::kCanReachProcess) != 0)
     full.odp_caps.general_caps |= IBV_ODP_SUPPORT_IMPLICIT;
@@ -116,7 +116,6 @@ int query_rt_values(ibv_context*, ibv_values_ex* values) {
 }
 
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) {
-  if (port != 1) return refuse(EINVAL, "port_num %u, must be 1", port);
   abi::PortReply reply{};
   const int error = to_context(context)->control.call(abi::Operation::kQueryPort,
                                                       abi::HandleBody{port, 0}, reply);

@@ -164,7 +164,7 @@ class Run {
       &Watch::copy_events,     &Watch::show_queue_pairs, &Watch::show_queue_pair,
       &Watch::find_queue_pair, &Watch::check_paths};
   static constexpr OfWire kOfWire[] = {&Wire::send_packet, &Wire::send_datagram, &Wire::send_raw,
-                                       &Wire::fail_over};
+                                       &Wire::fail_over, &Wire::serve_port};
   static constexpr std::size_t kOperations = std::size(kOfRun) + std::size(kOfProgram) +
                                              std::size(kOfTenants) + std::size(kOfServices) +
                                              std::size(kOfWatch) + std::size(kOfWire);

@@ -172,7 +172,7 @@ OPERATIONS = """
     open close configure register_client set_buffers vouch remove_client watch_traffic view send receive
     add_fault remove_fault take_room add_capture remove_capture read_capture copy_events show_queue_pairs
     show_queue_pair find_queue_pair check_paths
-    send_packet send_datagram send_raw fail_over""".split()
+    send_packet send_datagram send_raw fail_over serve_port""".split()
 RC, UC, UD, XRC, TARGET = range(5)
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, SWAP, ADD, INVALIDATE, BIND, FLUSH, SEND_INVALIDATE, ATOMIC_WRITE = range(12)
 SIGNALED = 2
@@ -260,7 +260,8 @@ def on_the_wire():
         + faults + post(0, 0, WRITE, entries(0)) + packets + do("pass", 1) + do("read_capture", 0)
         + b"".join(do("remove_fault", 0) for _ in range(5)) + do("poll", 2) + do("take_room")
         + do("send_raw", 20, *range(20)) + do("copy_events", 1) + do("check_paths", 0, 2, *((0, 120, 0) * 3))
-        + do("remove_capture", 0) + do("fail_over") + packets)
+        + do("remove_capture", 0) + do("fail_over") + packets
+        + do("serve_port", 1) + packets + do("serve_port", 0) + packets)
 
 
 def datagrams():

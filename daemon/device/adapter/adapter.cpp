@@ -25,18 +25,17 @@ std::uint8_t mtu_code(std::uint32_t path_mtu) {
   return code;
 }
 
-std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant, OneDevice device) const {
+std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant, DevicePart part) const {
   std::uint32_t mtu = 4096;
   for (const auto& address : tenant.addresses)
-    if (address.port && address.device == device.value_or(address.device))
+    if (address.port && part.has(address))
       mtu = std::min(mtu, path_mtu_for(engine.ports[address.port->value]->port->mtu()));
   return mtu;
 }
 
-bool Adapter::link_up(const engine::Tenant& tenant, OneDevice device) const {
-  return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
-    return !address.port || address.device != device.value_or(address.device) ||
-           engine.ports[address.port->value]->link_up();
+bool Adapter::link_up(const GidEntries& addresses, DevicePart part) const {
+  return std::ranges::all_of(addresses, [&](const engine::Tenant::Address& address) {
+    return !address.port || !part.has(address) || engine.ports[address.port->value]->link_up();
   });
 }
 

@@ -19,6 +19,7 @@
 #include "daemon/control_thread/blocking_calls.hpp"
 #include "daemon/control_thread/helper_processes.hpp"
 #include "daemon/control_thread/kept_descriptors.hpp"
+#include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/device/adapter/journal.hpp"
 #include "daemon/engine/requests/tenant_allocations.hpp"
 #include "daemon/engine/view.hpp"
@@ -82,19 +83,17 @@ struct Adapter {
   std::string libraries{};
   abi::VersionRange protocol = abi::kSpokenVersions;  ///< versions that the daemon speaks
 
-  /// Distinguishes this daemon from others; fixed at start. The device GUIDs are derived from it.
+  /// Distinguishes this daemon from others; fixed at the daemon's start. The device GUIDs are
+  /// derived from it.
   std::uint64_t identity = 0;
 
   std::uint32_t next_session = 1;  ///< numbers are never reused
 
-  /// A device of a tenant by its index, or all of them together.
-  using OneDevice = std::optional<std::uint8_t>;
-
-  /// Returns the payload bytes of the largest packet that all addresses of the device can carry, as
-  /// a path MTU (256..4096).
-  std::uint32_t path_mtu(const engine::Tenant& tenant, OneDevice device = {}) const;
-  /// True if the links of all addresses of the device are up.
-  bool link_up(const engine::Tenant& tenant, OneDevice device = {}) const;
+  /// Returns the payload bytes of the largest packet that all addresses of `part` can carry, as a
+  /// path MTU (256..4096).
+  std::uint32_t path_mtu(const engine::Tenant& tenant, DevicePart part = {}) const;
+  /// True if the links of all addresses of `part` are up.
+  bool link_up(const GidEntries& addresses, DevicePart part = {}) const;
   /// Returns the devices of a tenant, never none.
   std::vector<configuration::TenantDevice> devices(const engine::Tenant& tenant) const {
     return configuration::devices_of(settings(tenant), config.device);

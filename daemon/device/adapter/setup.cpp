@@ -101,7 +101,6 @@ Expected<std::unique_ptr<port::Port>> open_links(const configuration::PortConfig
     failed = link.error();
     spdlog::warn("port {}: {}; it has one interface until the daemon is upgraded or restarted",
                  config.name, failed->message);
-    links[i] = port::FailoverPort::absent();
   }
   return port::FailoverPort::join(std::move(links));
 }
@@ -115,18 +114,19 @@ Outcome open_port(const configuration::PortConfig& config, PortId id, engine::Wo
   binding->name = config.name;
   binding->vlan = config.vlan;
   binding->port = std::move(*port);
-  port::Port* raw = binding->port.get();
+  engine::PortBinding* const raw = binding.get();
   binding->neighbours = std::make_unique<neighbour::Neighbours>(
       neighbour::Neighbours::Options{
-          .mac = raw->mac(), .vlan = config.vlan, .by_kernel = config.socket.has_value()},
+          .mac = raw->port->mac(), .vlan = config.vlan, .by_kernel = config.socket.has_value()},
       [raw](std::span<const std::byte> bytes) {
-        port::Frame frame = raw->allocate();
+        if (!raw->is_served()) return;
+        port::Frame frame = raw->port->allocate();
         if (!frame) return;
         std::copy(bytes.begin(), bytes.end(), frame.data);
         frame.length = static_cast<std::uint32_t>(bytes.size());
-        raw->transmit(frame);
+        raw->port->transmit(frame);
       });
-  spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->mtu());
+  spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->port->mtu());
   worker.run(engine::AddPort{std::move(binding)});
   return {};
 }
@@ -280,6 +280,7 @@ std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& c
   for (std::size_t i = 0; i < devices.size(); ++i)
     for (const Gid& gid : devices[i].addresses)
       addresses.push_back({gid, port_of(config, gid), static_cast<std::uint8_t>(i)});
+  number_ports(addresses);
   return addresses;
 }
 

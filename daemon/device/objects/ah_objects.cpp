@@ -7,17 +7,17 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/engine/requests/address_handle_requests.hpp"
 
 namespace softhca::control {
 
 int path_of(const SessionContext& context, const abi::AddressVector& av, engine::AddressPath& out) {
-  const GidEntries gids = gid_table(context.tenant().addresses, context.device_index());
   if (av.is_global == 0)
     return context.refuse(EINVAL, "ah_attr.is_global 0, must be 1: RoCE needs GIDs");
-  if (av.port_num != 1)
-    return context.refuse(EINVAL, "ah_attr.port_num %u, must be 1", av.port_num);
+  if (const int error = context.check_port("ah_attr.port_num", av.port_num)) return error;
+  const GidEntries gids =
+      gid_table(context.tenant().addresses, context.device_index(), av.port_num);
   if (av.sgid_index >= gids.size())
     return context.refuse(EINVAL, "ah_attr.grh.sgid_index %u, at most %zu", av.sgid_index,
                           gids.size() - 1);

@@ -116,4 +116,10 @@ bool SessionContext::may_map() const {
          control.unmapping_bytes - shared <= limit(configuration::Kind::kQueueBytes);
 }
 
+int SessionContext::check_port(const char* field, std::uint32_t port) const {
+  const unsigned most = ports_of(tenant_.addresses, device_index_);
+  if (port != 0 && port <= most) return 0;
+  return refuse(EINVAL, "%s %u, must be %s%u", field, port, most == 1 ? "" : "1 to ", most);
+}
+
 }  // namespace softhca::control

@@ -76,7 +76,13 @@ class SessionContext {
   /// The tenant's device that the process has opened.
   void set_device_index(std::uint8_t index) { device_index_ = index; }
   std::uint8_t device_index() const { return device_index_; }
-  std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_, device_index_); }
+  /// Returns the path MTU of a port of the device; without a port, that of all.
+  std::uint32_t path_mtu(std::optional<std::uint8_t> port = {}) const {
+    return adapter_.path_mtu(tenant_, {device_index_, port});
+  }
+  /// Returns 0 if the device has a port of this number; else refuses the request, and returns
+  /// EINVAL. `field`: the name of the number.
+  int check_port(const char* field, std::uint32_t port) const;
 
   /// Records the engine's session.
   void set_engine_session(engine::Session& session) { session_ = &session; }

@@ -156,14 +156,16 @@ int QpObjects::check_values(const QpObject& qp, const abi::QpAttributes& a) cons
   if (given(attr::kPathMigState) && a.path_mig_state != kMigrated)
     return context_.refuse(EOPNOTSUPP, "path_mig_state %u, must be IBV_MIG_MIGRATED (%u)",
                            a.path_mig_state, kMigrated);
-  if (given(attr::kPort) && a.port_num != 1)
-    return context_.refuse(EINVAL, "port_num %u, must be 1", a.port_num);
+  if (given(attr::kPort))
+    if (const int error = context_.check_port("port_num", a.port_num)) return error;
   if (given(attr::kPathMtu) && (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode))
     return context_.refuse(EINVAL, "path_mtu %u, must be 1 to %u (an enum ibv_mtu)", a.path_mtu,
                            kMaxMtuCode);
-  if (given(attr::kPathMtu) && mtu_bytes(a.path_mtu) > context_.path_mtu())
+  const std::uint32_t most_bytes =
+      given(attr::kAv) ? context_.path_mtu(a.av.port_num) : context_.path_mtu();
+  if (given(attr::kPathMtu) && mtu_bytes(a.path_mtu) > most_bytes)
     return context_.refuse(EINVAL, "path_mtu %u (%u bytes), at most the active_mtu of %u bytes",
-                           a.path_mtu, mtu_bytes(a.path_mtu), context_.path_mtu());
+                           a.path_mtu, mtu_bytes(a.path_mtu), most_bytes);
   const struct {
     std::uint32_t bit;
     std::uint32_t value, most;

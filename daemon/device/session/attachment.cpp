@@ -124,9 +124,9 @@ void Attachment::begin() {
   adapter_.worker.watch(*session_);
 }
 
-void Attachment::raise(engine::EventType type) {
+void Attachment::raise(engine::EventType type, std::uint8_t port) {
   if (!is_open()) return;
-  adapter_.worker.run(engine::RaisePortEvent{*session_, type});
+  adapter_.worker.run(engine::RaisePortEvent{*session_, type, port});
 }
 
 }  // namespace softhca::control

@@ -52,7 +52,7 @@ class Attachment {
   VcbGrant& vcbs() { return vcbs_; }
   const VcbGrant& vcbs() const { return vcbs_; }
   /// Raises an event of the port or its addresses. Does nothing if the session is not open.
-  void raise(engine::EventType type);
+  void raise(engine::EventType type, std::uint8_t port);
 
  private:
   int make_ways(Reply& reply);

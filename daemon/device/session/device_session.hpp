@@ -84,9 +84,9 @@ class DeviceSession final : private configuration::IdleHolder {
   std::optional<ChannelRequest> become_channel();
   /// Returns why the process was refused since the last call, for the operator. Empty: it was not.
   std::string take_refusal() { return std::exchange(refusal_, {}); }
-  /// Raises the asynchronous event of the port, if the session is of this device of its tenant.
-  void report_link(std::uint8_t device, bool up);
-  /// Raises the event of a changed GID table.
+  /// Raises the asynchronous event of a port, if the session is of this device of its tenant.
+  void report_link(std::uint8_t device, std::uint8_t port, bool up);
+  /// Raises the event of a changed GID table, for every port.
   void report_addresses();
 
   /// True if the process has greeted, and its session is set up.

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "daemon/base/endian.hpp"
-#include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/session/device_session.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
@@ -168,20 +168,23 @@ int DeviceSession::query_device(const RequestBody& body, Reply& reply) {
   out.max_rd_atomic = device.kMaxRdAtomic;
   out.max_inline = device.kMaxInline;
   out.completion_vectors = device.kCompletionVectors;
+  out.ports = ports_of(tenant().addresses, context_.device_index());
   reply.write(out);
   return 0;
 }
 
 int DeviceSession::query_port(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
-  if (!body.read(request) || request.handle != 1) return EINVAL;
+  if (!body.read(request)) return EINVAL;
+  if (const int error = context_.check_port("port_num", request.handle)) return error;
   abi::PortReply out{};
   const std::uint8_t index = context_.device_index();
+  const auto port = static_cast<std::uint8_t>(request.handle);
   const auto& rate = configuration::codes_of(adapter_.devices(tenant())[index].rate);
-  out.state = adapter_.link_up(tenant(), index) ? kPortActive : kPortDown;
+  out.state = adapter_.link_up(tenant().addresses, {index, port}) ? kPortActive : kPortDown;
   out.max_mtu = kMtu4096;
-  out.active_mtu = mtu_code(context_.path_mtu());
-  out.gid_entries = static_cast<std::uint32_t>(gid_table(tenant().addresses, index).size());
+  out.active_mtu = mtu_code(context_.path_mtu(port));
+  out.gid_entries = static_cast<std::uint32_t>(gid_table(tenant().addresses, index, port).size());
   out.max_message_bytes = kMaxMessage;
   out.active_speed = rate.speed;
   out.active_width = rate.width;
@@ -189,11 +192,15 @@ int DeviceSession::query_port(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-void DeviceSession::report_link(std::uint8_t device, bool up) {
+void DeviceSession::report_link(std::uint8_t device, std::uint8_t port, bool up) {
   if (device != context_.device_index()) return;
-  attachment_.raise(up ? engine::EventType::kPortActive : engine::EventType::kPortError);
+  attachment_.raise(up ? engine::EventType::kPortActive : engine::EventType::kPortError, port);
 }
 
-void DeviceSession::report_addresses() { attachment_.raise(engine::EventType::kGidChange); }
+void DeviceSession::report_addresses() {
+  const std::uint8_t ports = ports_of(tenant().addresses, context_.device_index());
+  for (std::uint8_t port = ports; port != 0; --port)
+    attachment_.raise(engine::EventType::kGidChange, port);
+}
 
 }  // namespace softhca::control

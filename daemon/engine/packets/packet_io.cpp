@@ -97,9 +97,9 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Frame
   return false;
 }
 
-/// Drops what a failed port has received.
+/// Drops what a port has received that is not served.
 void PacketIo::drop_all(PortBinding& binding, std::span<const port::Frame> frames) {
-  for (std::size_t i = 0; i < frames.size(); ++i) binding.drops.add(FrameDrop::kFailedPort);
+  for (std::size_t i = 0; i < frames.size(); ++i) binding.drops.add(FrameDrop::kPortDown);
   binding.port->release(frames);
 }
 
@@ -219,8 +219,10 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
                                      const wire::Headers& h,
                                      const transport::PayloadSource& payload, QueuePair* qp) {
   const std::size_t length = path.frame_length(h.opcode, payload.length);
-  // The path MTU is larger than the MTU of the port: the packet is lost, as on a wire.
-  if (length - path.link_length() > binding.port->mtu()) return transport::SendResult::kSent;
+  // The path MTU is larger than the MTU of the port, or the port is down: the packet is lost, as on
+  // a wire.
+  if (length - path.link_length() > binding.port->mtu() || !binding.is_served())
+    return transport::SendResult::kSent;
   payloads_.begin();
   const transport::SendResult sent = faults_.on() ? send_faulty(binding, path, h, payload, qp)
                                                   : hand_over(binding, path, h, payload, qp);

@@ -78,7 +78,7 @@ class PacketIo {
       received += count;
       const Subject port(Subject::Kind::kPort, binding->id.value);
       clock_.work_on(port);
-      if (binding->failed.load(std::memory_order_relaxed)) [[unlikely]] {
+      if (!binding->is_served()) [[unlikely]] {
         drop_all(*binding, frames);
         continue;
       }

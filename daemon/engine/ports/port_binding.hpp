@@ -18,6 +18,13 @@
 
 namespace softhca::engine {
 
+/// Whether a port is served. One that is not receives and sends nothing, and has no link.
+enum class PortService : std::uint8_t {
+  kOn,
+  kSetDown,  ///< by the operator
+  kFailed,   ///< the adapter crashed twice while it served the port
+};
+
 struct PortBinding {
   PortId id;
   std::string name;
@@ -28,10 +35,15 @@ struct PortBinding {
   /// Set if the port does not see the identification of received packets.
   std::optional<wire::HiddenIdentifications> hidden;
   PortDropCounters drops;
-  /// The adapter crashed twice while it served the port: what the port receives is dropped.
-  std::atomic<bool> failed{false};
+  std::atomic<PortService> service{PortService::kOn};  ///< the engine sets it
 
-  bool link_up() const { return !failed.load(std::memory_order_relaxed) && port->link_up(); }
+  bool is_served() const { return service.load(std::memory_order_relaxed) == PortService::kOn; }
+  bool link_up() const { return is_served() && port->link_up(); }
+  /// Returns its state in a word: up, no_link, set_down or failed.
+  const char* state() const {
+    if (!is_served()) return service == PortService::kSetDown ? "set_down" : "failed";
+    return port->link_up() ? "up" : "no_link";
+  }
 
   /// Returns the UDP source port of packets of the flow that asks for `wanted`.
   std::uint16_t source_port(std::uint16_t wanted) const {

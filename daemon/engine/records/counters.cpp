@@ -20,8 +20,8 @@ const char* name_of(FrameDrop reason) {
       return "partition_key";
     case FrameDrop::kNoGroupMember:
       return "no_group_member";
-    case FrameDrop::kFailedPort:
-      return "failed_port";
+    case FrameDrop::kPortDown:
+      return "port_down";
     case FrameDrop::kCount:
       break;
   }

@@ -156,7 +156,7 @@ enum class FrameDrop : std::uint8_t {
   kWrongTransport,  ///< opcode of a transport that is not the queue pair's
   kPartitionKey,
   kNoGroupMember,  ///< multicast without a member here
-  kFailedPort,     ///< the adapter crashed twice while it served the port
+  kPortDown,       ///< PortBinding::service is not kOn
   kCount,
 };
 

@@ -39,8 +39,9 @@ struct Tenant {
   }
   struct Address {
     Gid gid;
-    std::optional<PortId> port;  ///< none: reachable only inside this daemon
-    std::uint8_t device = 0;     ///< the tenant's device that has it
+    std::optional<PortId> port;    ///< none: reachable only inside this daemon
+    std::uint8_t device = 0;       ///< the tenant's device that has it
+    std::uint8_t device_port = 1;  ///< the port of that device, as programs number it
     bool operator==(const Address&) const = default;
   };
   std::vector<Address> addresses;  ///< the GID tables of its devices, one after the other

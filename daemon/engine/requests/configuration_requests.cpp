@@ -21,6 +21,14 @@ void FailOver::run(Engine& engine) const {
   engine.packets().rebuild_frames();
 }
 
+void ServePort::run(Engine& engine) const {
+  PortBinding& binding = *engine.packets().ports()[port.value];
+  if (binding.outbox) binding.outbox->flush();
+  binding.port->flush();
+  binding.service.store(service, std::memory_order_relaxed);
+  if (service == PortService::kOn) binding.neighbours->announce();
+}
+
 Outcome PutInForce::run(Engine& engine) {
   if (auto done = allocations.change(change); !done) return done;
   for (TenantAddresses& each : addresses)

@@ -4,6 +4,7 @@
 // without tenants, addresses and settings: it makes the same request as a reload.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 namespace softhca::engine {
 
 class PeerTable;
+enum class PortService : std::uint8_t;
 struct PortBinding;
 
 /// Adds a port without addresses; PutInForce sets them. REQUIRES: the engine's thread has not
@@ -31,6 +33,13 @@ struct AddPort {
 /// Has a port use its other link, and announces its addresses there.
 struct FailOver {
   PortId port;
+  void run(Engine& engine) const;
+};
+
+/// Has a port served, and announces its addresses; or has it not served.
+struct ServePort {
+  PortId port;
+  PortService service;
   void run(Engine& engine) const;
 };
 

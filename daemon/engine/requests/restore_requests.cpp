@@ -10,7 +10,7 @@ namespace {
 void fail(Engine& engine, Subject culprit) {
   if (culprit.kind() == Subject::Kind::kPort) {
     for (const auto& binding : engine.ports())
-      if (binding->id.value == culprit.number()) binding->failed.store(true);
+      if (binding->id.value == culprit.number()) binding->service.store(PortService::kFailed);
   }
   if (culprit.kind() != Subject::Kind::kQueuePair) return;
   QueuePair* const qp =

@@ -12,10 +12,7 @@ void PollSession::run(Engine& engine) const { engine.sessions().poll(session); }
 
 void RemoveSession::run(Engine& engine) const { engine.sessions().remove(session); }
 
-void RaisePortEvent::run(Engine& engine) const {
-  constexpr std::uint64_t kOnlyPort = 1;
-  engine.async_events().raise(session, kOnlyPort, type);
-}
+void RaisePortEvent::run(Engine& engine) const { engine.async_events().raise(session, port, type); }
 
 void RevokeVcbs::run(Engine&) const {
   for (VcbTarget& target : targets) target.count = target.session->view.revoke(target.count);

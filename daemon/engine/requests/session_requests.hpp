@@ -33,6 +33,7 @@ struct RemoveSession {
 struct RaisePortEvent {
   Session& session;
   EventType type;
+  std::uint8_t port = 1;  ///< of the device, as programs number it
   void run(Engine& engine) const;
 };
 

@@ -74,12 +74,12 @@ void AdminRestarts::report() const {
                                 " ms without service",
                         .cause = keeper::name_of(cause)});
   for (const auto& port : adapter_.engine.ports)
-    if (port->failed.load())
+    if (port->service.load() == engine::PortService::kFailed)
       adapter_.journal.add({.kind = "culprit",
                             .tenant = "",
                             .text = "port " + port->name +
-                                    ": the adapter crashed twice while it served it; what it "
-                                    "receives is dropped until another adapter starts"});
+                                    ": the adapter crashed twice while it served it; it is "
+                                    "down until `softhcactl port up` or another adapter"});
 }
 
 Json AdminRestarts::show() const {

@@ -30,7 +30,25 @@ Json addresses_of(const engine::Tenant& tenant, const Adapter& adapter) {
     Json entry = {{"address", configuration::to_string(address.gid)}};
     if (address.port) entry["port"] = adapter.engine.ports[address.port->value]->name;
     add_device(entry, adapter, tenant, address.device);
+    if (control::ports_of(tenant.addresses, address.device) > 1)
+      entry["device_port"] = address.device_port;
     out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+/// Returns the ports of a device. A port without a network has no name.
+Json ports_of(const engine::Tenant& tenant, const Adapter& adapter, std::uint8_t device) {
+  Json out = Json::array();
+  for (std::uint8_t number = 1; number <= control::ports_of(tenant.addresses, device); ++number) {
+    const DevicePart part{device, number};
+    Json port = {{"number", number},
+                 {"link", adapter.link_up(tenant.addresses, part) ? "up" : "down"},
+                 {"path_mtu", adapter.path_mtu(tenant, part)}};
+    for (const engine::Tenant::Address& address : tenant.addresses)
+      if (part.has(address) && address.port)
+        port["port"] = adapter.engine.ports[address.port->value]->name;
+    out.push_back(std::move(port));
   }
   return out;
 }
@@ -43,7 +61,8 @@ Json devices_of(const engine::Tenant& tenant, const Adapter& adapter) {
     Json entry = {{"name", device.name},
                   {"guid", guid_text(adapter.node_guid(tenant, index))},
                   {"rate", configuration::codes_of(device.rate).word},
-                  {"link", adapter.link_up(tenant, index) ? "up" : "down"}};
+                  {"link", adapter.link_up(tenant.addresses, {index}) ? "up" : "down"},
+                  {"ports", ports_of(tenant, adapter, index)}};
     if (!device.pci.empty()) entry["pci"] = device.pci;
     if (device.numa) entry["numa"] = *device.numa;
     out.push_back(std::move(entry));
@@ -150,7 +169,7 @@ RpcResult AdminView::tenants(const Json&) {
   Json out = Json::array();
   for (const auto& tenant : adapter_.tenants) {
     Json entry = to_json(*tenant, adapter_);
-    entry["link"] = adapter_.link_up(*tenant) ? "up" : "down";
+    entry["link"] = adapter_.link_up(tenant->addresses) ? "up" : "down";
     out.push_back(std::move(entry));
   }
   return Json{{"tenants", std::move(out)}};
@@ -181,7 +200,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
   if (tenant == nullptr) return no_such("tenant", name);
   Json out = to_json(*tenant, adapter_);
   out["devices"] = devices_of(*tenant, adapter_);
-  out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
+  out["link"] = adapter_.link_up(tenant->addresses) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
   const configuration::TenantConfig* config = configuration::find_tenant(adapter_.config, name);
   if (config != nullptr) {

@@ -215,6 +215,7 @@ Json AdminView::ports() const {
     Json port = counters_in(counters::kPort, binding->port->counters());
     port.update({{"name", binding->name},
                  {"up", binding->link_up()},
+                 {"state", binding->state()},
                  {"mtu", binding->port->mtu()},
                  {"mac", hex(binding->port->mac())}});
     const auto interfaces = adapter_.config.ports[binding->id.value].interfaces();

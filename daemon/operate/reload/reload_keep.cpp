@@ -25,17 +25,19 @@ void Reloader::record(const char* cause, const Actor& by, const ReloadResult& re
                     .leaving_levels = {},
                     .former = {},
                     .version = adapter_.lineage.version,
-                    .started = adapter_.lineage.started};
+                    .started = adapter_.lineage.started,
+                    .identity = adapter_.identity};
   for (const Departures::OfTenant& leaving : departures_.tenants())
     state.leaving.push_back(adapter_.settings(*leaving.tenant));
   for (const Departures::OfLevel& leaving : departures_.levels())
     state.leaving_levels.push_back({leaving.tenant->name, leaving.settings});
   for (const FormerAddresses::Entry& former : former_.all()) {
-    const auto& [gid, port, device] = former.address;
-    state.former.push_back({.tenant = former.tenant->name,
-                            .device = device,
-                            .port = port ? std::optional(port->value) : std::nullopt,
-                            .address = {gid, former.prefix}});
+    const engine::Tenant::Address& address = former.address;
+    state.former.push_back(
+        {.tenant = former.tenant->name,
+         .device = address.device,
+         .port = address.port ? std::optional(address.port->value) : std::nullopt,
+         .address = {address.gid, former.prefix}});
   }
   auto kept = keep_state(adapter_.kept, state);
   if (kept)

@@ -131,7 +131,8 @@ Json to_json(const ReloadState& state) {
               {"leaving_levels", Json::array()},
               {"former", Json::array()},
               {"version", state.version},
-              {"started", to_json(state.started)}};
+              {"started", to_json(state.started)},
+              {"identity", state.identity}};
   for (const auto& tenant : state.on_demand)
     out["on_demand"].push_back(
         {{"request", control::to_json(tenant.request)}, {"saved", tenant.saved}});
@@ -168,6 +169,7 @@ ReloadState state_of(const Json& json) {
   for (const Json& each : json.at("former")) state.former.push_back(former_of(each));
   state.version = json.value("version", "");  // not of an earlier release
   if (json.contains("started")) state.started = start_of(json["started"]);
+  state.identity = json.value("identity", std::uint64_t{0});
   return state;
 }
 

@@ -45,6 +45,7 @@ struct ReloadState {
 
   std::string version{};  ///< of the adapter that kept this; empty: unknown
   DaemonStart started{};
+  std::uint64_t identity = 0;  ///< Adapter::identity; 0: unknown
 
   /// True if programs have what is no longer in force.
   bool has_leavers() const {

@@ -35,12 +35,14 @@ struct ChannelOwner {
 /// An address of the tenant.
 struct TenantGid {
   Gid gid;
-  std::uint8_t index = 0;  ///< in the GID table of its device, as programs see it
+  std::uint8_t index = 0;  ///< in the GID table of its port, as programs see it
+  std::uint8_t port = 1;   ///< of its device, as programs number it
 };
 
-/// A device of the tenant as programs see it.
+/// A device of the tenant as programs see it, and the port of an address.
 struct TenantAdapter {
-  std::uint64_t node_guid = 0;   ///< the wire bytes read as one big-endian number
+  std::uint64_t node_guid = 0;  ///< the wire bytes read as one big-endian number
+  std::uint8_t port = 1;
   std::uint8_t path_mtu = 3;     ///< 1 to 5 for 256 to 4096 bytes
   std::uint8_t packet_rate = 0;  ///< code of the path rate
 };
@@ -82,7 +84,7 @@ class RdmaCmEnvironment : public cm::CmEnvironment {
 
   /// Returns the addresses in order of preference: the first of a family replaces 127.0.0.1 or ::1.
   virtual std::span<const TenantGid> addresses() const = 0;
-  /// Returns the tenant's device that has the address `own`; the first one if none has it.
+  /// Returns the tenant's device and port that have the address `own`; the first if none has it.
   virtual TenantAdapter adapter(const std::optional<Gid>& own) const = 0;
   /// True if a process of this user may report the queue pair to peers. Programs that connect
   /// without a queue pair use numbers that no queue pair has.

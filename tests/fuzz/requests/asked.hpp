@@ -30,7 +30,7 @@ using AllRequests = std::tuple<
     engine::AddAh, engine::RestoreAh, engine::RemoveAh,                                    //
     engine::UnparkSession, engine::RestoreCq, engine::ResizeCq, engine::ModerateCq,        //
     engine::RemoveCq,                                                                      //
-    engine::AddPort, engine::FailOver, engine::PutInForce,                                 //
+    engine::AddPort, engine::FailOver, engine::ServePort, engine::PutInForce,              //
     engine::RegisterMr, engine::ReregisterMr, engine::DeregisterMr, engine::AllocMw,       //
     engine::DeallocMw, engine::ReachMemory,                                                //
     engine::SetQpRates, engine::FindSrqOfQp, engine::SetReceiveTerms,                      //

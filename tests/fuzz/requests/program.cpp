@@ -50,7 +50,8 @@ void Program::begin() {
 void Program::raise_port_event() {
   static constexpr std::array kTypes = {EventType::kPortActive, EventType::kPortError,
                                         EventType::kGidChange};
-  common_.bench.ask(engine::RaisePortEvent{*session_, kTypes[input_.byte() % kTypes.size()]});
+  common_.bench.ask(
+      engine::RaisePortEvent{.session = *session_, .type = kTypes[input_.byte() % kTypes.size()]});
 }
 
 /// The engine's thread finds the program idle.

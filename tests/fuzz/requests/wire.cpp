@@ -179,4 +179,11 @@ void Wire::send_raw() { transmit(std::as_bytes(common_.input.bytes(common_.input
 
 void Wire::fail_over() { common_.bench.ask(engine::FailOver{PortId(0)}); }
 
+void Wire::serve_port() {
+  static constexpr std::array kServices = {engine::PortService::kOn, engine::PortService::kSetDown,
+                                           engine::PortService::kFailed};
+  common_.bench.ask(
+      engine::ServePort{PortId(0), kServices[common_.input.byte() % kServices.size()]});
+}
+
 }  // namespace softhca::fuzz

@@ -25,6 +25,7 @@ class Wire {
   void send_raw();
   /// A port with one link stays with it, and announces its addresses.
   void fail_over();
+  void serve_port();
 
  private:
   void transmit(std::span<const std::byte> frame);

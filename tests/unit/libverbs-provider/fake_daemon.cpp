@@ -185,6 +185,7 @@ FakeDaemon::FakeDaemon(const std::string& socket_path) {
   device_.max_rd_atomic = 16;
   device_.max_inline = 256;
   device_.completion_vectors = 2;
+  device_.ports = 2;
   device_.capabilities = abi::kCanReachProcess | abi::kCanResizeSrq;
 
   sockaddr_un address{};

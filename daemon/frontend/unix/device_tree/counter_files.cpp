@@ -48,7 +48,7 @@ CounterFiles::CounterFiles(const std::string& root, const std::string& device) {
   write(zero, written, 0);
   const std::array<Figures, 2> figures = figures_of(engine::Tenant(), {});
   for (std::size_t i = 0; i < kFolders.size(); ++i) {
-    const std::string shown = root + "/" + port_folder(device) + "/" + kFolders[i];
+    const std::string shown = root + "/" + port_folder(device, 1) + "/" + kFolders[i];
     folders_.push_back({make_copy(shown, figures[i], zero),
                         make_copy(staged + "/" + kFolders[i], figures[i], zero)});
   }

@@ -106,9 +106,9 @@ std::string gid_text(const Gid& gid) {
   return text;
 }
 
-void write_state(TreeWriter& tree, const std::string& device, bool active) {
-  tree.file(fs::path(port_folder(device)) / "state", active ? "4: ACTIVE" : "1: DOWN");
-  tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
+void write_state(TreeWriter& tree, const fs::path& port, bool active) {
+  tree.file(port / "state", active ? "4: ACTIVE" : "1: DOWN");
+  tree.file(port / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
 /// Returns the bus of a PCI address: "0000:3b" of "0000:3b:00.0".
@@ -138,22 +138,52 @@ std::string interface_of(const DeviceDescription& device, const DeviceDescriptio
 
 std::set<std::string> interfaces_of(const DeviceDescription& device) {
   std::set<std::string> interfaces = {own_interface(device.name)};
-  for (const DeviceDescription::Entry& entry : device.gids)
-    interfaces.insert(interface_of(device, entry));
+  for (const DeviceDescription::Port& port : device.ports)
+    for (const DeviceDescription::Entry& entry : port.gids)
+      interfaces.insert(interface_of(device, entry));
   return interfaces;
 }
 
 void write_addresses(TreeWriter& tree, const DeviceDescription& device) {
-  const fs::path port = port_folder(device.name);
-  for (std::size_t i = 0; i < device.gids.size(); ++i) {
-    const std::string index = std::to_string(i);
-    tree.file(port / "gid_attrs/types" / index, "RoCE v2");
-    tree.file(port / "gid_attrs/ndevs" / index, interface_of(device, device.gids[i]));
-    tree.file(port / "gids" / index, gid_text(device.gids[i].gid));
+  for (std::size_t n = 0; n < device.ports.size(); ++n) {
+    const fs::path port = port_folder(device.name, n + 1);
+    const std::vector<DeviceDescription::Entry>& gids = device.ports[n].gids;
+    for (std::size_t i = 0; i < gids.size(); ++i) {
+      const std::string index = std::to_string(i);
+      tree.file(port / "gid_attrs/types" / index, "RoCE v2");
+      tree.file(port / "gid_attrs/ndevs" / index, interface_of(device, gids[i]));
+      tree.file(port / "gids" / index, gid_text(gids[i].gid));
+    }
   }
   for (const std::string& interface : interfaces_of(device))
     if (interface != own_interface(device.name))
       tree.link(interface_folder(device) / interface, fs::path("/sys/class/net") / interface);
+}
+
+/// Writes the files of a port without its addresses and counters.
+void write_port(TreeWriter& tree, const DeviceDescription& device, std::size_t number) {
+  const fs::path port = port_folder(device.name, number);
+  tree.file(port / "link_layer", "Ethernet");
+  write_state(tree, port, device.ports[number - 1].active);
+  tree.file(port / "rate", device.rate);
+  tree.file(port / "lid", "0x0");
+  tree.file(port / "lid_mask_count", "0");
+  tree.file(port / "sm_lid", "0x0");
+  tree.file(port / "sm_sl", "0");
+  tree.file(port / "cap_mask", "0x04010000");
+  tree.file(port / "pkeys/0", "0xffff");
+}
+
+/// Writes the counters of a port as links to those of the first port of the first device.
+void link_counters(TreeWriter& tree, const DeviceDescription& first,
+                   const DeviceDescription& device, std::size_t number) {
+  const auto port_of = [](const DeviceDescription& of, std::size_t n) {
+    return device_folder(of) / "ports" / std::to_string(n);
+  };
+  if (device.index == 0 && number == 1) return;
+  const fs::path port = port_of(device, number);
+  for (const char* counters : {"counters", "hw_counters"})
+    tree.link(port / counters, (port_of(first, 1) / counters).lexically_relative(port));
 }
 
 /// Writes what programs read of an interface of the kernel.
@@ -302,8 +332,8 @@ int write_file(const std::string& path, const std::string& content) {
   return out.good() ? 0 : errno != 0 ? errno : EIO;
 }
 
-std::string port_folder(const std::string& device) {
-  return "class/infiniband/" + device + "/ports/1";
+std::string port_folder(const std::string& device, std::size_t port) {
+  return "class/infiniband/" + device + "/ports/" + std::to_string(port);
 }
 
 std::vector<std::string> real_devices(const std::string& real) {
@@ -360,9 +390,10 @@ void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std:
   for (const fs::path& folder : stale) remove_tenant_folder(folder.string());
 }
 
-Outcome write_port_state(const std::string& root, const std::string& device, bool active) {
+Outcome write_port_state(const std::string& root, const std::string& device, std::size_t port,
+                         bool active) {
   TreeWriter tree(root);
-  write_state(tree, device, active);
+  write_state(tree, port_folder(device, port), active);
   return tree.result();
 }
 
@@ -371,11 +402,19 @@ Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
   TreeWriter tree(root, TreeWriter::Way::kStaged);
   AddressUpdate update;
   for (const DeviceDescription& device : devices) {
+    OfDevice& of = update.devices_.emplace_back(
+        OfDevice{.ports = (fs::path(root) / device_folder(device) / "ports").string(),
+                 .interfaces = (fs::path(root) / interface_folder(device)).string(),
+                 .addresses = {},
+                 .present = interfaces_of(device)});
+    for (std::size_t number = 1; number <= device.ports.size(); ++number) {
+      of.addresses.push_back(device.ports[number - 1].gids.size());
+      std::error_code error;
+      if (fs::exists(fs::path(of.ports) / std::to_string(number) / "state", error)) continue;
+      write_port(tree, device, number);
+      link_counters(tree, devices.front(), device, number);
+    }
     write_addresses(tree, device);
-    update.devices_.push_back({.port = (fs::path(root) / port_folder(device.name)).string(),
-                               .interfaces = (fs::path(root) / interface_folder(device)).string(),
-                               .addresses = device.gids.size(),
-                               .present = interfaces_of(device)});
   }
   update.staged_ = std::move(tree.staged());
   if (auto written = tree.result(); !written) return written.error();
@@ -397,14 +436,19 @@ Outcome AddressUpdate::apply() {
   return {};
 }
 
-/// Removes the files of addresses that the device no longer has.
+/// Removes the files of addresses and ports that the device no longer has.
 void AddressUpdate::remove_old(const OfDevice& device) {
   std::error_code error;
-  const fs::path port = device.port;
-  for (std::size_t i = device.addresses; fs::remove(port / "gids" / std::to_string(i), error);
-       ++i) {
-    fs::remove(port / "gid_attrs/types" / std::to_string(i), error);
-    fs::remove(port / "gid_attrs/ndevs" / std::to_string(i), error);
+  const fs::path ports = device.ports;
+  std::size_t number = 0;
+  for (const std::size_t addresses : device.addresses) {
+    const fs::path port = ports / std::to_string(++number);
+    for (std::size_t i = addresses; fs::remove(port / "gids" / std::to_string(i), error); ++i) {
+      fs::remove(port / "gid_attrs/types" / std::to_string(i), error);
+      fs::remove(port / "gid_attrs/ndevs" / std::to_string(i), error);
+    }
+  }
+  while (fs::remove_all(ports / std::to_string(++number), error) != 0 && !error) {
   }
   std::vector<fs::path> gone;
   const fs::path interfaces = device.interfaces;
@@ -459,16 +503,8 @@ void write_device(TreeWriter& tree, const DeviceDescription& device) {
   write_pci(tree, device);
   write_own_interface(tree, device);
 
-  const fs::path port = base / "ports/1";
-  tree.file(port / "link_layer", "Ethernet");
-  write_state(tree, device.name, device.active);
-  tree.file(port / "rate", device.rate);
-  tree.file(port / "lid", "0x0");
-  tree.file(port / "lid_mask_count", "0");
-  tree.file(port / "sm_lid", "0x0");
-  tree.file(port / "sm_sl", "0");
-  tree.file(port / "cap_mask", "0x04010000");
-  tree.file(port / "pkeys/0", "0xffff");
+  for (std::size_t number = 1; number <= device.ports.size(); ++number)
+    write_port(tree, device, number);
   write_addresses(tree, device);
 }
 
@@ -481,11 +517,8 @@ Outcome write_device_tree(const std::string& root, const DeviceDescriptions& dev
   tree.file("class/infiniband_verbs/abi_version", "6");
   for (const DeviceDescription& device : devices) {
     write_device(tree, device);
-    if (device.index == 0) continue;
-    const fs::path port = device_folder(device) / "ports/1";
-    const fs::path first = device_folder(devices.front()) / "ports/1";
-    for (const char* counters : {"counters", "hw_counters"})
-      tree.link(port / counters, (first / counters).lexically_relative(port));
+    for (std::size_t number = 1; number <= device.ports.size(); ++number)
+      link_counters(tree, devices.front(), device, number);
   }
   link_real_devices(root);
   return tree.result();

@@ -29,27 +29,31 @@ struct DeviceDescription {
   std::uint64_t node_guid = 0;  ///< host byte order
   std::string socket_path;
   abi::VersionRange protocol = abi::kSpokenVersions;  ///< versions that the daemon speaks
-  bool active = true;
   struct Entry {
     Gid gid;
     std::string interface;  ///< network interface that has the address; empty: none
   };
-  std::vector<Entry> gids;
+  struct Port {
+    bool active = true;
+    std::vector<Entry> gids;
+  };
+  std::vector<Port> ports = std::vector<Port>(1);  ///< never empty
 };
 
 /// The devices of a tenant, in the order of their indices.
 using DeviceDescriptions = std::vector<DeviceDescription>;
 
-/// Returns the folder of the device's only port, below the root of its tree.
-std::string port_folder(const std::string& device);
+/// Returns the folder of a port of the device, below the root of its tree.
+std::string port_folder(const std::string& device, std::size_t port);
 
 /// Writes a file, over an existing one. Returns 0 or an errno value.
 int write_file(const std::string& path, const std::string& content);
 
 /// Writes the tree below `root`, and replaces what an earlier daemon left there. The real adapters
-/// of the machine appear in it as symbolic links. The counters of further devices are links to
-/// those of the first, as the devices share all counters. `in_use`: programs use the existing tree,
-/// which had the same devices; only what differs is replaced. REQUIRES: there is a device.
+/// of the machine appear in it as symbolic links. The counters of further devices and ports are
+/// links to those of the first port, as they share all counters. `in_use`: programs use the
+/// existing tree, which had the same devices; only what differs is replaced. REQUIRES: there is a
+/// device.
 Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices,
                           bool in_use = false);
 
@@ -67,10 +71,10 @@ class AddressUpdate {
 
  private:
   struct OfDevice {
-    std::string port;               ///< folder of the port
-    std::string interfaces;         ///< folder of the network interfaces
-    std::size_t addresses = 0;      ///< number of addresses in the table
-    std::set<std::string> present;  ///< interfaces of the new addresses
+    std::string ports;                   ///< folder of the ports
+    std::string interfaces;              ///< folder of the network interfaces
+    std::vector<std::size_t> addresses;  ///< number of addresses of each port
+    std::set<std::string> present;       ///< interfaces of the new addresses
   };
 
   AddressUpdate() = default;
@@ -86,8 +90,9 @@ std::vector<std::string> real_devices(const std::string& real = "/sys");
 /// Updates the links in a tree to the real adapters that exist now.
 void link_real_devices(const std::string& root, const std::string& real = "/sys");
 
-/// Updates the state of the port in a tree.
-Outcome write_port_state(const std::string& root, const std::string& device, bool active);
+/// Updates the state of a port in a tree.
+Outcome write_port_state(const std::string& root, const std::string& device, std::size_t port,
+                         bool active);
 
 /// Removes the daemon's files from the folder of a tenant, and the folder if it is empty then.
 void remove_tenant_folder(const std::string& folder);

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/adapter/setup.hpp"
 #include "daemon/frontend/unix/device_tree/cdi_file.hpp"
@@ -49,12 +49,17 @@ DeviceDescriptions DeviceTrees::describe(
     device.node_guid = adapter_.node_guid(tenant, index);
     device.socket_path = folder_of(adapter_.config, tenant) + "/socket";
     device.protocol = adapter_.protocol;
-    device.active = adapter_.link_up(tenant, index);
-    for (const engine::Tenant::Address& address : gid_table(addresses, index))
-      device.gids.push_back(
-          {address.gid, address.port
-                            ? interface_of(adapter_.config.ports[address.port->value], address.gid)
-                            : ""});
+    device.ports.resize(ports_of(addresses, index));
+    for (std::size_t i = 0; i < device.ports.size(); ++i) {
+      const auto number = static_cast<std::uint8_t>(i + 1);
+      DeviceDescription::Port& port = device.ports[i];
+      port.active = adapter_.link_up(addresses, {index, number});
+      for (const engine::Tenant::Address& address : gid_table(addresses, index, number))
+        port.gids.push_back(
+            {address.gid,
+             address.port ? interface_of(adapter_.config.ports[address.port->value], address.gid)
+                          : ""});
+    }
   }
   return all;
 }
@@ -70,7 +75,9 @@ Outcome DeviceTrees::make(engine::Tenant& tenant, bool in_use) {
   if (auto written = counters.update(tenant, adapter_.engine.ports); !written) return written;
   Tree& tree =
       trees_.emplace_back(Tree{.tenant = &tenant, .counters = std::move(counters), .links_up = {}});
-  for (const DeviceDescription& device : devices) tree.links_up.push_back(device.active);
+  for (const DeviceDescription& device : devices)
+    for (std::size_t i = 0; i < device.ports.size(); ++i)
+      tree.links_up[{device.index, static_cast<std::uint8_t>(i + 1)}] = device.ports[i].active;
   return {};
 }
 
@@ -115,23 +122,30 @@ void DeviceTrees::tick() {
 void DeviceTrees::check_link(Tree& tree) {
   engine::Tenant& tenant = *tree.tenant;
   const auto all_up = [&] {
-    return std::ranges::find(tree.links_up, false) == tree.links_up.end();
+    return std::ranges::all_of(tree.links_up, [](const auto& link) { return link.second; });
   };
   const bool were_up = all_up();
-  for (std::size_t i = 0; i < tree.links_up.size(); ++i) {
-    const auto device = static_cast<std::uint8_t>(i);
-    const bool up = adapter_.link_up(tenant, device);
-    if (up == tree.links_up[i]) continue;
-    tree.links_up[i] = up;
-    const std::string name = adapter_.devices(tenant)[i].name;
-    if (auto written = write_port_state(path_of(tenant), name, up); !written)
-      complain(tenant, written.error());
-    link_changed_(tenant, device, up);
+  const auto before = std::exchange(tree.links_up, {});
+  std::uint8_t device = 0;
+  for (const configuration::TenantDevice& is : adapter_.devices(tenant)) {
+    for (std::uint8_t port = 1; port <= ports_of(tenant.addresses, device); ++port) {
+      const bool up = adapter_.link_up(tenant.addresses, {device, port});
+      tree.links_up[{device, port}] = up;
+      const auto was = before.find({device, port});
+      if (was != before.end() && was->second == up) continue;
+      if (auto written = write_port_state(path_of(tenant), is.name, port, up); !written)
+        complain(tenant, written.error());
+      link_changed_(tenant, device, port, up);
+    }
+    ++device;
   }
+  for (const auto& [port, was_up] : before)
+    if (was_up && !tree.links_up.contains(port))
+      link_changed_(tenant, port.first, port.second, false);
   if (all_up() != were_up) note_link(tenant, !were_up);
 }
 
-/// Counts and reports that the links of all devices are up, or not all of them any more.
+/// Counts and reports that the links of all ports are up, or not all of them any more.
 void DeviceTrees::note_link(engine::Tenant& tenant, bool up) {
   if (!up) tenant.control.link_downed.add();
   adapter_.journal.add({.kind = up ? "link_up" : "link_down",

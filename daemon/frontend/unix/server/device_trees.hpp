@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,9 @@ namespace softhca::control {
 
 class DeviceTrees {
  public:
-  /// Called when the link of a tenant's device has gone up or down.
-  using LinkChanged =
-      std::function<void(const engine::Tenant& tenant, std::uint8_t device, bool up)>;
+  /// Called when the link of a port of a tenant's device has gone up or down.
+  using LinkChanged = std::function<void(const engine::Tenant& tenant, std::uint8_t device,
+                                         std::uint8_t port, bool up)>;
 
   DeviceTrees(Adapter& adapter, LinkChanged link_changed)
       : adapter_(adapter), link_changed_(std::move(link_changed)) {}
@@ -49,7 +50,8 @@ class DeviceTrees {
   struct Tree {
     engine::Tenant* tenant;
     CounterFiles counters;
-    std::vector<bool> links_up;  ///< of its devices, as last seen
+    /// As last seen, by device and port.
+    std::map<std::pair<std::uint8_t, std::uint8_t>, bool> links_up;
     bool counters_fail = false;  ///< they cannot be written, and the log says so
   };
 

@@ -9,8 +9,12 @@
 #include <utility>
 
 #include "daemon/engine/requests/configuration_requests.hpp"
+#include "daemon/live_records/record_body.hpp"
 
 namespace softhca::control {
+
+using engine::PortService;
+
 namespace {
 
 /// A look costs a few system calls for each port with a backup. Queue pairs repeat what was lost
@@ -20,6 +24,62 @@ constexpr Duration kLookInterval = std::chrono::milliseconds(50);
 bool has_backup(const configuration::PortConfig& port) { return port.interfaces().size() > 1; }
 
 }  // namespace
+
+void PortWatch::add_to(AdminMethods& methods) {
+  methods.add("port.set", [this](const Json& params, const PeerIdentity& caller) {
+    return set(params, caller);
+  });
+}
+
+const engine::PortBinding* PortWatch::find(const std::string& name) const {
+  const auto& ports = adapter_.engine.ports;
+  const auto found =
+      std::ranges::find_if(ports, [&](const auto& port) { return port->name == name; });
+  return found == ports.end() ? nullptr : found->get();
+}
+
+RpcResult PortWatch::set(const Json& params, const PeerIdentity& caller) {
+  const auto name = params.at("name").get<std::string>();
+  const bool up = params.at("up").get<bool>();
+  const engine::PortBinding* const port = find(name);
+  if (port == nullptr) return no_such("port", name);
+  const PortService wanted = up ? PortService::kOn : PortService::kSetDown;
+  if (port->service == wanted) return Json{{"name", name}, {"state", port->state()}};
+  records::Record record;
+  if (!up && adapter_.records != nullptr) {
+    if (const Outcome reserved = adapter_.records->reserve(); !reserved)
+      return RpcError{RpcCode::kRefused, "it cannot be recorded: " + reserved.error().message, {}};
+    records::BodyWriter body;
+    body.add_text(name);
+    record = adapter_.records->write(records::Kind::kPortDown, body.bytes());
+  }
+  adapter_.worker.run(engine::ServePort{port->id, wanted});
+  if (up)
+    down_.erase(name);
+  else
+    down_[name] = std::move(record);
+  adapter_.journal.add({.kind = up ? "port_up" : "port_down",
+                        .text = "port " + name + (up ? " is in service" : " is set down") +
+                                "; user " + std::to_string(caller.uid) + ", process " +
+                                std::to_string(caller.pid) + " requested it"});
+  return Json{{"name", name}, {"state", port->state()}};
+}
+
+void PortWatch::restore(std::span<records::Adopted> left) {
+  for (records::Adopted& each : left) {
+    if (each.kind != records::Kind::kPortDown) continue;
+    std::string name;
+    const bool whole = records::BodyReader(each.body).read_text(name);
+    const engine::PortBinding* const port = whole ? find(name) : nullptr;
+    if (port == nullptr) {  // the configuration has it no more
+      each.record.erase();
+      continue;
+    }
+    if (port->service == PortService::kOn)
+      adapter_.worker.run(engine::ServePort{port->id, PortService::kSetDown});
+    down_[name] = std::move(each.record);
+  }
+}
 
 Time PortWatch::next_look() const {
   return std::ranges::any_of(adapter_.config.ports, has_backup) ? looked_ + kLookInterval : kNever;

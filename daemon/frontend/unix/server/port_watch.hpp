@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Watches the ports: has those with a backup fail over, and logs problems, each of them once.
+// Watches the ports: has those with a backup fail over, and logs problems, each of them once. Has
+// the method `port.set` of the admin socket: it takes a port out of service, as a cable that is
+// pulled, or into it again. A port that is set down stays so for the next adapter.
 #pragma once
 
+#include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "daemon/base/time.hpp"
 #include "daemon/device/adapter/adapter.hpp"
+#include "daemon/operate/admin/admin_methods.hpp"
 
 namespace softhca::control {
 
 class PortWatch {
  public:
   explicit PortWatch(Adapter& adapter) : adapter_(adapter) {}
+
+  /// Adds the method. This object must outlive it.
+  void add_to(AdminMethods& methods);
+  /// Sets the ports down that were set down in an earlier adapter.
+  void restore(std::span<records::Adopted> left);
   /// Returns when look() is to be called next; kNever if no port has a backup.
   Time next_look() const;
   /// Has ports without a carrier use their backup.
@@ -28,8 +39,12 @@ class PortWatch {
     bool missed = false;
   };
 
+  RpcResult set(const Json& params, const PeerIdentity& caller);
+  const engine::PortBinding* find(const std::string& name) const;
+
   Adapter& adapter_;
-  std::vector<Told> told_;  ///< by port
+  std::map<std::string, records::Record> down_;  ///< that are set down, by name
+  std::vector<Told> told_;                       ///< by port
   Time looked_{};
 };
 

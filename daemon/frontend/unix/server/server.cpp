@@ -55,13 +55,15 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
             listeners_.complain(listener, why);
           }),
       control_sockets_(adapter, tenant_loops_),
-      device_trees_(adapter, [this](const engine::Tenant& tenant, std::uint8_t device,
-                                    bool up) { sessions_.report_link(tenant, device, up); }),
+      device_trees_(adapter,
+                    [this](const engine::Tenant& tenant, std::uint8_t device, std::uint8_t port,
+                           bool up) { sessions_.report_link(tenant, device, port, up); }),
       port_watch_(adapter) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);
   faults_.add_to(methods_);
+  port_watch_.add_to(methods_);
   view_.show("faults", [this] { return faults_.list(); });
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
@@ -110,6 +112,7 @@ Outcome Server::restore(std::span<records::Adopted> left) {
   connections_.end_restoring();
   if (auto started = sessions_.start(); !started) return started;
   report_ended_diagnoses(adapter_, left);
+  port_watch_.restore(left);
   remove_earlier(adapter_.kept);
   // The folders of tenants that the configuration does not have any more.
   return prepare_folder();

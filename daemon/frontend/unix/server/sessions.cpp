@@ -318,9 +318,10 @@ void Sessions::adjust_vcbs() {
   control::adjust_vcbs(adapter_, holders);
 }
 
-void Sessions::report_link(const engine::Tenant& tenant, std::uint8_t device, bool up) {
+void Sessions::report_link(const engine::Tenant& tenant, std::uint8_t device, std::uint8_t port,
+                           bool up) {
   for (const Entry& entry : entries_)
-    if (&entry.session->tenant() == &tenant) entry.session->report_link(device, up);
+    if (&entry.session->tenant() == &tenant) entry.session->report_link(device, port, up);
 }
 
 void Sessions::report_addresses(const engine::Tenant& tenant) {

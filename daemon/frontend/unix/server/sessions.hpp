@@ -72,7 +72,7 @@ class Sessions {
   void tell_late_memory();
 
   // Notify the programs of the tenant.
-  void report_link(const engine::Tenant& tenant, std::uint8_t device, bool up);
+  void report_link(const engine::Tenant& tenant, std::uint8_t device, std::uint8_t port, bool up);
   void report_addresses(const engine::Tenant& tenant);
 
  private:

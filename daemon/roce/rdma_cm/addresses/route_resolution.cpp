@@ -10,7 +10,6 @@
 #include "daemon/base/address_text.hpp"
 #include "daemon/base/endian.hpp"
 #include "daemon/roce/rdma_cm/addresses/resolved_route.hpp"
-#include "daemon/roce/rdma_cm/connections/queue_pair_attributes.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -108,8 +107,9 @@ int RouteResolution::query_route(const ChannelCommand& command) {
   response.src_addr = to_sockaddr(id->local);
   response.dst_addr = to_sockaddr(id->remote);
   if (id->source) {
-    response.node_guid = htobe64(environment_.adapter(id->source).node_guid);
-    response.port_num = kPort;
+    const TenantAdapter adapter = environment_.adapter(id->source);
+    response.node_guid = htobe64(adapter.node_guid);
+    response.port_num = adapter.port;
     response.ibdev_index = kNoDeviceIndex;  // librdmacm finds it by its GUID
     ib_user_path_rec& path = response.ib_route[0];
     copy_gid(*id->source, path.sgid);

@@ -38,14 +38,15 @@ ib_uverbs_ah_attr address_vector(const TenantGids& addresses, const cm::Path& pa
                                  std::uint8_t sl) {
   ib_uverbs_ah_attr to{};
   copy_gid(path.remote, to.grh.dgid);
-  const TenantGid* const own = addresses.find(path.local);
-  to.grh.sgid_index = own != nullptr ? own->index : 0;
+  const TenantGid* const found = addresses.find(path.local);
+  const TenantGid own = found != nullptr ? *found : TenantGid{};
+  to.grh.sgid_index = own.index;
   to.grh.flow_label = path.flow_label;
   to.grh.hop_limit = path.hop_limit;
   to.grh.traffic_class = path.traffic_class;
   to.is_global = 1;
   to.sl = sl;
-  to.port_num = kPort;
+  to.port_num = own.port;
   return to;
 }
 
@@ -59,7 +60,8 @@ int init_qp_attr(const ChannelCommand& command, IdentifierTable& identifiers,
   if (const int error = identifiers.find_bound(command, body.id, id)) return error;
   ib_uverbs_qp_attr attributes{};
   attributes.qp_state = body.qp_state;
-  attributes.port_num = kPort;
+  const TenantGid* const own = id->source ? addresses.find(*id->source) : nullptr;
+  attributes.port_num = own != nullptr ? own->port : 1;
   if (id->is_datagram() || !id->connection.role) {
     init_attributes(*id, attributes);
   } else {

@@ -15,8 +15,6 @@
 
 namespace softhca::management::rdma_cm {
 
-inline constexpr std::uint8_t kPort = 1;  ///< adapters have one port
-
 template <class Bytes>
 void copy_gid(const Gid& from, Bytes& to) {
   static_assert(sizeof to == sizeof from.bytes);

@@ -70,12 +70,13 @@ class DevicesTest : public ::testing::Test {
     client.session().queue_pairs().for_each([&](const engine::QueuePair& qp) { found = &qp; });
     return *found;
   }
-  static int connect(Client& client, std::uint32_t qpn, std::uint8_t gid_index) {
+  static int connect(Client& client, std::uint32_t qpn, std::uint8_t gid_index,
+                     std::uint8_t port = 1) {
     namespace attr = engine::attr;
     abi::QpAttributes to_init{};
     to_init.mask = attr::kState | attr::kPkeyIndex | attr::kPort | attr::kAccessFlags;
     to_init.qp_state = 1;
-    to_init.port_num = 1;
+    to_init.port_num = port;
     EXPECT_EQ(client.ask(Operation::kModifyQp, abi::ModifyQpRequest{qpn, 0, to_init}), 0);
     abi::QpAttributes to_rtr{};
     to_rtr.mask = attr::kState | attr::kAv | attr::kPathMtu | attr::kDestQpn | attr::kRqPsn |
@@ -83,7 +84,7 @@ class DevicesTest : public ::testing::Test {
     to_rtr.qp_state = 2;
     to_rtr.path_mtu = 3;
     to_rtr.av.is_global = 1;
-    to_rtr.av.port_num = 1;
+    to_rtr.av.port_num = port;
     to_rtr.av.sgid_index = gid_index;
     const Gid peer = Gid::from_ipv4(0xc6120002);
     std::copy(peer.bytes.begin(), peer.bytes.end(), to_rtr.av.dgid);
@@ -120,6 +121,28 @@ TEST_F(DevicesTest, QueuePairUsesTheAddressesOfItsDeviceOnly) {
   ASSERT_EQ(open(first, 0), 0);
   const auto other = make_qp(first, engine::QpType::kRc);
   EXPECT_EQ(connect(first, other.qpn, 4), EINVAL) << "beyond its table";
+}
+
+TEST_F(DevicesTest, PortHasTheAddressesOfItsNetwork) {
+  // As number_ports() sets it for an address on another network.
+  daemon.adapter.tenants[0]->addresses[2].device_port = 2;
+  ASSERT_EQ(open(second, 1), 0);
+  abi::DeviceReply device{};
+  ASSERT_EQ(second.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
+  EXPECT_EQ(device.ports, 2u);
+  const auto query = [&](std::uint32_t port) {
+    return second.ask<abi::PortReply>(Operation::kQueryPort, abi::HandleBody{port, 0});
+  };
+  EXPECT_EQ(query(2), 0);
+  EXPECT_EQ(query(3), EINVAL);
+  EXPECT_EQ(query(0), EINVAL);
+  EXPECT_EQ(query(257), EINVAL);
+  const auto qp = make_qp(second, engine::QpType::kRc);
+  EXPECT_EQ(connect(second, qp.qpn, 0, 2), 0);
+  EXPECT_EQ(only_qp(second).connection.route.path.source, Gid::from_ipv4(0xc6120006));
+  ASSERT_EQ(open(first, 0), 0);
+  const auto other = make_qp(first, engine::QpType::kRc);
+  EXPECT_EQ(connect(first, other.qpn, 0, 1), 0) << "of a device with one port";
 }
 
 TEST_F(DevicesTest, DatagramForAnotherDevice_IsForNoQueuePairOfThisOne) {

@@ -334,15 +334,15 @@ TEST_F(Packets, OfAnIdentificationThatIsNotSeenAreTaken) {
   EXPECT_EQ(dropped(wire::DropReason::kBadIcrc), 2u);
 }
 
-TEST_F(Packets, OfAFailedPortAreDropped) {
+TEST_F(Packets, OfAPortThatIsNotServedAreDropped) {
   EXPECT_TRUE(binding().link_up());
-  binding().failed.store(true);
+  binding().service.store(PortService::kSetDown);
   EXPECT_FALSE(binding().link_up());
   far.put(packet());
   far.put(packet());
   EXPECT_EQ(receive(), 2u);
   EXPECT_TRUE(taken.empty());
-  EXPECT_EQ(binding().drops.frame[static_cast<std::size_t>(FrameDrop::kFailedPort)].value(), 2u);
+  EXPECT_EQ(binding().drops.frame[static_cast<std::size_t>(FrameDrop::kPortDown)].value(), 2u);
 }
 
 TEST_F(Packets, ThePortIsNamedWhileAFrameIsLookedAt) {

@@ -157,6 +157,7 @@ TEST_F(Told, AQueuePairIsBroughtUpByWhatIsKnown) {
   EXPECT_TRUE(connected_attributes(id, known, addresses, to));
   EXPECT_EQ(to.dest_qp_num, 9u);
   EXPECT_EQ(to.ah_attr.grh.sgid_index, 2);
+  EXPECT_EQ(to.ah_attr.port_num, 2);
 }
 
 struct Groups : Parts {

@@ -55,7 +55,7 @@ class RecordingEnvironment final : public RdmaCmEnvironment {
   unsigned sent = 0;
   std::vector<wire::Mad> mads;  ///< sent, but not delivered
   std::vector<ChannelId> signalled;
-  std::vector<TenantGid> own{{kOwn, 1}, {kOwnToo, 2}};
+  std::vector<TenantGid> own{{kOwn, 1}, {kOwnToo, 2, 2}};
   std::vector<std::pair<Gid, Gid>> asked;
   ResolveCookie last_cookie;
   std::map<Refusal, int> refused;

@@ -26,7 +26,7 @@ class DeviceTree : public ::testing::Test {
     device.protocol = {4, 6};
     Gid ipv6;
     ipv6.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 1};
-    device.gids = {{Gid::from_ipv4(0xc6120001), ""}, {ipv6, "eth7"}};
+    device.ports[0].gids = {{Gid::from_ipv4(0xc6120001), ""}, {ipv6, "eth7"}};
   }
   std::string read(const std::string& name) const { return first_line(root + "/" + name); }
   Folder folder;
@@ -58,9 +58,45 @@ TEST_F(DeviceTree, HoldsWhatTheLibrariesRead) {
   EXPECT_EQ(read(port + "gids/2"), "missing");
 }
 
+TEST_F(DeviceTree, DeviceWithTwoPorts_HasTheSecondsOwnStateAndAddresses) {
+  device.ports.push_back({.active = false, .gids = {{Gid::from_ipv4(0xc6120002), "eth8"}}});
+  ASSERT_TRUE(write_device_tree(root, {device}));
+  const std::string second = "class/infiniband/softhca0/ports/2/";
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE");
+  EXPECT_EQ(read(second + "state"), "1: DOWN");
+  EXPECT_EQ(read(second + "link_layer"), "Ethernet");
+  EXPECT_EQ(read(second + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0002");
+  EXPECT_EQ(read(second + "gid_attrs/ndevs/0"), "eth8");
+  EXPECT_EQ(read(second + "gids/1"), "missing");
+  fs::create_directories(root + "/" + port + "counters");
+  EXPECT_TRUE(fs::equivalent(root + "/" + port + "counters", root + "/" + second + "counters"));
+  ASSERT_TRUE(write_port_state(root, "softhca0", 2, true));
+  EXPECT_EQ(read(second + "state"), "4: ACTIVE");
+}
+
+TEST_F(DeviceTree, UpdateOfAddresses_AddsAndRemovesPorts) {
+  ASSERT_TRUE(write_device_tree(root, {device}));
+  const std::string second = "class/infiniband/softhca0/ports/2/";
+  const auto update = [&] {
+    auto prepared = AddressUpdate::prepare(root, {device});
+    ASSERT_TRUE(prepared);
+    ASSERT_TRUE(prepared->apply());
+  };
+  device.ports.push_back({.active = true, .gids = {{Gid::from_ipv4(0xc6120002), "eth8"}}});
+  update();
+  EXPECT_EQ(read(second + "state"), "4: ACTIVE");
+  EXPECT_EQ(read(second + "rate"), read(port + "rate"));
+  EXPECT_EQ(read(second + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0002");
+  EXPECT_TRUE(fs::is_symlink(root + "/" + second + "hw_counters"));
+  device.ports.pop_back();
+  update();
+  EXPECT_FALSE(fs::exists(root + "/class/infiniband/softhca0/ports/2"));
+  EXPECT_EQ(read(port + "gids/1"), "fd00:0000:0000:0000:0000:0000:0000:ab01");
+}
+
 TEST_F(DeviceTree, LeadsToTheNetworkInterfaces) {
   namespace fs = std::filesystem;
-  device.gids.push_back({Gid::from_ipv4(0xc6120002), "eth7"});
+  device.ports[0].gids.push_back({Gid::from_ipv4(0xc6120002), "eth7"});
   ASSERT_TRUE(write_device_tree(root, {device}));
   const fs::path net = root + "/class/infiniband/softhca0/device/net";
   EXPECT_EQ(std::distance(fs::directory_iterator(net), {}), 2);
@@ -80,7 +116,7 @@ TEST_F(DeviceTree, AddressOnNoInterface_HasOneNamedAfterTheDevice) {
   EXPECT_EQ(read("class/infiniband/a-device-with-a-long-name/ports/1/gid_attrs/ndevs/0"),
             "a-device-with-a");
   // The kernel may have one of this name.
-  device.gids[0].interface = "a-device-with-a";
+  device.ports[0].gids[0].interface = "a-device-with-a";
   EXPECT_TRUE(write_device_tree(root, {device}));
 }
 
@@ -107,7 +143,7 @@ TEST_F(DeviceTree, SeveralDevices_EachHasItsOwn) {
   other.index = 1;
   other.rate = "400 Gb/sec (4X NDR)";
   other.node_guid = 0x0211223344556678;
-  other.gids = {{Gid::from_ipv4(0xc6120009), ""}};
+  other.ports[0].gids = {{Gid::from_ipv4(0xc6120009), ""}};
   ASSERT_TRUE(write_device_tree(root, {device, other}));
   EXPECT_EQ(read("class/infiniband/mlx5_0/ports/1/rate"), "100 Gb/sec (4X EDR)");
   EXPECT_EQ(read("class/infiniband/mlx5_1/ports/1/rate"), "400 Gb/sec (4X NDR)");
@@ -122,7 +158,7 @@ TEST_F(DeviceTree, SeveralDevices_EachHasItsOwn) {
   fs::create_directories(first);
   EXPECT_TRUE(fs::equivalent(first, root + "/class/infiniband/mlx5_1/ports/1/counters"));
 
-  other.gids = {{Gid::from_ipv4(0xc612000a), ""}};
+  other.ports[0].gids = {{Gid::from_ipv4(0xc612000a), ""}};
   auto update = AddressUpdate::prepare(root, {device, other});
   ASSERT_TRUE(update);
   ASSERT_TRUE(update->apply());
@@ -163,9 +199,9 @@ TEST_F(DeviceTree, DeviceOnThePciBus_IsWhereProgramsLookForIt) {
 
 TEST_F(DeviceTree, ReplacesWhatWasThere) {
   ASSERT_TRUE(write_device_tree(root, {device}));
-  device.gids.pop_back();
+  device.ports[0].gids.pop_back();
   device.name = "other0";
-  device.active = false;
+  device.ports[0].active = false;
   ASSERT_TRUE(write_device_tree(root, {device}));
   EXPECT_EQ(read(port + "gids/0"), "missing");
   EXPECT_EQ(read("class/infiniband/other0/ports/1/state"), "1: DOWN");
@@ -174,9 +210,9 @@ TEST_F(DeviceTree, ReplacesWhatWasThere) {
 
 TEST_F(DeviceTree, PortStateFollows) {
   ASSERT_TRUE(write_device_tree(root, {device}));
-  ASSERT_TRUE(write_port_state(root, "softhca0", false));
+  ASSERT_TRUE(write_port_state(root, "softhca0", 1, false));
   EXPECT_EQ(read(port + "state"), "1: DOWN");
-  ASSERT_TRUE(write_port_state(root, "softhca0", true));
+  ASSERT_TRUE(write_port_state(root, "softhca0", 1, true));
   EXPECT_EQ(read(port + "state"), "4: ACTIVE");
 }
 
@@ -209,7 +245,7 @@ TEST_F(DeviceTree, OtherAddressesAreThereAtOnceOrNotAtAll) {
   namespace fs = std::filesystem;
   ASSERT_TRUE(write_device_tree(root, {device}));
   DeviceDescription other = device;
-  other.gids = {{Gid::from_ipv4(0xc6120009), "eth0"}};
+  other.ports[0].gids = {{Gid::from_ipv4(0xc6120009), "eth0"}};
   const fs::path interfaces = root + "/class/infiniband/softhca0/device/net";
   const auto files = [&] { return std::distance(fs::recursive_directory_iterator(root), {}); };
   const auto before = files();

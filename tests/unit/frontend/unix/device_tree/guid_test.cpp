@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "daemon/device/adapter/gid_table.hpp"
+#include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/device/adapter/setup.hpp"
 
 namespace softhca::control {
@@ -81,7 +81,7 @@ TEST(GidTable, FirstFourEntries_RepeatTheFirstIpv4Address) {
     for (const Gid& gid : gids) addresses.push_back({gid, std::nullopt});
     addresses.push_back({Gid::from_ipv4(0xc6120009), std::nullopt, 1});  // of another device
     std::vector<Gid> entries;
-    for (const engine::Tenant::Address& entry : gid_table(addresses, 0))
+    for (const engine::Tenant::Address& entry : gid_table(addresses, 0, 1))
       entries.push_back(entry.gid);
     return entries;
   };
@@ -92,6 +92,31 @@ TEST(GidTable, FirstFourEntries_RepeatTheFirstIpv4Address) {
   EXPECT_EQ(table({ipv4, ipv6}), (Gids{ipv4, ipv6, ipv4, ipv4}));
   EXPECT_EQ(table({ipv6, ipv4}), (Gids{ipv6, ipv4, ipv4, ipv4}));
   EXPECT_EQ(table({ipv6, ipv6, other, ipv4, ipv4}), (Gids{ipv6, ipv6, other, ipv4, ipv4}));
+}
+
+TEST(GidTable, Device_HasAPortForEachNetwork) {
+  const std::optional<PortId> none, first = PortId(4), second = PortId(0);
+  const auto gid = [](std::uint32_t number) { return Gid::from_ipv4(0xc6120000 + number); };
+  GidEntries addresses = {{gid(1), none},     {gid(2), first},  {gid(3), second},
+                          {gid(4), first},    {gid(5), none},   {gid(6), second, 1},
+                          {gid(7), first, 1}, {gid(8), none, 2}};
+  number_ports(addresses);
+  const auto ports = [&](std::uint8_t device) { return ports_of(addresses, device); };
+  EXPECT_EQ(ports(0), 2);
+  EXPECT_EQ(ports(1), 2);
+  EXPECT_EQ(ports(2), 1);
+  EXPECT_EQ(ports(3), 1) << "a device without addresses";
+  const auto first_of = [&](std::uint8_t device, std::uint8_t port) {
+    return gid_table(addresses, device, port).front().gid;
+  };
+  EXPECT_EQ(first_of(0, 1), gid(1)) << "addresses without a network are on port 1";
+  EXPECT_EQ(gid_table(addresses, 0, 1)[1].gid, gid(2));
+  EXPECT_EQ(gid_table(addresses, 0, 1)[2].gid, gid(4));
+  EXPECT_EQ(gid_table(addresses, 0, 1)[3].gid, gid(5));
+  EXPECT_EQ(first_of(0, 2), gid(3));
+  EXPECT_EQ(first_of(1, 1), gid(6)) << "in the order of the device's own addresses";
+  EXPECT_EQ(first_of(1, 2), gid(7));
+  EXPECT_TRUE(gid_table(addresses, 0, 3).empty());
 }
 
 }  // namespace
