@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The ports of a tenant's device, and their GID tables. A device has a port for each network on
-// which it has addresses (a port of the daemon), in the order of its addresses; one without
-// networks has one port. Addresses without a network are on port 1.
+// which it has addresses, in the order of its addresses; one without networks has one port.
+// Addresses without a network are on port 1. Each port of the daemon has a network of its own, but
+// UDP sockets of one interface of the kernel, which have an address each, have one together.
 //
 // A table has the port's addresses in their order, and at least four entries. An entry beyond the
 // addresses repeats the first IPv4 address, or the first address if none is IPv4. Scripts name
@@ -15,6 +16,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/engine/records/tenant.hpp"
@@ -43,16 +45,32 @@ inline std::uint8_t ports_of(const GidEntries& addresses, std::uint8_t device) {
   return most;
 }
 
-/// Sets Address::device_port of every address. A network beyond the 255th of a device is on port 1.
-inline void number_ports(GidEntries& addresses) {
-  std::map<std::uint8_t, std::vector<PortId>> networks;  // by device
+/// Sets Address::device_port of every address. `network_of`(PortId) returns the name of a network;
+/// it is called for devices with several ports of the daemon only. A network beyond the 255th of a
+/// device is on port 1.
+template <class NetworkOf>
+void number_ports(GidEntries& addresses, NetworkOf&& network_of) {
+  struct Device {
+    std::map<PortId, std::uint8_t> numbers;
+    std::map<std::string, std::uint8_t> networks;
+  };
+  std::map<std::uint8_t, Device> devices;
+  std::map<std::uint8_t, PortId> firsts;
   for (engine::Tenant::Address& address : addresses) {
     if (!address.port) continue;
-    std::vector<PortId>& known = networks[address.device];
-    auto found = std::ranges::find(known, *address.port);
-    if (found == known.end()) found = known.insert(found, *address.port);
-    const auto number = found - known.begin() + 1;
-    address.device_port = number <= 255 ? static_cast<std::uint8_t>(number) : 1;
+    const PortId first = firsts.emplace(address.device, *address.port).first->second;
+    if (first == *address.port) continue;  // port 1
+    Device& device = devices[address.device];
+    if (device.networks.empty()) device.networks[network_of(first)] = 1;
+    const auto [number, is_new] = device.numbers.emplace(*address.port, 1);
+    if (is_new) {
+      const std::size_t next = device.networks.size() + 1;
+      number->second =
+          device.networks
+              .emplace(network_of(*address.port), next <= 255 ? static_cast<std::uint8_t>(next) : 1)
+              .first->second;
+    }
+    address.device_port = number->second;
   }
 }
 

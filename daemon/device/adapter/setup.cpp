@@ -273,6 +273,23 @@ std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>&
   return std::nullopt;
 }
 
+namespace {
+
+/// Returns the name of the port's network. A socket whose address the kernel has lost is taken to
+/// be on the interface of the first socket.
+std::string network_of(const configuration::Config& config, PortId id) {
+  const configuration::PortConfig& port = config.ports[id.value];
+  if (!port.socket) return port.name;
+  auto interface = port::interface_with(*port.socket);
+  if (!interface)
+    interface = port::interface_with(*std::ranges::find_if(config.ports, [](const auto& each) {
+                                        return each.socket.has_value();
+                                      })->socket);
+  return "socket/" + (interface ? *interface : std::string());
+}
+
+}  // namespace
+
 std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& config,
                                                   const configuration::TenantConfig& tenant) {
   std::vector<engine::Tenant::Address> addresses;
@@ -280,7 +297,7 @@ std::vector<engine::Tenant::Address> addresses_of(const configuration::Config& c
   for (std::size_t i = 0; i < devices.size(); ++i)
     for (const Gid& gid : devices[i].addresses)
       addresses.push_back({gid, port_of(config, gid), static_cast<std::uint8_t>(i)});
-  number_ports(addresses);
+  number_ports(addresses, [&](PortId port) { return network_of(config, port); });
   return addresses;
 }
 

@@ -100,7 +100,7 @@ TEST(GidTable, Device_HasAPortForEachNetwork) {
   GidEntries addresses = {{gid(1), none},     {gid(2), first},  {gid(3), second},
                           {gid(4), first},    {gid(5), none},   {gid(6), second, 1},
                           {gid(7), first, 1}, {gid(8), none, 2}};
-  number_ports(addresses);
+  number_ports(addresses, [](PortId port) { return std::to_string(port.value); });
   const auto ports = [&](std::uint8_t device) { return ports_of(addresses, device); };
   EXPECT_EQ(ports(0), 2);
   EXPECT_EQ(ports(1), 2);
@@ -117,6 +117,11 @@ TEST(GidTable, Device_HasAPortForEachNetwork) {
   EXPECT_EQ(first_of(1, 1), gid(6)) << "in the order of the device's own addresses";
   EXPECT_EQ(first_of(1, 2), gid(7));
   EXPECT_TRUE(gid_table(addresses, 0, 3).empty());
+
+  for (engine::Tenant::Address& address : addresses) address.device_port = 1;
+  number_ports(addresses, [](PortId) { return std::string("one"); });
+  EXPECT_EQ(ports(0), 1) << "two ports of the daemon on one network";
+  EXPECT_EQ(gid_table(addresses, 0, 1).size(), 5u);
 }
 
 }  // namespace
