@@ -275,8 +275,8 @@ std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>&
 
 namespace {
 
-/// Returns the name of the port's network. A socket whose address the kernel has lost is taken to
-/// be on the interface of the first socket.
+/// Returns the name of the port's network. If the kernel has lost the address of a socket, the
+/// socket is taken to be on the interface of the first one.
 std::string network_of(const configuration::Config& config, PortId id) {
   const configuration::PortConfig& port = config.ports[id.value];
   if (!port.socket) return port.name;

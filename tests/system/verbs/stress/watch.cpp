@@ -13,6 +13,12 @@ namespace {
 
 constexpr int kLook = 100;  // milliseconds between two looks at whether all is over
 
+/// True for an event of the device's port. A memif has no link while the other side starts.
+bool is_of_port(const ibv_async_event& event) {
+  return (event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR) &&
+         event.element.port_num == 1;
+}
+
 }  // namespace
 
 Watch::Watch(ibv_context* context) : context_(context) {
@@ -69,6 +75,7 @@ void Watch::run() {
 }
 
 void Watch::take(const ibv_async_event& event) {
+  if (is_of_port(event)) return;
   const std::string name = ibv_event_type_str(event.event_type);
   const std::lock_guard guard(mutex_);
   const auto found = elements_.find(event.element.qp);
