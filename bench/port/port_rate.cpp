@@ -108,7 +108,7 @@ std::uint64_t count(Port& port, std::uint32_t bytes, double seconds) {
   return counted;
 }
 
-Expected<std::unique_ptr<Port>> open(const std::string& device) {
+Expected<std::unique_ptr<Port>> open(const std::string& device, std::uint32_t bytes) {
   constexpr std::string_view kInterface = "interface=";
   if (device.starts_with(kInterface))
     return port::PacketPort::open({.interface = device.substr(kInterface.size())});
@@ -117,6 +117,7 @@ Expected<std::unique_ptr<Port>> open(const std::string& device) {
   if (const auto started = port::start_eal(eal); !started) return started.error();
   port::DpdkPortOptions options;
   options.device = device;
+  options.mtu = bytes + 48;  // with headers of IPv6 and UDP; vhost-user has no MTU of its own
   return port::open_dpdk_port(options);
 }
 
@@ -128,7 +129,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: softhca-port-rate send|count DEVICE BYTES SECONDS\n");
     return 2;
   }
-  auto port = open(argv[2]);
+  auto port = open(argv[2], bytes);
   if (!port) {
     std::fprintf(stderr, "%s\n", port.error().message.c_str());
     return 1;

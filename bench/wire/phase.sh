@@ -2,8 +2,8 @@
 # One turn of the wire bench, for tools/sandbox with two hosts: appends lines "WHAT FIGURE" to a file,
 # bandwidths in Gb/s, latencies in us, rates in million a second. B sends to A.
 #
-# usage: phase.sh SECONDS FILE [udp|dpdk]
-#   udp, dpdk: ports on UDP sockets, or a memif; only the measurements that are compared with those
+# usage: phase.sh SECONDS FILE [udp|dpdk|vhost|iface]
+#   other ports, as tools/sandbox has them; only the measurements that are compared with those
 set -euo pipefail
 seconds=$1 out=$2 kind=${3:-packet}
 port=18700
@@ -41,7 +41,7 @@ bare_port() {  # WHAT RECEIVER SENDER: their devices
   mtu=$($HOST_A ip -o link show rdma0 | sed 's/.* mtu \([0-9]*\).*/\1/')
   datagram=$((mtu > 4200 ? 4112 : 1040))  # as of a write of many packets
   $HOST_A "$rate" count "$2" $datagram "$seconds" >"$SANDBOX_DIR/count" & counter=$!
-  sleep 0.5
+  sleep 1
   $HOST_B "$rate" send "$3" $datagram "$((seconds + 2))" >/dev/null
   wait $counter
   figure "$1" "$(awk '{ print $4 }' "$SANDBOX_DIR/count")"
@@ -51,8 +51,12 @@ if [[ $kind != packet ]]; then
   write_bw "$kind-64k" 4 0 -s 65536
   write_bw "$kind-1m" 4 0 -s 1048576
   write_bw "$kind-rate-64" 5 0 -s 64 -q 8
-  memif=socket=$SANDBOX_DIR/bare
-  [[ $kind != dpdk ]] || bare_port dpdk-port "net_memif0,role=server,$memif" "net_memif0,role=client,$memif"
+  bare=$SANDBOX_DIR/bare
+  case $kind in
+    dpdk) bare_port dpdk-port "net_memif0,role=server,socket=$bare" "net_memif0,role=client,socket=$bare" ;;
+    vhost) bare_port vhost-port "net_vhost0,iface=$bare" "net_virtio_user0,path=$bare,queues=1" ;;
+    iface) bare_port iface-port iface=rdma0 iface=rdma0 ;;
+  esac
   exit
 fi
 write_bw write-64k 4 0 -s 65536

@@ -29,7 +29,7 @@ for mtu in "${mtus[@]}"; do
   for ((turn = 1; turn <= turns; ++turn)); do
     echo "MTU $mtu, turn $turn of $turns" >&2
     tools/sandbox --hosts 2 --mtu "$mtu" "$here/phase.sh" "$seconds" "$tmp/$mtu" >&2
-    for kind in udp dpdk; do
+    for kind in udp dpdk vhost iface; do
       tools/sandbox --hosts 2 --mtu "$mtu" --port $kind "$here/phase.sh" "$seconds" "$tmp/$mtu" $kind >&2
     done
   done
