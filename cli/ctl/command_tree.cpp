@@ -524,9 +524,10 @@ void add_common_options(CLI::App& app, Options& options) {
   choose(app.add_option("--color", options.print.color,
                         "default: auto, colours on a terminal unless NO_COLOR is set"),
          {"auto", "always", "never"});
-  app.add_option("--as", options.daemon.as,
-                 "act as this tenant, through its own socket: `set` for its levels, `level`, "
-                 "`tenant show`, `explain`")
+  app.add_option(
+         "--as", options.daemon.as,
+         "act as this tenant, through its own socket: `set` for its levels and srq, `level`, "
+         "`tenant show`, `explain`, `qps`, `srqs`, `events`, `qp set`")
       ->type_name("TENANT");
   app.add_option("--socket", options.daemon.socket, "the daemon's admin socket")->type_name("PATH");
   app.add_option("--runtime-dir", options.daemon.runtime_dir,

@@ -69,6 +69,11 @@ constexpr bool is_of_rate(LiveSetting setting) {
   return setting >= LiveSetting::kRateBytes && setting <= LiveSetting::kServedBurstMessages;
 }
 
+/// True if the setting is a key of `srq`.
+constexpr bool is_of_srq(LiveSetting setting) {
+  return setting >= LiveSetting::kSrqLimit && setting <= LiveSetting::kSrqWatermark;
+}
+
 constexpr LiveSetting limit_of(Kind kind) {
   return static_cast<LiveSetting>(static_cast<std::size_t>(LiveSetting::kFirstLimit) +
                                   static_cast<std::size_t>(kind));

@@ -164,13 +164,13 @@ EditOutcome check_allowed(const TenantConfig& tenant, std::span<const Allocation
     if (change.tenant != tenant.name) return not_allowed(change, "may change only its own levels");
     const LevelConfig* level = find_level(tenant, change.level);
     const bool own = level != nullptr && level->own && is_of_own_level(change.setting);
-    if (is_credits(change.setting) || own || (is_divided(change.setting) && !change.level.empty()))
+    if (is_credits(change.setting) || is_of_srq(change.setting) || own ||
+        (is_divided(change.setting) && !change.level.empty()))
       continue;
-    return not_allowed(
-        change,
-        "may not change " + name_of(change.setting) +
-            " here; it may change vcbs, pcbs and tvls of its levels, the credits of its TVLs, and "
-            "shared, rates and weight of the levels that it made");
+    return not_allowed(change, "may not change " + name_of(change.setting) +
+                                   " here; it may change vcbs, pcbs and tvls of its levels, the "
+                                   "credits of its TVLs, srq, and "
+                                   "shared, rates and weight of the levels that it made");
   }
   return std::nullopt;
 }

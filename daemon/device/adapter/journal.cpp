@@ -86,7 +86,8 @@ void Journal::drop_beyond(TenantEntries& kept) const {
     kept.dropped = std::max(kept.dropped, kept.entries.front().entry.number);
 }
 
-Journal::Page Journal::after(std::uint64_t after, std::size_t most) const {
+Journal::Page Journal::after(std::uint64_t after, std::size_t most,
+                             const std::string& tenant) const {
   Page page;
   page.last = std::max(after, last_);
   const auto add = [&](const TenantEntries& kept) {
@@ -94,8 +95,9 @@ Journal::Page Journal::after(std::uint64_t after, std::size_t most) const {
     for (const auto& [entry, record] : kept.entries)
       if (entry.number > after) page.entries.push_back(entry);
   };
-  for (const auto& [tenant, kept] : by_tenant_) add(kept);
-  add(gone_);
+  for (const auto& [name, kept] : by_tenant_)
+    if (tenant.empty() || name == tenant) add(kept);
+  if (tenant.empty()) add(gone_);
   std::ranges::sort(page.entries, {}, &JournalEntry::number);
   if (page.entries.size() > most) {
     page.entries.resize(most);

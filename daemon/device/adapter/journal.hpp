@@ -85,8 +85,8 @@ class Journal {
     std::uint64_t last = 0;             ///< `after` for the next call
     bool lost = false;                  ///< the journal has dropped entries beyond `after`
   };
-  /// Returns the oldest `most` entries with numbers beyond `after`.
-  Page after(std::uint64_t after, std::size_t most) const;
+  /// Returns the oldest `most` entries with numbers beyond `after`, of `tenant` if it is given.
+  Page after(std::uint64_t after, std::size_t most, const std::string& tenant = {}) const;
   /// Returns the latest failure of the queue pair with this number. Null: the journal has none.
   const JournalEntry* failure_of(std::uint32_t queue_pair) const;
 

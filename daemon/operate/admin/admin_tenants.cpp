@@ -176,19 +176,29 @@ RpcResult AdminView::tenants(const Json&) {
 }
 
 void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
-  methods.add("tenant.show", [this, name = tenant.name](const Json& params) -> RpcResult {
-    if (param<std::string>(params, "name", name) != name)
-      return RpcError{RpcCode::kNotAllowed, "this socket shows tenant " + name + " only", {}};
-    return tenant_show(Json{{"name", name}});
-  });
-  methods.add("explain", [this, name = tenant.name](const Json& params) -> RpcResult {
-    if (param<std::string>(params, "name", name) != name)
-      return RpcError{RpcCode::kNotAllowed, "this socket explains tenant " + name + " only", {}};
-    RpcResult explained =
-        explain(Json{{"name", name}, {"level", param<std::string>(params, "level", "")}});
+  // `own` gets parameters in which `key` is the tenant's name.
+  const auto add = [&, name = tenant.name](const char* method, const char* key, auto own) {
+    methods.add(method, [name, key, own](const Json& params) -> RpcResult {
+      Json of_tenant = params.is_object() ? params : Json::object();
+      if (param<std::string>(of_tenant, key, name) != name)
+        return RpcError{RpcCode::kNotAllowed, "this socket is for tenant " + name + " only", {}};
+      of_tenant[key] = name;
+      return own(of_tenant);
+    });
+  };
+  add("tenant.show", "name", [this](const Json& params) { return tenant_show(params); });
+  add("explain", "name", [this](const Json& params) {
+    RpcResult explained = explain(params);
     // A tenant must not know how busy others are.
     if (explained) explained.value().erase("engine_s");
     return explained;
+  });
+  add("qps", "tenant", [this](const Json& params) { return queue_pairs(params); });
+  add("srqs", "tenant", [this](const Json& params) { return shared_receive_queues(params); });
+  methods.add("events",
+              [this, name = tenant.name](const Json& params) { return own_events(name, params); });
+  methods.add("qp.set", [this, name = tenant.name](const Json& params) {
+    return set_own_queue_pair(name, params);
   });
 }
 

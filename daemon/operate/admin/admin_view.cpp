@@ -300,7 +300,8 @@ void AdminView::take_engine_events() {
 RpcResult AdminView::events(const Json& params) {
   take_engine_events();
   const auto page =
-      adapter_.journal.after(param<std::uint64_t>(params, "after", 0), page_limit(params));
+      adapter_.journal.after(param<std::uint64_t>(params, "after", 0), page_limit(params),
+                             param<std::string>(params, "tenant", ""));
   Json events = Json::array();
   for (const JournalEntry& entry : page.entries) {
     const auto since = entry.time.time_since_epoch();
@@ -318,6 +319,19 @@ RpcResult AdminView::events(const Json& params) {
     events.push_back(std::move(event));
   }
   return Json{{"events", std::move(events)}, {"last", page.last}, {"lost", page.lost}};
+}
+
+RpcResult AdminView::own_events(const std::string& tenant, const Json& params) {
+  Json asked = params.is_object() ? params : Json::object();
+  asked["tenant"] = tenant;
+  RpcResult page = events(asked);
+  if (!page) return page;
+  Json kept = Json::array();
+  for (Json& event : page.value().at("events"))
+    if (event.at("kind").get_ref<const std::string&>().starts_with("srq_"))
+      kept.push_back(std::move(event));
+  page.value()["events"] = std::move(kept);
+  return page;
 }
 
 }  // namespace softhca::control

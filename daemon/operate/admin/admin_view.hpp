@@ -45,7 +45,8 @@ class AdminView {
   void show(const char* name, std::function<Json()> part) {
     parts_.emplace_back(name, std::move(part));
   }
-  /// Adds `tenant.show` and `explain` for this tenant only.
+  /// Adds `tenant.show`, `explain`, `qps`, `srqs`, `events` and `qp.set` for this tenant only
+  /// (mechanism D: the owner of a shared receive queue sees and decides).
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
   /// Takes the engine's latest events and measures its lost time. Call it about once a second, as
   /// the engine keeps only a few events.
@@ -56,6 +57,9 @@ class AdminView {
   RpcResult status(const Json& params);
   RpcResult counters(const Json& params);
   RpcResult events(const Json& params);
+  /// As events(), of the shared receive queues of `tenant`. The text of other events may name its
+  /// peers' tenants.
+  RpcResult own_events(const std::string& tenant, const Json& params);
   Json pools() const;
   Json ports() const;
   double uptime() const;
@@ -80,6 +84,10 @@ class AdminView {
 
   // admin_qp_set.cpp
   RpcResult set_queue_pair(const Json& params);
+  /// As set_queue_pair(), of a queue pair of `tenant`; without rates, which are the operator's.
+  RpcResult set_own_queue_pair(const std::string& tenant, const Json& params);
+  /// Returns the session that has the queue pair, and it. Nulls: there is none.
+  std::pair<const DeviceSession*, const engine::QueuePair*> find_queue_pair(Qpn qpn) const;
   std::optional<RpcError> reserve_record() const;
   std::optional<RpcError> set_receive_terms(const DeviceSession& owner, std::uint32_t qpn,
                                             const engine::ReceiveQueues::ReceiveTerms& terms);

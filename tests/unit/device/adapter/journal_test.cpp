@@ -52,6 +52,17 @@ TEST(Journal, ATenantPushesOutOnlyItsOwn) {
   EXPECT_FALSE(journal.after(97, 1000).lost);
 }
 
+TEST(Journal, GivesTheEntriesOfOneTenant) {
+  Journal journal(4);
+  journal.add(of("quiet", "kept"));
+  for (int i = 0; i < 100; ++i) journal.add(of("loud", std::to_string(i)));
+  const auto page = journal.after(0, 1000, "quiet");
+  ASSERT_EQ(page.entries.size(), 1u);
+  EXPECT_EQ(page.entries[0].text, "kept");
+  EXPECT_FALSE(page.lost) << "by another tenant";
+  EXPECT_TRUE(journal.after(0, 1000, "unknown").entries.empty());
+}
+
 TEST(Journal, TenantsThatAreGoneHaveTogetherAsMuchAsOne) {
   Journal journal(4);
   journal.add(of("", "of the daemon"));
