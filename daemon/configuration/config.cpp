@@ -128,6 +128,10 @@ Expected<Config> read_config(std::string_view text, const std::string& filename,
     read_peer_keys(config, source, problems);
   }
   if (!problems.empty()) return Error{problems.report(filename), EINVAL};
+  // However the names are spaced, it is the same port.
+  for (PortConfig& port : config.ports)
+    if (const std::vector<std::string> names = port.interfaces(); names.size() == 2)
+      port.interface = names[0] + ", " + names[1];
   return config;
 }
 

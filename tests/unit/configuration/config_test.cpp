@@ -65,6 +65,19 @@ TEST(Config, APortWithASocketHasItsAddressAndAllOfTheFamilyAsNeighbours) {
   EXPECT_EQ(config.ports[0].addresses, std::vector{own});
 }
 
+TEST(Config, APortWithTwoInterfacesIsTheSameHoweverTheyAreSpaced) {
+  const auto port_of = [](const std::string& interfaces) {
+    const auto config = parse_config("[[port]]\nname = \"p\"\ninterface = \"" + interfaces +
+                                         "\"\naddresses = [\"10.0.0.1/24\"]\n"
+                                         "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.1\"]\n",
+                                     "test", {});
+    return config ? config->ports.at(0).interface : config.error().message;
+  };
+  EXPECT_EQ(port_of("eth1,eth2"), "eth1, eth2");
+  EXPECT_EQ(port_of(" eth1 ,  eth2"), "eth1, eth2");
+  EXPECT_EQ(port_of("eth1"), "eth1");
+}
+
 TEST(Config, SettingsThatTheSampleSwitchesOffAreValid) {
   const Config config = parsed(uncomment(read_sample()));
   ASSERT_EQ(config.ports.size(), 1u);
