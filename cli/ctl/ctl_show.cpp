@@ -68,6 +68,13 @@ std::string addresses_of(const Json& tenant, bool all = true) {
   return text;
 }
 
+std::string networks_of(const Json& port) {
+  std::string text;
+  for (const Json& name : port.value("ports", Json::array()))
+    text += (text.empty() ? "" : ",") + name.get<std::string>();
+  return text;
+}
+
 /// Prints the ports of a tenant's devices, if there are several.
 void print_devices(const Json& tenant, const Output& out) {
   const Json devices = tenant.value("devices", Json::array());
@@ -89,7 +96,7 @@ void print_devices(const Json& tenant, const Output& out) {
       };
       Json own = Json::array();
       std::ranges::copy_if(tenant.at("addresses"), std::back_inserter(own), is_of_port);
-      table.add({cell(device, "name"), cell(port, "number"), cell(port, "port"), cell(port, "link"),
+      table.add({cell(device, "name"), cell(port, "number"), networks_of(port), cell(port, "link"),
                  cell(device, "rate"), cell(device, "guid"), cell(device, "pci"),
                  cell(device, "numa"), addresses_of({{"addresses", std::move(own)}})});
       ++rows;
@@ -253,7 +260,7 @@ void print_lost_time(const Json& engine, const Output& out) {
 std::string port_state(const Json& port) {
   std::string state = port.value("state", port.value("up", false) ? "up" : "no link");
   std::ranges::replace(state, '_', ' ');
-  return state + (port.contains("link") ? " by " + cell(port, "link") : "");
+  return state + (state == "up" && port.contains("link") ? " by " + cell(port, "link") : "");
 }
 
 void show_status(AdminClient& daemon, Output& out) {

@@ -9,6 +9,7 @@
 namespace softhca::control {
 
 Outcome KeptDescriptors::adopt(std::span<records::Adopted> left) {
+  follows_ = !left.empty();
   using records::Kind;
   for (records::Adopted& each : left) {
     const bool is_ours = each.kind == Kind::kListener || each.kind == Kind::kPort ||

@@ -32,6 +32,8 @@ class KeptDescriptors {
 
   /// Takes the records of descriptors that an earlier adapter kept. Error: EBADMSG.
   Outcome adopt(std::span<records::Adopted> left);
+  /// True if there was an earlier adapter.
+  bool follows() const { return follows_; }
   /// True if an earlier adapter kept a descriptor under this name, and this one has not called
   /// keep() for it.
   bool has_earlier(records::Kind kind, const std::string& name) const {
@@ -56,6 +58,7 @@ class KeptDescriptors {
   Keeping* keeping_ = nullptr;
   records::RecordStore* records_ = nullptr;
   std::map<Key, KeptDescriptor> earlier_;
+  bool follows_ = false;
 };
 
 }  // namespace softhca::control

@@ -15,7 +15,7 @@ using neighbour::NeighbourCounters;
 using port::PortCounters;
 
 inline constexpr Row<PortBinding> kLink[] = {
-    {"softhca_port_up", "1 if the port has a link.", at<&PortBinding::port, &port::Port::link_up>},
+    {"softhca_port_up", "1 if the port has a link and is not set down.", at<&PortBinding::link_up>},
 };
 
 inline constexpr Row<PortCounters> kPort[] = {

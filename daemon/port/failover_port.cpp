@@ -6,35 +6,43 @@
 
 #include <algorithm>
 
+#include "daemon/base/counter.hpp"
 #include "daemon/base/system_error.hpp"
+#include "daemon/port/socket_port.hpp"
 
 namespace softhca::port {
 
 namespace {
 
+/// Loses what it is to send, as a cable that is pulled.
 class AbsentLink final : public Port, private TrainSender {
  public:
   std::size_t receive(std::span<Frame> /*out*/) override { return 0; }
   void release(std::span<const Frame> /*frames*/) override {}
-  Frame allocate() override { return {}; }
-  void transmit(const Frame& /*frame*/) override {}
+  Frame allocate() override {
+    return {.data = lost_.data(), .capacity = static_cast<std::uint32_t>(lost_.size())};
+  }
+  void transmit(const Frame& /*frame*/) override { dropped_.add(); }
   void flush() override {}
   TrainSender* trains() override { return this; }
   MacAddress mac() const override { return {}; }
-  std::uint32_t mtu() const override { return UINT32_MAX; }
+  std::uint32_t mtu() const override { return carried_mtu(UINT32_MAX); }
   bool link_up() const override { return false; }
-  PortCounters counters() const override { return {}; }
+  PortCounters counters() const override { return {.tx_dropped = dropped_.value()}; }
 
  private:
-  TrainLimits limits() const override { return {}; }  // full
-  void transmit(const Train& /*train*/) override {}
+  TrainLimits limits() const override { return kSocketTrains; }
+  void transmit(const Train& train) override { dropped_.add(train.packets); }
+
+  std::array<std::byte, 8192> lost_;
+  Counter dropped_;
 };
 
 }  // namespace
 
 Expected<std::unique_ptr<Port>> FailoverPort::join(Links links) {
   UniqueFd wait(::epoll_create1(EPOLL_CLOEXEC));
-  const unsigned in_use = links[0] == nullptr ? 1 : 0;
+  const unsigned in_use = links[0] == nullptr && links[1] != nullptr ? 1 : 0;
   for (auto& link : links) {
     if (link == nullptr) link = std::make_unique<AbsentLink>();
     epoll_event event{};

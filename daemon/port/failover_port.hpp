@@ -19,7 +19,7 @@ class FailoverPort final : public Port, private TrainSender {
   using Links = std::array<std::unique_ptr<Port>, 2>;
 
   /// The first link is in use. One that is null is absent: it never has a carrier, and is not in
-  /// use at the start. Error: no descriptor is left. REQUIRES: not both are null; they have a
+  /// use at the start unless both are. Error: no descriptor is left. REQUIRES: the links have a
   /// descriptor to wait on, and no kernel_headers().
   static Expected<std::unique_ptr<Port>> join(Links links);
 

@@ -3,6 +3,7 @@
 #include "daemon/services/performance.hpp"
 
 #include "daemon/counters/device_port.hpp"
+#include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/roce/performance/performance_agent.hpp"
 
 namespace softhca::control {
@@ -14,9 +15,10 @@ void answer(GeneralServices& agent, const Adapter& adapter, const engine::Tenant
             const engine::Datagram& request) {
   if (request.length != wire::kMadBytes) return;
   const engine::Tenant::Address* const asked = tenant.find_address(request.path.source);
-  const std::uint8_t port = asked != nullptr ? asked->device_port : 1;
+  const std::uint8_t ports =
+      control::ports_of(tenant.addresses, asked != nullptr ? asked->device : 0);
   const auto mad =
-      management::answer(std::span<const std::byte, wire::kMadBytes>(request.payload), port,
+      management::answer(std::span<const std::byte, wire::kMadBytes>(request.payload), ports,
                          counters::port_counters_of(tenant, adapter.engine.ports));
   if (!mad) return;
   engine::Datagram reply = request;

@@ -46,7 +46,7 @@ inline std::uint8_t ports_of(const GidEntries& addresses, std::uint8_t device) {
 }
 
 /// Sets Address::device_port of every address. `network_of`(PortId) returns the name of a network;
-/// it is called for devices with several ports of the daemon only. A network beyond the 255th of a
+/// it is called for devices with several ports of the daemon only. A network beyond the 254th of a
 /// device is on port 1.
 template <class NetworkOf>
 void number_ports(GidEntries& addresses, NetworkOf&& network_of) {
@@ -67,7 +67,7 @@ void number_ports(GidEntries& addresses, NetworkOf&& network_of) {
       const std::size_t next = device.networks.size() + 1;
       number->second =
           device.networks
-              .emplace(network_of(*address.port), next <= 255 ? static_cast<std::uint8_t>(next) : 1)
+              .emplace(network_of(*address.port), next <= 254 ? static_cast<std::uint8_t>(next) : 1)
               .first->second;
     }
     address.device_port = number->second;

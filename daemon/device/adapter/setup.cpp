@@ -82,24 +82,30 @@ Expected<std::unique_ptr<port::Port>> open_link(const configuration::PortConfig&
   return port;
 }
 
+/// True if the port's interface or address is gone. An adapter that follows another goes on without
+/// it, as the earlier one did.
+bool is_gone(const Error& error) { return error.code == ENODEV || error.code == EADDRNOTAVAIL; }
+
 Expected<std::unique_ptr<port::Port>> open_links(const configuration::PortConfig& config,
                                                  KeptDescriptors& kept,
                                                  std::vector<KeptDescriptor>& keeping) {
   const std::vector<std::string> interfaces = config.interfaces();
-  if (interfaces.size() < 2) return open_link(config, kept, keeping);
   port::FailoverPort::Links links;
   std::optional<Error> failed;
-  for (std::size_t i = 0; i < links.size(); ++i) {
+  const std::size_t count = std::max<std::size_t>(interfaces.size(), 1);
+  for (std::size_t i = 0; i < count; ++i) {
     configuration::PortConfig one = config;
-    one.interface = interfaces[i];
+    if (!interfaces.empty()) one.interface = interfaces[i];
     auto link = open_link(one, kept, keeping);
+    if (link && count == 1) return link;
     if (link) {
       links[i] = std::move(*link);
       continue;
     }
-    if (failed) return link.error();
+    const bool may_lack = kept.follows() && is_gone(link.error());
+    if (!may_lack && (failed || count == 1)) return link.error();
     failed = link.error();
-    spdlog::warn("port {}: {}; it has one interface until the daemon is upgraded or restarted",
+    spdlog::warn("port {}: {}; it does without until the daemon is upgraded or restarted",
                  config.name, failed->message);
   }
   return port::FailoverPort::join(std::move(links));
@@ -178,7 +184,8 @@ Outcome guard_addresses(const configuration::PortConfig& port,
   const std::vector<std::string> interfaces = port.interfaces();
   for (const std::string& interface : interfaces) {
     const auto state = port::read_interface(interface);
-    if (!state && interfaces.size() > 1) continue;  // the other one serves
+    // The other interface serves, or an earlier adapter has gone on without this one.
+    if (!state && (interfaces.size() > 1 || (kept.follows() && is_gone(state.error())))) continue;
     if (!state) return at("port " + port.name, state.error());
     for (const configuration::InterfaceAddress& address : addresses) {
       if (!kernel_owns(*state, address.gid) || guards.contains(address.gid)) continue;

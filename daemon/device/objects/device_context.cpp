@@ -116,6 +116,13 @@ bool SessionContext::may_map() const {
          control.unmapping_bytes - shared <= limit(configuration::Kind::kQueueBytes);
 }
 
+std::uint32_t SessionContext::largest_path_mtu() const {
+  std::uint32_t largest = 0;
+  for (std::uint8_t port = 1; port <= ports_of(tenant_.addresses, device_index_); ++port)
+    largest = std::max(largest, path_mtu(port));
+  return largest;
+}
+
 int SessionContext::check_port(const char* field, std::uint32_t port) const {
   const unsigned most = ports_of(tenant_.addresses, device_index_);
   if (port != 0 && port <= most) return 0;

@@ -80,6 +80,9 @@ class SessionContext {
   std::uint32_t path_mtu(std::optional<std::uint8_t> port = {}) const {
     return adapter_.path_mtu(tenant_, {device_index_, port});
   }
+  /// Returns the largest path MTU of the device's ports. Longer datagrams are errors; those that
+  /// are longer than their port carries are lost.
+  std::uint32_t largest_path_mtu() const;
   /// Returns 0 if the device has a port of this number; else refuses the request, and returns
   /// EINVAL. `field`: the name of the number.
   int check_port(const char* field, std::uint32_t port) const;

@@ -166,7 +166,7 @@ void QpObjects::fill(QpObject& qp, const Sizes& sizes) const {
   e.sq.cq = &cqs_.find(request.send_cq)->engine;
   if (request.receive_cq != abi::kNoHandle) e.rq.cq = &cqs_.find(request.receive_cq)->engine;
   e.rq.device = context_.device_index();
-  e.rc.mtu = context_.path_mtu();
+  e.rc.mtu = e.type == QpType::kUd ? context_.largest_path_mtu() : context_.path_mtu();
 }
 
 abi::CreateQpReply QpObjects::reply_of(const QpObject& qp, const Sizes& sizes) const {

@@ -60,7 +60,8 @@ bool PacketIo::send_copy(PortBinding& binding, std::span<const std::byte> packet
 
 void PacketIo::send_held() {
   faults_.take_due(FaultDirection::kSent, [&](PortId port, std::span<std::byte> packet) {
-    if (!send_copy(*ports_[port.value], packet)) faults_.lack_room();
+    PortBinding& binding = *ports_[port.value];
+    if (binding.is_served() && !send_copy(binding, packet)) faults_.lack_room();
   });
 }
 

@@ -221,8 +221,10 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   const std::size_t length = path.frame_length(h.opcode, payload.length);
   // The path MTU is larger than the MTU of the port, or the port is down: the packet is lost, as on
   // a wire.
-  if (length - path.link_length() > binding.port->mtu() || !binding.is_served())
+  if (length - path.link_length() > binding.port->mtu() || !binding.is_served()) {
+    cpu_.add(packet_cost(0));
     return transport::SendResult::kSent;
+  }
   payloads_.begin();
   const transport::SendResult sent = faults_.on() ? send_faulty(binding, path, h, payload, qp)
                                                   : hand_over(binding, path, h, payload, qp);

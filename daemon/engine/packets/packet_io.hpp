@@ -186,6 +186,7 @@ class PacketIo {
       wire::FrameWalk packets(frame.bytes(), 0);
       wire::ParsedFrame parsed;
       PortBinding& binding = *ports_[port.value];
+      if (!binding.is_served()) return binding.drops.add(FrameDrop::kPortDown);
       if (!parse(binding, frame, packets, parsed, true)) return cpu_.end_any_work();
       take(binding, std::as_const(parsed));
       cpu_.end_work();

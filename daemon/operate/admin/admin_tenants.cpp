@@ -37,7 +37,7 @@ Json addresses_of(const engine::Tenant& tenant, const Adapter& adapter) {
   return out;
 }
 
-/// Returns the ports of a device. A port without a network has no name.
+/// Returns the ports of a device, with the ports of the daemon that they are on.
 Json ports_of(const engine::Tenant& tenant, const Adapter& adapter, std::uint8_t device) {
   Json out = Json::array();
   for (std::uint8_t number = 1; number <= control::ports_of(tenant.addresses, device); ++number) {
@@ -45,9 +45,13 @@ Json ports_of(const engine::Tenant& tenant, const Adapter& adapter, std::uint8_t
     Json port = {{"number", number},
                  {"link", adapter.link_up(tenant.addresses, part) ? "up" : "down"},
                  {"path_mtu", adapter.path_mtu(tenant, part)}};
+    std::vector<std::string> names;
     for (const engine::Tenant::Address& address : tenant.addresses)
       if (part.has(address) && address.port)
-        port["port"] = adapter.engine.ports[address.port->value]->name;
+        if (const std::string& name = adapter.engine.ports[address.port->value]->name;
+            std::ranges::find(names, name) == names.end())
+          names.push_back(name);
+    port["ports"] = names;
     out.push_back(std::move(port));
   }
   return out;

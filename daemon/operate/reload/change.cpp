@@ -105,6 +105,7 @@ engine::Level& ReloadChange::level_of(const engine::Tenant& tenant,
 
 void ReloadChange::finish() {
   for (auto& [tenant, update] : updates_) site_.server.show_addresses(*tenant, update);
+  if (!updates_.empty()) site_.server.device_trees().check_links();  // ports have other numbers
   if (replace_metrics_) replace_metrics_();
 }
 

@@ -66,7 +66,7 @@ void store_extended(std::byte* attribute, const PmaCounters& counters) {
 }
 
 /// Makes the checks of 13.4.7, in the order of its codes.
-std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std::uint8_t port) {
+std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std::uint8_t ports) {
   if (header.class_version != kClassVersion) return MadStatus::kBadVersion;
   if (header.method != MadMethod::kGet && header.method != MadMethod::kSet)
     return MadStatus::kMethodNotSupported;
@@ -74,7 +74,8 @@ std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std
   const bool has_port = id == kPortCountersId || id == kPortCountersExtendedId;
   if (header.method == MadMethod::kSet || !(has_port || id == kClassPortInfo))
     return MadStatus::kAttributeNotSupported;
-  const bool port_fits = !has_port || port_select == port || port_select == kAllPorts;
+  const bool port_fits =
+      !has_port || (port_select != 0 && port_select <= ports) || port_select == kAllPorts;
   return header.attribute_modifier == 0 && port_fits ? MadStatus::kOk : MadStatus::kInvalidField;
 }
 
@@ -88,13 +89,13 @@ bool is_answered(MadMethod method) {
 }  // namespace
 
 std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> request,
-                                std::uint8_t port, const PmaCounters& counters) {
+                                std::uint8_t ports, const PmaCounters& counters) {
   auto header = wire::decode_mad_header(request);
   if (!header || header->management_class != wire::ManagementClass::kPerformance ||
       !is_answered(header->method))
     return std::nullopt;
   const auto port_select = std::to_integer<std::uint8_t>(request[kAttributeOffset + kPortSelect]);
-  header->status = check(*header, port_select, port);
+  header->status = check(*header, port_select, ports);
   header->method = MadMethod::kGetResponse;
   wire::Mad response{};
   wire::encode(*header, response);

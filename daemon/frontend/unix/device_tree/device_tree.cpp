@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kMostProcessors = 8192;
+constexpr const char* kActive = "4: ACTIVE";             ///< file `state` of a port
 constexpr std::uint32_t kEthernetController = 0x020000;  // PCI class
 
 /// Returns the path at which a file is written first, as programs may be reading the existing file.
@@ -107,7 +108,7 @@ std::string gid_text(const Gid& gid) {
 }
 
 void write_state(TreeWriter& tree, const fs::path& port, bool active) {
-  tree.file(port / "state", active ? "4: ACTIVE" : "1: DOWN");
+  tree.file(port / "state", active ? kActive : "1: DOWN");
   tree.file(port / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
@@ -390,6 +391,13 @@ void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std:
   for (const fs::path& folder : stale) remove_tenant_folder(folder.string());
 }
 
+std::optional<bool> read_port_state(const std::string& root, const std::string& device,
+                                    std::size_t port) {
+  const std::string state = line_of(root + "/" + port_folder(device, port) + "/state");
+  if (state.empty()) return std::nullopt;
+  return state == kActive;
+}
+
 Outcome write_port_state(const std::string& root, const std::string& device, std::size_t port,
                          bool active) {
   TreeWriter tree(root);
@@ -402,15 +410,12 @@ Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
   TreeWriter tree(root, TreeWriter::Way::kStaged);
   AddressUpdate update;
   for (const DeviceDescription& device : devices) {
-    OfDevice& of = update.devices_.emplace_back(
-        OfDevice{.ports = (fs::path(root) / device_folder(device) / "ports").string(),
-                 .interfaces = (fs::path(root) / interface_folder(device)).string(),
-                 .addresses = {},
-                 .present = interfaces_of(device)});
+    const OfDevice& of = update.devices_.emplace_back(describe(root, device));
     for (std::size_t number = 1; number <= device.ports.size(); ++number) {
-      of.addresses.push_back(device.ports[number - 1].gids.size());
+      const fs::path port = fs::path(of.ports) / std::to_string(number);
       std::error_code error;
-      if (fs::exists(fs::path(of.ports) / std::to_string(number) / "state", error)) continue;
+      if (fs::exists(port / "state", error)) continue;
+      update.made_.push_back(port.string());
       write_port(tree, device, number);
       link_counters(tree, devices.front(), device, number);
     }
@@ -421,8 +426,19 @@ Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
   return update;
 }
 
+AddressUpdate::OfDevice AddressUpdate::describe(const std::string& root,
+                                                const DeviceDescription& device) {
+  OfDevice of{.ports = (fs::path(root) / device_folder(device) / "ports").string(),
+              .interfaces = (fs::path(root) / interface_folder(device)).string(),
+              .addresses = {},
+              .present = interfaces_of(device)};
+  for (const DeviceDescription::Port& port : device.ports) of.addresses.push_back(port.gids.size());
+  return of;
+}
+
 AddressUpdate::~AddressUpdate() {
   std::error_code error;
+  for (const std::string& port : made_) fs::remove_all(port, error);
   for (const std::string& name : staged_) fs::remove(staged_of(name), error);
 }
 
@@ -432,6 +448,7 @@ Outcome AddressUpdate::apply() {
     if (fs::rename(staged_of(name), name, error); error)
       return Error{"cannot put " + name + " in its place: " + error.message(), error.value()};
   staged_.clear();
+  made_.clear();
   for (const OfDevice& device : devices_) remove_old(device);
   return {};
 }
@@ -520,6 +537,9 @@ Outcome write_device_tree(const std::string& root, const DeviceDescriptions& dev
     for (std::size_t number = 1; number <= device.ports.size(); ++number)
       link_counters(tree, devices.front(), device, number);
   }
+  if (in_use)  // what the earlier adapter had
+    for (const DeviceDescription& device : devices)
+      AddressUpdate::remove_old(AddressUpdate::describe(root, device));
   link_real_devices(root);
   return tree.result();
 }

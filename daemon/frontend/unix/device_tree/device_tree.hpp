@@ -77,11 +77,15 @@ class AddressUpdate {
     std::set<std::string> present;       ///< interfaces of the new addresses
   };
 
+  friend Outcome write_device_tree(const std::string& root, const DeviceDescriptions& devices,
+                                   bool in_use);
   AddressUpdate() = default;
+  static OfDevice describe(const std::string& root, const DeviceDescription& device);
   static void remove_old(const OfDevice& device);
 
   std::vector<OfDevice> devices_;
   std::vector<std::string> staged_;  ///< files that apply() puts in place
+  std::vector<std::string> made_;    ///< folders of new ports, until apply()
 };
 
 /// Returns the names in the real /sys/class/infiniband, /sys/class/infiniband_verbs and
@@ -90,6 +94,9 @@ std::vector<std::string> real_devices(const std::string& real = "/sys");
 /// Updates the links in a tree to the real adapters that exist now.
 void link_real_devices(const std::string& root, const std::string& real = "/sys");
 
+/// Returns the state of a port in a tree, as programs were last told. Nothing: it is not there.
+std::optional<bool> read_port_state(const std::string& root, const std::string& device,
+                                    std::size_t port);
 /// Updates the state of a port in a tree.
 Outcome write_port_state(const std::string& root, const std::string& device, std::size_t port,
                          bool active);

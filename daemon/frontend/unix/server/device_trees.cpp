@@ -69,7 +69,13 @@ Outcome DeviceTrees::make(engine::Tenant& tenant, bool in_use) {
                   [&](const Tree& tree) { return tree.tenant == &tenant; }))
     return {};
   const std::string path = path_of(tenant);
-  const DeviceDescriptions devices = describe(tenant, tenant.addresses);
+  DeviceDescriptions devices = describe(tenant, tenant.addresses);
+  // The first tick() tells what has changed since the earlier adapter. A port that is new may have
+  // former addresses only, and go again before.
+  if (in_use)
+    for (DeviceDescription& device : devices)
+      for (std::size_t i = 0; i < device.ports.size(); ++i)
+        device.ports[i].active = read_port_state(path, device.name, i + 1).value_or(false);
   if (auto written = write_device_tree(path, devices, in_use); !written) return written;
   CounterFiles counters(path, devices.front().name);
   if (auto written = counters.update(tenant, adapter_.engine.ports); !written) return written;
@@ -113,18 +119,18 @@ Expected<AddressUpdate> DeviceTrees::prepare_addresses(
   return AddressUpdate::prepare(path_of(tenant), describe(tenant, addresses));
 }
 
-void DeviceTrees::tick() {
+void DeviceTrees::check_links() {
   for (Tree& tree : trees_) check_link(tree);
+}
+
+void DeviceTrees::tick() {
+  check_links();
   for (Tree& tree : trees_) write_counters(tree);
   check_devices();
 }
 
 void DeviceTrees::check_link(Tree& tree) {
   engine::Tenant& tenant = *tree.tenant;
-  const auto all_up = [&] {
-    return std::ranges::all_of(tree.links_up, [](const auto& link) { return link.second; });
-  };
-  const bool were_up = all_up();
   const auto before = std::exchange(tree.links_up, {});
   std::uint8_t device = 0;
   for (const configuration::TenantDevice& is : adapter_.devices(tenant)) {
@@ -136,21 +142,24 @@ void DeviceTrees::check_link(Tree& tree) {
       if (auto written = write_port_state(path_of(tenant), is.name, port, up); !written)
         complain(tenant, written.error());
       link_changed_(tenant, device, port, up);
+      if (was != before.end()) note_link(tenant, device, port, up);
     }
     ++device;
   }
-  for (const auto& [port, was_up] : before)
+  for (const auto& [port, was_up] : before)  // that a reload has removed
     if (was_up && !tree.links_up.contains(port))
       link_changed_(tenant, port.first, port.second, false);
-  if (all_up() != were_up) note_link(tenant, !were_up);
 }
 
-/// Counts and reports that the links of all ports are up, or not all of them any more.
-void DeviceTrees::note_link(engine::Tenant& tenant, bool up) {
+/// Counts and reports that the link of a port went up or down.
+void DeviceTrees::note_link(engine::Tenant& tenant, std::uint8_t device, std::uint8_t port,
+                            bool up) {
   if (!up) tenant.control.link_downed.add();
-  adapter_.journal.add({.kind = up ? "link_up" : "link_down",
-                        .tenant = tenant.name,
-                        .text = up ? "link up" : "link down"});
+  std::string text = up ? "link up" : "link down";
+  if (ports_of(tenant.addresses, device) > 1 || device > 0 ||
+      !adapter_.name_among_several(tenant, device).empty())
+    text += " of " + adapter_.devices(tenant)[device].name + " port " + std::to_string(port);
+  adapter_.journal.add({.kind = up ? "link_up" : "link_down", .tenant = tenant.name, .text = text});
 }
 
 /// Writes the counters. Reports a full disk once, and again only after a success in between.

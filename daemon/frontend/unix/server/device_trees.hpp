@@ -43,6 +43,8 @@ class DeviceTrees {
   Expected<AddressUpdate> prepare_addresses(
       const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
 
+  /// Tells programs of ports that went up or down.
+  void check_links();
   /// Call it about once a second.
   void tick();
 
@@ -59,7 +61,7 @@ class DeviceTrees {
                               const std::vector<engine::Tenant::Address>& addresses) const;
   std::string path_of(const engine::Tenant& tenant) const;
   void check_link(Tree& tree);
-  void note_link(engine::Tenant& tenant, bool up);
+  void note_link(engine::Tenant& tenant, std::uint8_t device, std::uint8_t port, bool up);
   void write_counters(Tree& tree);
   void check_devices();
 

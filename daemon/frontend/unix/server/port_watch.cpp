@@ -62,6 +62,7 @@ RpcResult PortWatch::set(const Json& params, const PeerIdentity& caller) {
                         .text = "port " + name + (up ? " is in service" : " is set down") +
                                 "; user " + std::to_string(caller.uid) + ", process " +
                                 std::to_string(caller.pid) + " requested it"});
+  changed_();
   return Json{{"name", name}, {"state", port->state()}};
 }
 

@@ -5,9 +5,11 @@
 // pulled, or into it again. A port that is set down stays so for the next adapter.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/time.hpp"
@@ -18,7 +20,9 @@ namespace softhca::control {
 
 class PortWatch {
  public:
-  explicit PortWatch(Adapter& adapter) : adapter_(adapter) {}
+  /// `changed` is called when a port was set up or down.
+  PortWatch(Adapter& adapter, std::function<void()> changed)
+      : adapter_(adapter), changed_(std::move(changed)) {}
 
   /// Adds the method. This object must outlive it.
   void add_to(AdminMethods& methods);
@@ -43,6 +47,7 @@ class PortWatch {
   const engine::PortBinding* find(const std::string& name) const;
 
   Adapter& adapter_;
+  std::function<void()> changed_;
   std::map<std::string, records::Record> down_;  ///< that are set down, by name
   std::vector<Told> told_;                       ///< by port
   Time looked_{};

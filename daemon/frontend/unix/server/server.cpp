@@ -58,7 +58,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
       device_trees_(adapter,
                     [this](const engine::Tenant& tenant, std::uint8_t device, std::uint8_t port,
                            bool up) { sessions_.report_link(tenant, device, port, up); }),
-      port_watch_(adapter) {
+      port_watch_(adapter, [this] { device_trees_.check_links(); }) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);

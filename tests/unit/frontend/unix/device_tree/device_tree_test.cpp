@@ -74,6 +74,28 @@ TEST_F(DeviceTree, DeviceWithTwoPorts_HasTheSecondsOwnStateAndAddresses) {
   EXPECT_EQ(read(second + "state"), "4: ACTIVE");
 }
 
+TEST_F(DeviceTree, UpdateThatIsNotApplied_LeavesNoPort) {
+  ASSERT_TRUE(write_device_tree(root, {device}));
+  device.ports.push_back({.active = true, .gids = {{Gid::from_ipv4(0xc6120002), "eth8"}}});
+  { ASSERT_TRUE(AddressUpdate::prepare(root, {device})); }
+  EXPECT_FALSE(fs::exists(root + "/class/infiniband/softhca0/ports/2"));
+}
+
+TEST_F(DeviceTree, TreeOfAnEarlierAdapter_LosesPortsAndAddressesThatItHasNoMore) {
+  device.ports.push_back({.active = true, .gids = {{Gid::from_ipv4(0xc6120002), "eth8"}}});
+  ASSERT_TRUE(write_device_tree(root, {device}));
+  EXPECT_EQ(read_port_state(root, "softhca0", 2), std::optional(true));
+  device.ports.pop_back();
+  device.ports[0].gids.pop_back();
+  device.ports[0].active = false;
+  ASSERT_TRUE(write_device_tree(root, {device}, true));
+  EXPECT_EQ(read_port_state(root, "softhca0", 1), std::optional(false));
+  EXPECT_EQ(read_port_state(root, "softhca0", 2), std::nullopt);
+  EXPECT_FALSE(fs::exists(root + "/class/infiniband/softhca0/ports/2"));
+  EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
+  EXPECT_EQ(read(port + "gids/1"), "missing");
+}
+
 TEST_F(DeviceTree, UpdateOfAddresses_AddsAndRemovesPorts) {
   ASSERT_TRUE(write_device_tree(root, {device}));
   const std::string second = "class/infiniband/softhca0/ports/2/";
