@@ -54,7 +54,7 @@ void AdminClient::connect() {
   if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
   const int error = errno;
   ::close(std::exchange(socket_, -1));
-  throw CommandError(kUnreachable, why_unreachable(path_, error));
+  throw CommandError(kUnreachable, why_unreachable(path_, error), {}, error);
 }
 
 AdminClient::~AdminClient() {
@@ -71,7 +71,8 @@ Json AdminClient::call(const std::string& method, const Json& params) {
     throw CommandError(kUnreachable, path_ + ": the program that listens here is not softhcad");
   if (reply.contains("error")) {
     const Json& error = reply["error"];
-    throw CommandError(kRefused, error.value("message", "refused"), error.value("data", Json()));
+    throw CommandError(kRefused, error.value("message", "refused"), error.value("data", Json()),
+                       error.value("code", 0));
   }
   if (!reply.contains("result") || reply.value("id", 0u) != id)
     throw CommandError(kUnreachable, path_ +

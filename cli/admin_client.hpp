@@ -24,15 +24,19 @@ inline constexpr int kUnwritten = 4;    ///< the output cannot be written
 /// Ends the program with a message and an exit code.
 class CommandError : public std::runtime_error {
  public:
-  CommandError(int code, const std::string& message, Json data = {})
-      : std::runtime_error(message), code_(code), data_(std::move(data)) {}
+  CommandError(int code, const std::string& message, Json data = {}, int reason = 0)
+      : std::runtime_error(message), code_(code), data_(std::move(data)), reason_(reason) {}
   int code() const { return code_; }
+  /// Returns the code of the daemon's error (kRefused) or an errno value (kUnreachable); 0:
+  /// unknown.
+  int reason() const { return reason_; }
   /// Returns details that the daemon sent with its message; null: none.
   const Json& data() const { return data_; }
 
  private:
   int code_;
   Json data_;
+  int reason_;
 };
 
 /// The daemon has closed the connection.
