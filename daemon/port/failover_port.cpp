@@ -51,9 +51,7 @@ Expected<std::unique_ptr<Port>> FailoverPort::join(Links links) {
                   ::epoll_ctl(wait.get(), EPOLL_CTL_ADD, link->wait_fd(), &event) != 0))
       return system_error("port with a backup");
   }
-  std::unique_ptr<FailoverPort> port(new FailoverPort(std::move(links), std::move(wait)));
-  port->in_use_.store(in_use, std::memory_order_relaxed);
-  return std::unique_ptr<Port>(std::move(port));
+  return std::unique_ptr<Port>(new FailoverPort(std::move(links), std::move(wait), in_use));
 }
 
 TrainSender* FailoverPort::trains() {

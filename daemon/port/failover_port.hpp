@@ -49,7 +49,8 @@ class FailoverPort final : public Port, private TrainSender {
   void fail_over() override;
 
  private:
-  FailoverPort(Links links, UniqueFd wait) : links_(std::move(links)), wait_(std::move(wait)) {}
+  FailoverPort(Links links, UniqueFd wait, unsigned in_use)
+      : links_(std::move(links)), wait_(std::move(wait)), in_use_(in_use) {}
 
   // --- TrainSender
   TrainLimits limits() const override;
@@ -59,8 +60,8 @@ class FailoverPort final : public Port, private TrainSender {
   void discard_received(Port& link);
 
   Links links_;
-  UniqueFd wait_;                     ///< epoll descriptor over both
-  std::atomic<unsigned> in_use_ = 0;  ///< writer: the engine
+  UniqueFd wait_;                 ///< epoll descriptor over both
+  std::atomic<unsigned> in_use_;  ///< writer: the engine
 };
 
 }  // namespace softhca::port

@@ -151,16 +151,14 @@ void MissingAddresses::find(const ifaddrs* listed) {
   const int error = errno;
   for_each_device(root, [&](const char* device) {
     char path[PATH_MAX + 64], gid[64], interface[64];
-    for (int i = 0, port = 1, index = 0; i < kMaxGids && count_ < kMax; ++i, ++index) {
-      std::snprintf(path, sizeof path, "%s/ports/%d/gids/%d", device, port, index);
-      if (!read_line(path, gid, sizeof gid)) {
-        if (index == 0) break;  // no such port
-        ++port;
-        index = -1;
-        continue;
+    for (int port = 1, position = 0, first = -1; position != first; ++port) {
+      first = position;
+      for (int index = 0; position < kMaxGids && count_ < kMax; ++index, ++position) {
+        std::snprintf(path, sizeof path, "%s/ports/%d/gids/%d", device, port, index);
+        if (!read_line(path, gid, sizeof gid)) break;
+        std::snprintf(path, sizeof path, "%s/ports/%d/gid_attrs/ndevs/%d", device, port, index);
+        if (read_line(path, interface, sizeof interface)) add(gid, interface, position, listed);
       }
-      std::snprintf(path, sizeof path, "%s/ports/%d/gid_attrs/ndevs/%d", device, port, index);
-      if (read_line(path, interface, sizeof interface)) add(gid, interface, i, listed);
     }
     return count_ < kMax;
   });

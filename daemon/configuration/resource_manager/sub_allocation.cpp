@@ -169,8 +169,8 @@ EditOutcome check_allowed(const TenantConfig& tenant, std::span<const Allocation
       continue;
     return not_allowed(change, "may not change " + name_of(change.setting) +
                                    " here; it may change vcbs, pcbs and tvls of its levels, the "
-                                   "credits of its TVLs, srq, and "
-                                   "shared, rates and weight of the levels that it made");
+                                   "credits of its TVLs, srq, and shared, rates and weight of the "
+                                   "levels that it made");
   }
   return std::nullopt;
 }

@@ -39,6 +39,12 @@ bool Adapter::link_up(const GidEntries& addresses, DevicePart part) const {
   });
 }
 
+std::optional<PortId> Adapter::find_port(std::string_view name) const {
+  for (const auto& binding : engine.ports)
+    if (binding->name == name) return binding->id;
+  return std::nullopt;
+}
+
 std::uint64_t Adapter::node_guid(const engine::Tenant& tenant, std::uint8_t device) const {
   const configuration::TenantDevice is = devices(tenant)[device];
   if (const auto given = configuration::parse_guid(is.guid)) return *given;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "abi/version.hpp"
@@ -103,6 +104,9 @@ struct Adapter {
   /// Returns the GUID of a device of the tenant, which stays the same when its addresses change.
   /// Host byte order. REQUIRES: the tenant has so many devices.
   std::uint64_t node_guid(const engine::Tenant& tenant, std::uint8_t device) const;
+
+  /// Returns the port of the daemon that has this name.
+  std::optional<PortId> find_port(std::string_view name) const;
 
   /// Returns the settings of a tenant; of a removed tenant, the last settings.
   static const configuration::TenantConfig& settings(const engine::Tenant& tenant) {

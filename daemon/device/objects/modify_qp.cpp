@@ -162,7 +162,7 @@ int QpObjects::check_values(const QpObject& qp, const abi::QpAttributes& a) cons
     return context_.refuse(EINVAL, "path_mtu %u, must be 1 to %u (an enum ibv_mtu)", a.path_mtu,
                            kMaxMtuCode);
   const std::uint32_t most_bytes =
-      given(attr::kAv) ? context_.path_mtu(a.av.port_num) : context_.path_mtu();
+      context_.path_mtu(given(attr::kAv) ? std::optional(a.av.port_num) : std::nullopt);
   if (given(attr::kPathMtu) && mtu_bytes(a.path_mtu) > most_bytes)
     return context_.refuse(EINVAL, "path_mtu %u (%u bytes), at most the active_mtu of %u bytes",
                            a.path_mtu, mtu_bytes(a.path_mtu), most_bytes);

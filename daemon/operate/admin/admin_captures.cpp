@@ -67,8 +67,7 @@ Expected<engine::CaptureOptions> AdminCaptures::options_of(const Json& params) c
                                  .snaplen = kMostSnaplen,
                                  .time_of_day = time_of_day()};
   const auto port = param<std::string>(params, "port", "");
-  for (const auto& binding : adapter_.engine.ports)
-    if (binding->name == port) options.port = binding->id;
+  options.port = adapter_.find_port(port);
   if (!port.empty() && !options.port) return Error{"no such port: " + port, ENOENT};
   bool known = options.tenant.empty();
   for (const auto& tenant : adapter_.tenants) known = known || tenant->name == options.tenant;

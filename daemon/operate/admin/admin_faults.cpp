@@ -68,8 +68,7 @@ Outcome AdminFaults::find_target(const Json& params, FaultTerms& terms) const {
   for (const auto& known : adapter_.tenants)
     if (known->name == tenant) terms.tenant = known->id;
   if (!tenant.empty() && !terms.tenant) return Error{"no such tenant: " + tenant, ENOENT};
-  for (const auto& binding : adapter_.engine.ports)
-    if (binding->name == port) terms.port = binding->id;
+  terms.port = adapter_.find_port(port);
   if (!port.empty() && !terms.port) return Error{"no such port: " + port, ENOENT};
   if (needs_port(terms.kind) && adapter_.engine.ports.empty())
     return Error{std::string(name_of(terms.kind)) +
@@ -123,8 +122,7 @@ RpcResult AdminFaults::add(const Json& params, const PeerIdentity& caller) {
       std::chrono::ceil<std::chrono::seconds>(entry.fault.terms().until - now()).count();
   note(entry, caller, "fault_added",
        "is injected into " + chance_text(entry.fault.terms()) + ", for " + std::to_string(seconds) +
-           " s; user " + std::to_string(caller.uid) + ", process " + std::to_string(caller.pid) +
-           " requested it");
+           " s; " + requested_by(caller));
   return list().back();
 }
 
@@ -147,8 +145,7 @@ RpcResult AdminFaults::remove(const Json& params, const PeerIdentity& caller) {
     if (!is_meant(*place)) continue;
     removed.push_back(place->fault.number());
     note(*place, caller, "fault_removed",
-         "is removed; user " + std::to_string(caller.uid) + ", process " +
-             std::to_string(caller.pid) + " requested it" + sum_of(place->fault));
+         "is removed; " + requested_by(caller) + sum_of(place->fault));
     end(place);
   }
   return Json{{"removed", std::move(removed)}};

@@ -12,6 +12,11 @@ RpcError refusal(std::string_view what, std::string_view resource, std::uint64_t
           Json{{"resource", resource}, {"asked", asked}, {"free", free}}};
 }
 
+std::string requested_by(const PeerIdentity& caller) {
+  return "user " + std::to_string(caller.uid) + ", process " + std::to_string(caller.pid) +
+         " requested it";
+}
+
 RpcError no_such(std::string_view what, std::string_view name) {
   return {RpcCode::kNoSuchThing, "no such " + std::string(what) + ": " + std::string(name), {}};
 }

@@ -78,6 +78,8 @@ class [[nodiscard]] RpcResult {
 /// "tenant ocean".
 RpcError refusal(std::string_view what, std::string_view resource, std::uint64_t asked,
                  std::uint64_t free);
+/// Returns the words for the caller of a change: "user 0, process 4711 requested it".
+std::string requested_by(const PeerIdentity& caller);
 RpcError no_such(std::string_view what, std::string_view name);
 RpcError invalid_params(std::string message);
 

@@ -33,7 +33,7 @@ std::string text_of(const std::string& key, const Json& value) {
 
 }  // namespace
 
-RpcResult AdminView::set_queue_pair(const Json& params) {
+RpcResult AdminView::set_queue_pair_of(const std::string& tenant, const Json& params) {
   constexpr std::uint8_t kMostImportant = kImportances - 1;
   const auto qpn = params.at("qpn").get<std::uint32_t>();
   ReceiveQueues::ReceiveTerms terms;
@@ -47,7 +47,13 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
     return invalid_params("nothing to set: give a rate, srq_limit or importance");
   if (auto wrong = check_rate(params)) return *wrong;
 
-  const auto [owner, found] = find_queue_pair(Qpn(qpn));
+  const DeviceSession* owner = nullptr;
+  const engine::QueuePair* found = nullptr;
+  for (const DeviceSession* session : sessions_())
+    if (tenant.empty() || session->tenant().name == tenant)
+      session->queue_pairs().for_each([&](const engine::QueuePair& qp) {
+        if (qp.qpn.value == qpn) owner = session, found = &qp;
+      });
   if (found == nullptr) return no_such("queue pair", std::to_string(qpn));
   if (auto wrong = check_minimum(*found, params)) return *wrong;
   if (of_receives)
@@ -62,27 +68,13 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
   return Json{{"qpn", qpn}};
 }
 
-std::pair<const DeviceSession*, const engine::QueuePair*> AdminView::find_queue_pair(
-    Qpn qpn) const {
-  std::pair<const DeviceSession*, const engine::QueuePair*> found;
-  for (const DeviceSession* session : sessions_())
-    session->queue_pairs().for_each([&](const engine::QueuePair& qp) {
-      if (qp.qpn == qpn) found = {session, &qp};
-    });
-  return found;
-}
-
 RpcResult AdminView::set_own_queue_pair(const std::string& tenant, const Json& params) {
   for (const auto& [key, value] : params.items())
     if (key != "qpn" && key != "srq_limit" && key != "importance")
       return RpcError{RpcCode::kNotAllowed,
                       "tenant " + tenant + " may set srq_limit and importance here, not " + key,
                       {}};
-  const auto qpn = params.at("qpn").get<std::uint32_t>();
-  const DeviceSession* const owner = find_queue_pair(Qpn(qpn)).first;
-  if (owner == nullptr || owner->tenant().name != tenant)
-    return no_such("queue pair", std::to_string(qpn));
-  return set_queue_pair(params);
+  return set_queue_pair_of(tenant, params);
 }
 
 /// Makes room for the record of a queue pair.

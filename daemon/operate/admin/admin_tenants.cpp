@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The methods `tenants` and `tenant.show`.
+#include <algorithm>
+
 #include "daemon/control_thread/process_name.hpp"
 #include "daemon/counters/pool_counters.hpp"
 #include "daemon/counters/tenant_counters.hpp"
@@ -23,6 +25,9 @@ void add_device(Json& out, const Adapter& adapter, const engine::Tenant& tenant,
   const std::string name = adapter.name_among_several(tenant, device);
   if (!name.empty()) out["device"] = name;
 }
+
+/// Most shared receive queues in one answer to a tenant.
+constexpr std::size_t kLargestOwnPage = 64;
 
 Json addresses_of(const engine::Tenant& tenant, const Adapter& adapter) {
   Json out = Json::array();
@@ -198,7 +203,11 @@ void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
     return explained;
   });
   add("qps", "tenant", [this](const Json& params) { return queue_pairs(params); });
-  add("srqs", "tenant", [this](const Json& params) { return shared_receive_queues(params); });
+  add("srqs", "tenant", [this](Json params) {
+    // Each queue is a request to the engine.
+    params["limit"] = std::min<std::size_t>(page_limit(params), kLargestOwnPage);
+    return shared_receive_queues(params);
+  });
   methods.add("events",
               [this, name = tenant.name](const Json& params) { return own_events(name, params); });
   methods.add("qp.set", [this, name = tenant.name](const Json& params) {

@@ -83,11 +83,11 @@ class AdminView {
   RpcResult show_queue_pair(const Json& params);
 
   // admin_qp_set.cpp
-  RpcResult set_queue_pair(const Json& params);
-  /// As set_queue_pair(), of a queue pair of `tenant`; without rates, which are the operator's.
+  RpcResult set_queue_pair(const Json& params) { return set_queue_pair_of({}, params); }
+  /// `tenant` empty: any.
+  RpcResult set_queue_pair_of(const std::string& tenant, const Json& params);
+  /// As set_queue_pair_of(), without rates, which are the operator's.
   RpcResult set_own_queue_pair(const std::string& tenant, const Json& params);
-  /// Returns the session that has the queue pair, and it. Nulls: there is none.
-  std::pair<const DeviceSession*, const engine::QueuePair*> find_queue_pair(Qpn qpn) const;
   std::optional<RpcError> reserve_record() const;
   std::optional<RpcError> set_receive_terms(const DeviceSession& owner, std::uint32_t qpn,
                                             const engine::ReceiveQueues::ReceiveTerms& terms);

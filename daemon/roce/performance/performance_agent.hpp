@@ -22,8 +22,9 @@
 namespace softhca::management {
 
 /// Returns the response to a MAD of class 4. Returns nothing for another class or base version, and
-/// for a MAD that gets no response (a response, a notice). `ports`: of the device,
-/// which share their counters. In the response, counters of 32 bits and less stop at their maximum.
+/// for a MAD that gets no response (a response, a notice). `ports`: the number of
+/// ports of the device, which share their counters. In the response, counters of 32 bits and less
+/// stop at their maximum.
 std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> request,
                                 std::uint8_t ports, const PmaCounters& counters);
 

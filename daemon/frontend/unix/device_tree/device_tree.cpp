@@ -161,9 +161,14 @@ void write_addresses(TreeWriter& tree, const DeviceDescription& device) {
       tree.link(interface_folder(device) / interface, fs::path("/sys/class/net") / interface);
 }
 
-/// Writes the files of a port without its addresses and counters.
-void write_port(TreeWriter& tree, const DeviceDescription& device, std::size_t number) {
-  const fs::path port = port_folder(device.name, number);
+/// Writes the files of a port without its addresses. Its counters are links to those of the first
+/// port of the device `first`.
+void write_port(TreeWriter& tree, const DeviceDescription& first, const DeviceDescription& device,
+                std::size_t number) {
+  const auto port_of = [](const DeviceDescription& of, std::size_t n) {
+    return device_folder(of) / "ports" / std::to_string(n);
+  };
+  const fs::path port = port_of(device, number);
   tree.file(port / "link_layer", "Ethernet");
   write_state(tree, port, device.ports[number - 1].active);
   tree.file(port / "rate", device.rate);
@@ -173,16 +178,7 @@ void write_port(TreeWriter& tree, const DeviceDescription& device, std::size_t n
   tree.file(port / "sm_sl", "0");
   tree.file(port / "cap_mask", "0x04010000");
   tree.file(port / "pkeys/0", "0xffff");
-}
-
-/// Writes the counters of a port as links to those of the first port of the first device.
-void link_counters(TreeWriter& tree, const DeviceDescription& first,
-                   const DeviceDescription& device, std::size_t number) {
-  const auto port_of = [](const DeviceDescription& of, std::size_t n) {
-    return device_folder(of) / "ports" / std::to_string(n);
-  };
   if (device.index == 0 && number == 1) return;
-  const fs::path port = port_of(device, number);
   for (const char* counters : {"counters", "hw_counters"})
     tree.link(port / counters, (port_of(first, 1) / counters).lexically_relative(port));
 }
@@ -416,8 +412,7 @@ Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
       std::error_code error;
       if (fs::exists(port / "state", error)) continue;
       update.made_.push_back(port.string());
-      write_port(tree, device, number);
-      link_counters(tree, devices.front(), device, number);
+      write_port(tree, devices.front(), device, number);
     }
     write_addresses(tree, device);
   }
@@ -519,10 +514,6 @@ void write_device(TreeWriter& tree, const DeviceDescription& device) {
   write_locality(tree, device);
   write_pci(tree, device);
   write_own_interface(tree, device);
-
-  for (std::size_t number = 1; number <= device.ports.size(); ++number)
-    write_port(tree, device, number);
-  write_addresses(tree, device);
 }
 
 }  // namespace
@@ -535,7 +526,8 @@ Outcome write_device_tree(const std::string& root, const DeviceDescriptions& dev
   for (const DeviceDescription& device : devices) {
     write_device(tree, device);
     for (std::size_t number = 1; number <= device.ports.size(); ++number)
-      link_counters(tree, devices.front(), device, number);
+      write_port(tree, devices.front(), device, number);
+    write_addresses(tree, device);
   }
   if (in_use)  // what the earlier adapter had
     for (const DeviceDescription& device : devices)

@@ -156,7 +156,7 @@ void DeviceTrees::note_link(engine::Tenant& tenant, std::uint8_t device, std::ui
                             bool up) {
   if (!up) tenant.control.link_downed.add();
   std::string text = up ? "link up" : "link down";
-  if (ports_of(tenant.addresses, device) > 1 || device > 0 ||
+  if (ports_of(tenant.addresses, device) > 1 ||
       !adapter_.name_among_several(tenant, device).empty())
     text += " of " + adapter_.devices(tenant)[device].name + " port " + std::to_string(port);
   adapter_.journal.add({.kind = up ? "link_up" : "link_down", .tenant = tenant.name, .text = text});

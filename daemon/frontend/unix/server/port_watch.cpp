@@ -31,20 +31,14 @@ void PortWatch::add_to(AdminMethods& methods) {
   });
 }
 
-const engine::PortBinding* PortWatch::find(const std::string& name) const {
-  const auto& ports = adapter_.engine.ports;
-  const auto found =
-      std::ranges::find_if(ports, [&](const auto& port) { return port->name == name; });
-  return found == ports.end() ? nullptr : found->get();
-}
-
 RpcResult PortWatch::set(const Json& params, const PeerIdentity& caller) {
   const auto name = params.at("name").get<std::string>();
   const bool up = params.at("up").get<bool>();
-  const engine::PortBinding* const port = find(name);
-  if (port == nullptr) return no_such("port", name);
+  const auto id = adapter_.find_port(name);
+  if (!id) return no_such("port", name);
+  const engine::PortBinding& port = *adapter_.engine.ports[id->value];
   const PortService wanted = up ? PortService::kOn : PortService::kSetDown;
-  if (port->service == wanted) return Json{{"name", name}, {"state", port->state()}};
+  if (port.service == wanted) return Json{{"name", name}, {"state", port.state()}};
   records::Record record;
   if (!up && adapter_.records != nullptr) {
     if (const Outcome reserved = adapter_.records->reserve(); !reserved)
@@ -53,17 +47,16 @@ RpcResult PortWatch::set(const Json& params, const PeerIdentity& caller) {
     body.add_text(name);
     record = adapter_.records->write(records::Kind::kPortDown, body.bytes());
   }
-  adapter_.worker.run(engine::ServePort{port->id, wanted});
+  adapter_.worker.run(engine::ServePort{*id, wanted});
   if (up)
     down_.erase(name);
   else
     down_[name] = std::move(record);
   adapter_.journal.add({.kind = up ? "port_up" : "port_down",
-                        .text = "port " + name + (up ? " is in service" : " is set down") +
-                                "; user " + std::to_string(caller.uid) + ", process " +
-                                std::to_string(caller.pid) + " requested it"});
+                        .text = "port " + name + (up ? " is in service" : " is set down") + "; " +
+                                requested_by(caller)});
   changed_();
-  return Json{{"name", name}, {"state", port->state()}};
+  return Json{{"name", name}, {"state", port.state()}};
 }
 
 void PortWatch::restore(std::span<records::Adopted> left) {
@@ -71,13 +64,13 @@ void PortWatch::restore(std::span<records::Adopted> left) {
     if (each.kind != records::Kind::kPortDown) continue;
     std::string name;
     const bool whole = records::BodyReader(each.body).read_text(name);
-    const engine::PortBinding* const port = whole ? find(name) : nullptr;
-    if (port == nullptr) {  // the configuration has it no more
+    const auto id = whole ? adapter_.find_port(name) : std::nullopt;
+    if (!id) {  // the configuration has it no more
       each.record.erase();
       continue;
     }
-    if (port->service == PortService::kOn)
-      adapter_.worker.run(engine::ServePort{port->id, PortService::kSetDown});
+    if (adapter_.engine.ports[id->value]->service == PortService::kOn)
+      adapter_.worker.run(engine::ServePort{*id, PortService::kSetDown});
     down_[name] = std::move(each.record);
   }
 }

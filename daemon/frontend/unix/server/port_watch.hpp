@@ -44,7 +44,6 @@ class PortWatch {
   };
 
   RpcResult set(const Json& params, const PeerIdentity& caller);
-  const engine::PortBinding* find(const std::string& name) const;
 
   Adapter& adapter_;
   std::function<void()> changed_;
