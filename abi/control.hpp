@@ -82,6 +82,8 @@ enum class Operation : std::uint32_t {
   kJoinShared,
   kResizeSrq,
   kOfferMemory,
+  kTakeMachine,
+  kStartMachine,
 };
 
 struct RequestHeader {
@@ -560,6 +562,55 @@ struct ConnectionCommandReply {
   /// queue got its first event; the process takes one byte out.
   std::uint32_t drained;
 };
+
+// --- tenants that are virtual machines ----------------------------------------------------------
+
+// All memory that programs of a virtual machine share with the daemon is in one memfd, the region
+// of the machine, which the machine's monitor maps as a device of the guest. Offsets in requests
+// and replies count from the byte `begin` of the region.
+//
+// If the first request on a connection to the tenant socket is kTakeMachine, without a body, the
+// connection is that of the monitor. The reply is a TakeMachineReply and 1 descriptor, the region.
+// The machine ends with this connection. EOPNOTSUPP: the tenant is not a virtual machine; EBUSY: it
+// has a monitor already.
+struct TakeMachineReply {
+  std::uint64_t bytes;  ///< of the region
+};
+
+/// The monitor has mapped the region; from now on the daemon serves programs of the machine. Until
+/// then they get EAGAIN. EINVAL: too few bytes after `begin`; EALREADY: it has started.
+struct StartMachineRequest {
+  std::uint64_t begin;  ///< a multiple of kPageBytes
+  /// 1: the daemon seals the region against new mappings and holes. 0: it serves only processes
+  /// that have its own rights.
+  std::uint32_t seal;
+  std::uint32_t reserved;
+};
+
+struct MemoryPlace {
+  std::uint64_t offset;
+  std::uint64_t bytes;  ///< 0: there is none
+};
+/// Comes with 1 descriptor if proxy.bytes is not 0.
+struct StartMachineReply {
+  /// For memory that programs register. The agent of the machine gives pieces of it to programs: it
+  /// answers kAllocShared and kFreeShared itself.
+  MemoryPlace shared;
+  MemoryPlace proxy;  ///< by which the daemon reaches memory that is not in the region
+};
+
+/// Follows the body of each reply whose first descriptor is memory, if the tenant is a virtual
+/// machine. Then the descriptor names the region, and the process maps these places of it. In reply
+/// to kAllocShared, `memory` is the piece, and the handle is its offset divided by kPageBytes. For
+/// the daemon, byte `offset` of an extent of this handle is byte `handle` * kPageBytes + `offset`.
+struct MemoryPlaces {
+  MemoryPlace memory;
+  MemoryPlace vcbs;  ///< in reply to kHello: the VCB pages; `memory` is the session memory without
+};
+
+/// HandleBody::reserved of kFreeShared in a virtual machine: the process does not map the memory
+/// any more. Without it, the agent keeps the memory until the process has ended.
+inline constexpr std::uint32_t kIsUnmapped = 1;
 
 // --- datagrams to queue pairs that several programs share ----------------------------------------
 
