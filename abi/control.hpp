@@ -218,8 +218,15 @@ struct SharedToken {
 /// tenant may not do so; EBUSY: an access to memory of the tenant has not returned; EMFILE: the
 /// tenant has too many descriptors.
 ///
+/// The process sends the record to the agent of a virtual machine, which makes the accesses. The
+/// daemon replies to the agent with an OfferMemoryReply and no descriptor.
+///
 /// kShared: bytes [addr, addr+length) of the process are bytes [offset, offset+length) of shared
 /// memory `handle`. kProcess: the daemon reaches them by that descriptor.
+struct OfferMemoryReply {
+  std::uint32_t memory;  ///< by which the daemon names it to the agent
+  std::uint32_t reserved;
+};
 enum class ExtentKind : std::uint32_t { kProcess = 0, kShared = 1 };
 struct MrExtent {
   std::uint64_t addr;
@@ -591,15 +598,22 @@ struct MemoryPlace {
   std::uint64_t offset;
   std::uint64_t bytes;  ///< 0: there is none
 };
-/// Comes with 1 descriptor if proxy.bytes is not 0.
+/// Comes with 1 descriptor.
 struct StartMachineReply {
   /// For memory that programs register. The agent of the machine gives pieces of it to programs: it
   /// answers kAllocShared and kFreeShared itself.
   MemoryPlace shared;
-  MemoryPlace proxy;  ///< by which the daemon reaches memory that is not in the region
+  /// By which the agent accesses memory of programs that is not in the region. The agent runs a
+  /// memory proxy there (daemon/engine/memory/proxy_area.hpp). The descriptor is a socket
+  /// (SOCK_SEQPACKET) with records of a MachineBell.
+  MemoryPlace proxy;
+};
+struct MachineBell {
+  std::uint32_t ended;  ///< a memory (OfferMemoryReply) that ends; 0: the proxy has work
+  std::uint32_t reserved;
 };
 
-/// Follows the body of each reply whose first descriptor is memory, if the tenant is a virtual
+/// Follows the body of each reply with memory as its first descriptor, if the tenant is a virtual
 /// machine. Then the descriptor names the region, and the process maps these places of it. In reply
 /// to kAllocShared, `memory` is the piece, and the handle is its offset divided by kPageBytes. For
 /// the daemon, byte `offset` of an extent of this handle is byte `handle` * kPageBytes + `offset`.

@@ -209,6 +209,10 @@ void add_tenant_create(CLI::App& family, Options& options) {
   create->add_option("--share", made.share, "share of the adapter")->type_name("PERCENT%");
   choose(create->add_option("--class", made.workload, "class of its work"),
          {"standard", "latency", "bulk"});
+  create
+      ->add_option("--guest", made.guest_memory, "it is a virtual machine; memory of its programs")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false));
   create->add_flag("--save", made.save, "keep the tenant after restarts");
 }
 

@@ -118,6 +118,7 @@ struct TenantOptions {
   std::string owner, group;
   std::string mode;  ///< octal
   std::string share, workload;
+  std::uint64_t guest_memory = 0;  ///< bytes
   bool save = false;
 };
 void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,

@@ -316,6 +316,9 @@ void show_tenant(AdminClient& daemon, const std::string& name, Output& out) {
                  ? ", leaving"
                  : ", share " + cell(tenant, "share") + ", class " + cell(tenant, "class")) +
             "\n");
+  if (tenant.contains("machine"))
+    out.print("virtual machine: " + cell(tenant.at("machine"), "state") + ", " +
+              cell(tenant.at("machine"), "guest_memory") + " bytes of guest_memory\n");
   print_devices(tenant, out);
   TextTable table({"",
                    "GUARANTEED",

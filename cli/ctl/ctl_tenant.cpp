@@ -29,6 +29,7 @@ void create_tenant(AdminClient& daemon, const std::string& name, const TenantOpt
   if (!options.mode.empty()) params["mode"] = mode_of(options.mode);
   if (!options.share.empty()) params["share"] = options.share;
   if (!options.workload.empty()) params["class"] = options.workload;
+  if (options.guest_memory != 0) params["guest_memory"] = options.guest_memory;
   if (options.save) params["save"] = true;
   const Json result = daemon.call("tenant.create", params);
   if (out.document(result)) return;

@@ -60,6 +60,22 @@ class DescriptorToSeal {
   KeptId kept_ = 0;
 };
 
+/// Memory of which others are pieces: the region of a virtual machine (tenant_memory/machine).
+class PieceOwner {
+ public:
+  virtual ~PieceOwner() = default;
+  PieceOwner(const PieceOwner&) = delete;
+  PieceOwner& operator=(const PieceOwner&) = delete;
+
+  /// The descriptor of the whole.
+  virtual int fd() const = 0;
+  /// Takes a piece back. Any thread may call it.
+  virtual void take_back(std::uint64_t offset, std::size_t bytes) = 0;
+
+ protected:
+  PieceOwner() = default;
+};
+
 class SealedMemory {
  public:
   static constexpr std::size_t kPage = 4096;
@@ -81,6 +97,19 @@ class SealedMemory {
   static SealedMemory adopt(Keeping& keeping, KeptId kept, std::span<std::byte> mapping,
                             const LockMemory& lock = {});
 
+  /// Makes a piece of other memory, which it keeps alive. `kept`: names the piece for an adapter
+  /// that follows; 0: none does. The owner keeps the piece, and seals it.
+  static SealedMemory piece(std::shared_ptr<PieceOwner> owner, std::span<std::byte> memory,
+                            std::uint64_t offset, KeptId kept) {
+    SealedMemory m;
+    m.base_ = memory.data();
+    m.bytes_ = memory.size();
+    m.owner_ = std::move(owner);
+    m.piece_ = {.offset = offset, .bytes = memory.size()};
+    m.kept_ = kept;
+    return m;
+  }
+
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept { swap(other); }
   SealedMemory& operator=(SealedMemory&& other) noexcept {
@@ -88,9 +117,20 @@ class SealedMemory {
     return *this;
   }
   ~SealedMemory() {
+    if (owner_ != nullptr) {
+      owner_->take_back(piece_.offset, piece_.bytes);
+      return;
+    }
     end_keeping();
     if (base_ != nullptr) ::munmap(base_, bytes_);
   }
+
+  /// Where a piece lies in the memory of which it is a part.
+  struct Piece {
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;  ///< 0: it is no piece
+  };
+  const Piece& piece() const { return piece_; }
 
   /// Makes it outlive this adapter. Does nothing if `keeping` is null. REQUIRES: no process has got
   /// the descriptor. Errors: as Keeping::keep_memory().
@@ -103,12 +143,16 @@ class SealedMemory {
   std::uint64_t inode() const { return inode_; }
 
   /// The descriptor to send to the tenant, or -1 after one of the two below. Owned by this object.
-  int fd() const { return fd_.get(); }
+  int fd() const {
+    if (owner_ == nullptr) return fd_.get();
+    return is_taken_ ? -1 : owner_->fd();
+  }
   /// Takes the descriptor of memory that is not kept.
   UniqueFd take_fd() { return std::move(fd_); }
   /// Takes the descriptor. REQUIRES: the tenant has mapped the memory, and the engine uses it only
-  /// once it is sealed.
+  /// once it is sealed. Empty: nothing is to be sealed.
   DescriptorToSeal take_to_seal() {
+    is_taken_ = true;
     if (!fd_) return {};
     return {std::move(fd_), keeping_, kept_};
   }
@@ -125,6 +169,10 @@ class SealedMemory {
 
   /// Unmaps its first `bytes`, or all of it. The rest may only be unmapped. False: none is left.
   bool unmap(std::size_t bytes) {
+    if (owner_ != nullptr) {
+      SealedMemory ended(std::move(*this));
+      return false;
+    }
     end_keeping();
     const std::size_t first = std::min(bytes, bytes_);
     if (first != 0) ::munmap(base_, first);
@@ -154,6 +202,9 @@ class SealedMemory {
     std::swap(locked_, other.locked_);
     std::swap(keeping_, other.keeping_);
     std::swap(kept_, other.kept_);
+    std::swap(owner_, other.owner_);
+    std::swap(piece_, other.piece_);
+    std::swap(is_taken_, other.is_taken_);
   }
   void lock(const LockMemory& lock);
   void end_keeping() {
@@ -167,6 +218,9 @@ class SealedMemory {
   std::shared_ptr<void> locked_;  ///< null: not locked, or locked without an account
   Keeping* keeping_ = nullptr;
   KeptId kept_ = 0;
+  std::shared_ptr<PieceOwner> owner_;  ///< null: it is no piece
+  Piece piece_;
+  bool is_taken_ = false;  ///< the descriptor
 };
 
 /// Disposes of memory that is no longer used.

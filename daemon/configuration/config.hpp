@@ -220,10 +220,16 @@ struct LevelConfig {
   bool operator==(const LevelConfig&) const = default;
 };
 
-/// Programs with memory that the engine accesses itself, without a helper process. Own: programs of
-/// the daemon's own user, or of root, in its own PID namespace. They could also end the daemon.
-enum class Trusted : std::uint8_t { kNone, kOwn, kAll };
-inline constexpr std::string_view kTrustedWords[] = {"none", "own", "all"};
+/// How the daemon reaches memory that a program registers and does not share.
+enum class ProcessMemory : std::uint8_t {
+  kRefused,  ///< not at all
+  kProxy,    ///< by a helper process
+  /// The engine itself, if the program is of the daemon's own user, or of root, in its own PID
+  /// namespace. Such programs could also end the daemon. Else by a helper process.
+  kOwn,
+  kEngine,  ///< the engine itself
+};
+inline constexpr std::string_view kProcessMemoryWords[] = {"refused", "proxy", "own", "engine"};
 
 /// The class of a tenant: what its programs need most. Amounts follow from it (tenant_amounts.hpp).
 enum class Workload : std::uint8_t { kStandard, kLatency, kBulk };
@@ -231,8 +237,7 @@ inline constexpr std::string_view kWorkloadWords[] = {"standard", "latency", "bu
 
 /// What a tenant's programs may do.
 struct ProgramsConfig {
-  bool process_memory = true;  ///< register memory that is not shared with the daemon
-  Trusted trusted = Trusted::kOwn;
+  ProcessMemory process_memory = ProcessMemory::kOwn;
   bool controlled_qkeys = false;  ///< give queue pairs controlled Q_Keys
 
   bool operator==(const ProgramsConfig&) const = default;
@@ -257,6 +262,8 @@ struct TenantConfig {
   std::string name;
   std::vector<Gid> addresses;         ///< those of its devices, in this order; never empty
   std::vector<TenantDevice> devices;  ///< empty: one, with all addresses; see devices_of()
+  /// Bytes of the region, if the tenant is a virtual machine; 0: its programs run on the host.
+  std::uint64_t guest_memory = 0;
   SocketConfig socket;
   /// The socket on which the tenant creates levels and divides its amounts among them:
   /// control.sock. It exists if the tenant has levels or may create some.

@@ -39,6 +39,7 @@ class Checker {
     if (check_shares()) check_pools();  // amounts that follow from the shares would not fit either
     check_hard_caps();
     check_minimums();
+    check_machines();
     if (check_address_count()) {
       check_port_addresses();
       check_tenant_addresses();
@@ -274,6 +275,12 @@ class Checker {
     for (std::size_t i = 0; i < config_.tenants.size(); ++i)
       if (const auto wrong = find_wrong_minimum(config_.tenants[i]))
         tenant_problem(i, "rate", wrong->text);
+  }
+
+  void check_machines() {
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i)
+      if (const std::string wrong = find_wrong_region(config_.tenants[i]); !wrong.empty())
+        tenant_problem(i, "guest_memory", wrong);
   }
 
   /// Checks that the buffers suffice for the daemon's own clients of general services, for each

@@ -46,6 +46,7 @@ enum class Kind : std::uint32_t {
   kRingSegment = 14,
   kDeviceFile = 15,
   kOfferedMemory = 16,
+  kMachine = 17,  ///< the monitor of a virtual machine
   // What the front end, the ports and the services have.
   kSettings = 32,  ///< the configuration in force
   kListener = 34,
@@ -83,6 +84,7 @@ constexpr const char* name_of(Kind kind) {
       {Kind::kRingSegment, "ring segment"},
       {Kind::kDeviceFile, "device file"},
       {Kind::kOfferedMemory, "offered memory"},
+      {Kind::kMachine, "virtual machine"},
       {Kind::kSettings, "settings"},
       {Kind::kListener, "listener"},
       {Kind::kConnection, "connection"},

@@ -26,20 +26,16 @@ void SegmentPool::give_up(Segment& segment) {
   segment = {};
 }
 
-bool SegmentPool::Segment::has_room(std::size_t room) const {
-  return std::any_of(gaps.begin(), gaps.end(), [&](const Gap& gap) { return gap.bytes >= room; });
-}
-
 bool SegmentPool::has_room(std::size_t bytes) const {
   const std::size_t room = round_up(bytes, kAlignment);
   return std::any_of(segments_.begin(), segments_.end(),
-                     [&](const Segment& segment) { return segment.has_room(room); });
+                     [&](const Segment& segment) { return segment.gaps.has_room(room); });
 }
 
 bool SegmentPool::has_sealed_room(std::size_t bytes) const {
   const std::size_t room = round_up(bytes, kAlignment);
   const auto first = std::find_if(segments_.begin(), segments_.end(),
-                                  [&](const Segment& segment) { return segment.has_room(room); });
+                                  [&](const Segment& each) { return each.gaps.has_room(room); });
   return first != segments_.end() && first->announced;  // allocate() takes this segment
 }
 
@@ -48,17 +44,15 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
   if (bytes == 0 || bytes > std::numeric_limits<std::uint32_t>::max())
     return Error{"ring of " + std::to_string(bytes) + " bytes: not between 1 and 2^32-1", EINVAL};
   const std::size_t room = round_up(bytes, kAlignment);
-  std::size_t offset = 0;
   for (std::uint32_t i = 0; i < segments_.size(); ++i)
-    if (carve(segments_[i], room, offset)) {
-      segments_[i].memory.clear(offset, bytes);  // an earlier ring or the tenant wrote there
-      return finish(i, offset, bytes);
+    if (const auto offset = segments_[i].gaps.take(room)) {
+      segments_[i].memory.clear(*offset, bytes);  // an earlier ring or the tenant wrote there
+      return finish(i, *offset, bytes);
     }
 
   const auto index = add_segment(room, std::move(account));
   if (!index) return index.error();
-  carve(segments_[*index], room, offset);
-  Allocation allocation = finish(*index, offset, bytes);
+  Allocation allocation = finish(*index, *segments_[*index].gaps.take(room), bytes);
   allocation.kept = segments_[*index].memory.kept();
   return allocation;
 }
@@ -84,25 +78,13 @@ Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_
                      std::to_string(budget_ - segment_bytes_) + " of " + std::to_string(budget_) +
                      " bytes of ring memory left",
                  ENOMEM};
-  auto memory = SharedSegment::create("softhca-rings", size, lock_);
+  auto memory = source_.create("softhca-rings", size);
   if (!memory) return memory.error();
-  if (auto kept = memory->keep(keeping_); !kept) return kept.error();
   const std::uint32_t index = unused_number();
-  segments_[index] = {std::move(*memory), {{0, size}}, std::move(account), false};
+  segments_[index] = {std::move(*memory), {0, size}, std::move(account), false};
   segment_bytes_ += size;
   next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
   return index;
-}
-
-bool SegmentPool::carve(Segment& segment, std::size_t bytes, std::size_t& offset) {
-  const auto gap = std::find_if(segment.gaps.begin(), segment.gaps.end(),
-                                [&](const Gap& g) { return g.bytes >= bytes; });
-  if (gap == segment.gaps.end()) return false;
-  offset = gap->offset;
-  gap->offset += bytes;
-  gap->bytes -= bytes;
-  if (gap->bytes == 0) segment.gaps.erase(gap);
-  return true;
 }
 
 SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t offset,
@@ -114,7 +96,8 @@ SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t off
           segment.memory.base() + offset,
           is_new,
           is_new ? segment.memory.fd() : -1,
-          0};
+          0,
+          &segment.memory};
 }
 
 Outcome SegmentPool::adopt_segment(std::uint32_t number, KeptId kept, std::shared_ptr<void> account,
@@ -123,14 +106,14 @@ Outcome SegmentPool::adopt_segment(std::uint32_t number, KeptId kept, std::share
   if (is_known || number >= kMaxSegments)
     return Error{"ring segment " + std::to_string(number) + ": the number is in use or too large",
                  EBADMSG};
-  auto memory = SharedSegment::adopt(*keeping_, kept, lock_);
+  auto memory = source_.adopt(kept);
   if (!memory) return memory.error();
   if (number >= segments_.size()) segments_.resize(number + 1);
   const std::size_t size = memory->bytes();
   // A sealed segment was announced, even if the earlier pool has not recorded it.
   if (announced && memory->fd() >= 0) unsealed_.push_back(number);
   announced |= memory->fd() < 0;
-  segments_[number] = {std::move(*memory), {{0, size}}, std::move(account), announced};
+  segments_[number] = {std::move(*memory), {0, size}, std::move(account), announced};
   segment_bytes_ += size;
   next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
   return {};
@@ -141,16 +124,7 @@ std::byte* SegmentPool::adopt_ring(const abi::RingLocation& location) {
       location.offset % kAlignment != 0)
     return nullptr;
   Segment& segment = segments_[location.segment];
-  const std::size_t room = round_up(location.bytes, kAlignment);
-  const auto gap = std::find_if(segment.gaps.begin(), segment.gaps.end(), [&](const Gap& g) {
-    return g.offset <= location.offset && location.offset - g.offset < g.bytes;
-  });
-  if (gap == segment.gaps.end() || room > gap->end() - location.offset) return nullptr;
-  const Gap before{gap->offset, location.offset - gap->offset};
-  const Gap behind{location.offset + room, gap->end() - location.offset - room};
-  auto at = segment.gaps.erase(gap);
-  if (behind.bytes != 0) at = segment.gaps.insert(at, behind);
-  if (before.bytes != 0) segment.gaps.insert(at, before);
+  if (!segment.gaps.take_at(location.offset, round_up(location.bytes, kAlignment))) return nullptr;
   return segment.memory.base() + location.offset;
 }
 
@@ -165,20 +139,7 @@ void SegmentPool::end_adoption() {
 void SegmentPool::release(const abi::RingLocation& location) {
   assert(location.segment < segments_.size());
   Segment& segment = segments_[location.segment];
-  const Gap freed{location.offset, round_up(location.bytes, kAlignment)};
-  auto& gaps = segment.gaps;
-  auto next =
-      std::find_if(gaps.begin(), gaps.end(), [&](const Gap& g) { return g.offset > freed.offset; });
-  assert(next == gaps.end() || freed.offset + freed.bytes <= next->offset);
-  next = gaps.insert(next, freed);
-  const auto join_with_next = [&](auto gap) {
-    const auto after = gap + 1;
-    if (after == gaps.end() || gap->offset + gap->bytes != after->offset) return;
-    gap->bytes += after->bytes;
-    gaps.erase(after);
-  };
-  join_with_next(next);
-  if (next != gaps.begin()) join_with_next(next - 1);
+  segment.gaps.give_back(location.offset, round_up(location.bytes, kAlignment));
   if (!segment.idle()) return;
   give_up_idle();
   idle_ = location.segment;
@@ -210,7 +171,7 @@ std::vector<DescriptorToSeal> SegmentPool::to_seal() {
   sealed_now_ = std::exchange(unsealed_, {});
   std::vector<DescriptorToSeal> fds;
   for (const std::uint32_t segment : sealed_now_)
-    fds.push_back(segments_[segment].memory.take_to_seal());
+    if (auto fd = segments_[segment].memory.take_to_seal()) fds.push_back(std::move(fd));
   return fds;
 }
 

@@ -13,6 +13,8 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/tenant_memory/gaps.hpp"
+#include "daemon/tenant_memory/machine.hpp"
 
 namespace softhca::shm {
 
@@ -26,19 +28,18 @@ class SegmentPool {
   static constexpr std::size_t kAlignment = 64;
 
   struct Allocation {
-    abi::RingLocation location;  ///< `bytes` as requested
-    std::byte* base;             ///< the daemon's mapping; zeroed
-    bool new_segment;            ///< the segment is not announced to the tenant yet: send `fd`
-    int fd;                      ///< the segment's, owned by the pool; -1 unless new_segment
-    KeptId kept;                 ///< of the segment, if allocate() has made it; else 0
+    abi::RingLocation location;    ///< `bytes` as requested
+    std::byte* base;               ///< the daemon's mapping; zeroed
+    bool new_segment;              ///< the segment is not announced to the tenant yet: send `fd`
+    int fd;                        ///< the segment's, owned by the pool; -1 unless new_segment
+    KeptId kept;                   ///< of the segment, if allocate() has made it; else 0
+    const SharedSegment* segment;  ///< until the pool's next call
   };
 
   /// The session may have up to `budget` bytes of segments. `unmap` takes the segments that end; if
-  /// it is empty, they are unmapped at once. `lock`: as SealedMemory::create() takes it. `keeping`:
-  /// keeps the segments; null: none does.
-  explicit SegmentPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {},
-                       Keeping* keeping = nullptr)
-      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)), keeping_(keeping) {}
+  /// it is empty, they are unmapped at once. `source`: makes and keeps them.
+  explicit SegmentPool(std::size_t budget, Unmap unmap = {}, memory::MemorySource source = {})
+      : budget_(budget), unmap_(std::move(unmap)), source_(std::move(source)) {}
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
@@ -86,18 +87,12 @@ class SegmentPool {
   std::vector<DescriptorToSeal> to_seal();
 
  private:
-  struct Gap {
-    std::size_t offset;
-    std::size_t bytes;
-    std::size_t end() const { return offset + bytes; }
-  };
   struct Segment {
-    SharedSegment memory;   ///< no memory: the segment was given up
-    std::vector<Gap> gaps;  ///< ascending, never adjoining
+    SharedSegment memory;  ///< no memory: the segment was given up
+    memory::Gaps gaps;
     std::shared_ptr<void> account;
     bool announced = false;
-    bool idle() const { return gaps.size() == 1 && gaps.front().bytes == memory.bytes(); }
-    bool has_room(std::size_t room) const;
+    bool idle() const { return gaps.is_whole(0, memory.bytes()); }
   };
   static constexpr std::uint32_t kNone = 0xffffffff;
   /// A session has fewer segments, as the budget limits their memory.
@@ -105,14 +100,12 @@ class SegmentPool {
 
   Expected<std::uint32_t> add_segment(std::size_t bytes, std::shared_ptr<void> account);
   std::uint32_t unused_number();
-  static bool carve(Segment& segment, std::size_t bytes, std::size_t& offset);
   void give_up(Segment& segment);
   Allocation finish(std::uint32_t index, std::size_t offset, std::size_t bytes);
 
   std::size_t budget_;
   Unmap unmap_;
-  LockMemory lock_;
-  Keeping* keeping_;
+  const memory::MemorySource source_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
   std::vector<Segment> segments_;  ///< by number

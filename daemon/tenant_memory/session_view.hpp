@@ -26,10 +26,19 @@ class SessionView {
     header->granted = below(vcbs);
   }
 
+  /// The memory of a session: header and doorbells; VCB pages, behind them or elsewhere.
+  struct Places {
+    std::byte* base;
+    std::byte* vcbs;
+    Places(std::byte* whole) : base(whole), vcbs(whole + abi::kVcbOffset) {}  // NOLINT: implicit
+    Places(std::byte* head, std::byte* pages) : base(head), vcbs(pages) {}
+  };
+
   /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession.
   /// `doorbells_taken`: the counter to continue from.
-  SessionView(std::byte* base, std::uint32_t vcbs, std::uint32_t doorbells_taken = 0)
-      : base_(base),
+  SessionView(Places places, std::uint32_t vcbs, std::uint32_t doorbells_taken = 0)
+      : base_(places.base),
+        pages_(reinterpret_cast<const abi::VcbPage*>(places.vcbs)),
         mask_(below(vcbs)),
         vcbs_(vcbs),
         doorbells_taken_(doorbells_taken),
@@ -40,8 +49,8 @@ class SessionView {
   /// Continues in memory that an earlier engine has used: as many VCBs are granted as then, and
   /// neither VCBs nor doorbells are taken twice. A tenant that writes where only the engine writes
   /// loses its own commands. The session is not parked. REQUIRES: as for the constructor.
-  static SessionView resume(std::byte* base, std::uint32_t vcbs) {
-    SessionView view(base, vcbs);
+  static SessionView resume(Places places, std::uint32_t vcbs) {
+    SessionView view(places, vcbs);
     abi::SessionHeader& header = view.header();
     const std::uint64_t granted = header.granted.load(std::memory_order_seq_cst);
     view.mask_ = below(std::min(vcbs, static_cast<std::uint32_t>(std::bit_width(granted))));
@@ -177,7 +186,7 @@ class SessionView {
   abi::SessionHeader& header() const { return *reinterpret_cast<abi::SessionHeader*>(base_); }
   const abi::VcbPage& page(std::uint32_t vcb) const {
     assert(vcb < vcbs_);
-    return reinterpret_cast<const abi::VcbPage*>(base_ + abi::kVcbOffset)[vcb];
+    return pages_[vcb];
   }
 
   static void copy_runs(std::byte* to, const std::uint8_t* from, std::uint64_t segments) {
@@ -194,6 +203,7 @@ class SessionView {
   }
 
   std::byte* base_;
+  const abi::VcbPage* pages_;
   std::uint64_t mask_;          ///< the granted VCBs
   std::uint64_t released_ = 0;  ///< the value written to `released`; never read back
   std::uint32_t vcbs_;

@@ -145,6 +145,7 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
   if (const auto divided = divide_addresses(tenant); !divided)
     return refuse(Cause::kBadAmount, who, divided.error().message);
   give_socket(tenant, request);
+  if (request.guest_memory) tenant.guest_memory = *request.guest_memory;
   Config with_template = in_force;
   with_template.tenants.push_back(std::move(tenant));
   if (request.share && request.share->tenths != 0) {
@@ -156,6 +157,8 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
   if (!wanted) return wanted;
   if (const auto possible = check_together(*wanted); !possible)
     return AllocationRefusal{Cause::kBadAmount, who, {}, 0, 0, possible.error().message};
+  if (const std::string wrong = find_wrong_region((*wanted).tenants.back()); !wrong.empty())
+    return refuse(Cause::kBadAmount, who, "guest_memory " + wrong);
   return wanted;
 }
 

@@ -26,6 +26,7 @@ struct TenantRequest {
   // These override the template's values, with what follows from them.
   std::optional<Share> share;
   std::optional<Workload> workload;
+  std::optional<std::uint64_t> guest_memory;
 };
 
 /// A tenant that was created on demand.

@@ -68,6 +68,8 @@ constexpr Removed kRemoved[] = {
      "a connection takes pcbs_each of the guaranteed completion credits, too"},
     {"port.fault", "inject faults by `softhcactl fault add`"},
     {"port.capture", "capture packets by `softhcactl capture`"},
+    {"tenant.trusted",
+     "process_memory says it: \"none\" is \"proxy\" there, \"all\" is \"engine\""},
     {"tenant.most_vcbs_per_process", "a program that needs them gets up to 64 VCBs"},
     {"tenant.dedicated_execution_credits",
      "a tenant has 32 for its dedicated PCBs (1 with shared = false)"},

@@ -51,6 +51,8 @@ constexpr EventMessage kMessages[] = {
     {"fault_added", spdlog::level::warn, "a94d13e7c1294d0b8f6c5a3a8f4c7d21", "", false},
     {"fault_removed", spdlog::level::info, "5c1f0a6e3db84f1b9c27e0b1d2f94a6e", "", false},
     {"fault_expired", spdlog::level::info, "e07b3c5d94a24f7aa6c18d5f20b9e334", "", false},
+    {"machine_started", spdlog::level::info, "bff59a5137a84dde8441b590d4effbfa", "", true},
+    {"machine_ended", spdlog::level::info, "5f6ad6e7466a4aa18ee6b1dd666771ab", "", true},
     {"session_opened", spdlog::level::debug, "", "", true},
     {"session_closed", spdlog::level::debug, "", "", true},
     {"srq_soft_limit", spdlog::level::debug, "", "", true},

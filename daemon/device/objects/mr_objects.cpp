@@ -66,12 +66,21 @@ bool MrObjects::end(const Turn& turn) {
       [](std::unique_ptr<Ending>) {});
 }
 
+/// Returns the shared memory that an extent names; null: it is unknown. In a virtual machine it is
+/// the part of the region that programs register. There, the offset becomes one in that part.
+std::shared_ptr<memory::SharedBuffer> MrObjects::buffer_of(abi::MrExtent& extent) const {
+  const auto& machine = context_.machine();
+  if (machine == nullptr) return buffers_.acquire(extent.handle);
+  extent.offset += std::uint64_t{extent.handle} * abi::kPageBytes - machine->shared_place().offset;
+  return machine->shared();
+}
+
 /// Reads the extents of a request. Returns false if the request is malformed.
 template <class Head>
 bool MrObjects::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
   if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
-  for (const abi::MrExtent& extent : extents.all)
-    extents.buffers.push_back(is_shared(extent) ? buffers_.acquire(extent.handle) : nullptr);
+  for (abi::MrExtent& extent : extents.all)
+    extents.buffers.push_back(is_shared(extent) ? buffer_of(extent) : nullptr);
   return true;
 }
 

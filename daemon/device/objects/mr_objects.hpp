@@ -91,6 +91,7 @@ class MrObjects {
   template <class Request>
   int advance(const RequestBody& body, const Request& request, std::uint32_t count,
               Registration& done);
+  std::shared_ptr<memory::SharedBuffer> buffer_of(abi::MrExtent& extent) const;
   template <class Head>
   bool read_extents(const RequestBody& body, std::uint32_t count, Extents& extents);
   int add(const Extents& extents, memory::RegionSpec& spec) const;

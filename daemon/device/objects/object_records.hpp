@@ -12,12 +12,14 @@
 
 #include "abi/control.hpp"
 #include "daemon/base/keeping.hpp"
+#include "daemon/tenant_memory/machine.hpp"
 
 namespace softhca::control::record {
 
 using SessionKey = KeptId;
 
-/// Followed by the text of its level's name; empty: none.
+/// Followed by the text of its level's name (empty: none) and, since release 0.2, by the KeptId of
+/// its VCB pages (0: they are in `memory`).
 struct Session {
   SessionKey key;
   KeptId memory;
@@ -32,9 +34,12 @@ struct Session {
   std::uint8_t reserved[6];
 };
 
+/// OfferedMemory::by_proxy: the agent of a virtual machine makes the accesses.
+inline constexpr std::uint64_t kInMachine = 2;
+
 struct OfferedMemory {
   SessionKey key;
-  KeptId socket;
+  KeptId socket;  ///< kInMachine: the number of the memory (abi::OfferMemoryReply)
   std::uint64_t by_proxy;
 };
 
@@ -44,6 +49,12 @@ struct DeviceFile {
   std::uint32_t file;
   std::uint32_t device;
   abi::ContextToken token;
+};
+
+/// The monitor of a virtual machine.
+struct Machine {
+  SessionKey key;
+  memory::Machine::KeptRegion region;
 };
 
 struct RingSegment {

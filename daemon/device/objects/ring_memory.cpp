@@ -14,8 +14,7 @@ constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // per process
 }  // namespace
 
 RingMemory::RingMemory(const SessionContext& context)
-    : context_(context),
-      segments_(kRingBudget, context.unmap(), context.lock_memory(), context.keeping()) {}
+    : context_(context), segments_(kRingBudget, context.unmap(), context.memory_source()) {}
 
 int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment) {
   configuration::Charge charge = context_.take(configuration::Kind::kQueueBytes, bytes);
@@ -42,7 +41,7 @@ int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint3
   ring.bytes = std::move(charge);
   new_segment = allocation->new_segment ? 1 : 0;
   if (allocation->new_segment) {
-    reply.share(allocation->fd);
+    reply.share(*allocation->segment);
     announced_.push_back(ring.location.segment);
   }
   return 0;

@@ -28,6 +28,8 @@ bool SharedBuffers::end(const Turn& turn) {
 int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;
   if (!body.read(request)) return EINVAL;
+  if (context_.machine() != nullptr)
+    return context_.refuse(EOPNOTSUPP, "the agent of the virtual machine gives it shared memory");
   if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxBytes)
     return context_.refuse(EINVAL, "shared memory of %llu bytes: must be whole pages, at most 2^40",
                            static_cast<unsigned long long>(request.bytes));

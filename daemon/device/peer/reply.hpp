@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "abi/control.hpp"
+#include "daemon/base/sealed_memory.hpp"
 
 namespace softhca::control {
 
@@ -48,17 +49,31 @@ class Reply {
   /// Adds memory that the process is to map. `memory`: number of the caller's memfd, which must
   /// stay open until the reply is sent.
   void share(int memory) { handles_.push_back({.number = memory}); }
+  /// Does the same with memory that may be a piece of a virtual machine's region.
+  void share(const SealedMemory& memory) {
+    share(memory.fd());
+    places_.memory = place_of(memory);
+  }
+  /// Adds the place of VCB pages, which are in the same region.
+  void share_vcbs(const SealedMemory& pages) { places_.vcbs = place_of(pages); }
   /// Adds what the front end has made for the process.
   void give(PassedHandle handle) { handles_.push_back(std::move(handle)); }
 
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+  /// Returns the places of memory that follow the bytes. Null: the memory is no region's.
+  const abi::MemoryPlaces* places() const { return places_.memory.bytes != 0 ? &places_ : nullptr; }
   /// Returns what the process gets, in the order in which it was added.
   std::span<const PassedHandle> handles() const { return handles_; }
 
  private:
+  static abi::MemoryPlace place_of(const SealedMemory& memory) {
+    return {memory.piece().offset, memory.piece().bytes};
+  }
+
   std::byte bytes_[kRoom] = {};
   std::size_t size_ = 0;
   std::vector<PassedHandle> handles_;
+  abi::MemoryPlaces places_{};
 };
 
 }  // namespace softhca::control

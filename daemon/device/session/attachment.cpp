@@ -36,14 +36,10 @@ int Attachment::open(engine::Level* level, std::uint32_t version, const record::
                      Reply& reply) {
   vcbs_.close();  // releases those of an earlier attempt that failed later
   vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
-  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
-                                     context_.lock_memory());
-  if (!memory) return context_.refuse(memory.error());
-  memory_ = std::move(*memory);
+  if (auto made = make_memory(); !made) return context_.refuse(made.error());
   if (const int error = make_ways(reply)) return error;
   shm::SessionView::format(memory_.base(), vcbs_.places(), version);
-  install(level, SessionId(adapter_.next_session++),
-          shm::SessionView(memory_.base(), vcbs_.places()));
+  install(level, SessionId(adapter_.next_session++), shm::SessionView(places(), vcbs_.places()));
   if (const auto done = keep(level, kept); !done) {
     adapter_.worker.run(engine::RemoveSession{*session_});
     session_ = nullptr;
@@ -56,16 +52,30 @@ int Attachment::open(engine::Level* level, std::uint32_t version, const record::
   return 0;
 }
 
+/// Makes and keeps the memory.
+Outcome Attachment::make_memory() {
+  const memory::MemorySource source = context_.memory_source();
+  const bool apart = context_.machine() != nullptr;
+  auto memory = source.create("softhca-session", abi::session_bytes(apart ? 0 : vcbs_.places()));
+  if (!memory) return memory.error();
+  memory_ = std::move(*memory);
+  if (!apart) return {};
+  auto pages = context_.machine()->take_vcbs();
+  if (!pages) return pages.error();
+  vcb_pages_ = std::move(*pages);
+  return {};
+}
+
 /// Adds the memory and the process's ends of the ways to the reply, in the order of the ABI.
 int Attachment::make_ways(Reply& reply) {
-  reply.share(memory_.fd());
+  reply.share(memory_);
+  reply.share_vcbs(vcb_pages_);
   if (const int error = context_.peer().make_wake(wake_, reply)) return error;
   return context_.peer().make_events(async_, reply);
 }
 
 /// Makes the session outlive the adapter, if anything does.
 Outcome Attachment::keep(const engine::Level* level, record::Session kept) {
-  if (auto done = memory_.keep(adapter_.keeping); !done) return done;
   auto wake = Kept::descriptor(adapter_.keeping, wake_.get());
   if (!wake) return wake.error();
   kept_wake_ = std::move(*wake);
@@ -76,33 +86,42 @@ Outcome Attachment::keep(const engine::Level* level, record::Session kept) {
   kept.number = session_->id.value;
   kept.vcbs = vcbs_.places();
   records::BodyWriter body;
-  body.add(kept).add_text(level != nullptr ? level->name : "");
+  body.add(kept).add_text(level != nullptr ? level->name : "").add(vcb_pages_.kept());
   record_ = context_.write(records::Kind::kSession, body.bytes());
   return {};
 }
 
-Outcome Attachment::restore(const record::Session& kept, engine::Level* level,
+Outcome Attachment::restore(const record::Session& kept, engine::Level* level, KeptId vcb_pages,
                             records::Record record) {
   const auto damaged = [&](const char* why) {
     return Error{"session " + std::to_string(kept.number) + ": " + why, EBADMSG};
   };
   if (is_open() || kept.vcbs > abi::kMaxVcbsPerSession || kept.number == 0)
     return damaged("its record is damaged");
-  auto memory = SealedMemory::adopt(*adapter_.keeping, kept.memory, context_.lock_memory());
+  const memory::MemorySource source = context_.memory_source();
+  auto memory = source.adopt(kept.memory);
   if (!memory) return memory.error();
   memory_ = std::move(*memory);
-  if (memory_.bytes() < abi::session_bytes(kept.vcbs)) return damaged("its memory is too small");
+  if (vcb_pages != 0) {
+    auto pages = source.adopt(vcb_pages);
+    if (!pages) return pages.error();
+    vcb_pages_ = std::move(*pages);
+  }
+  const std::size_t vcb_bytes = kept.vcbs * abi::kPageBytes;
+  const bool fits = vcb_pages != 0 ? vcb_pages_.bytes() >= vcb_bytes
+                                   : memory_.bytes() >= abi::session_bytes(kept.vcbs);
+  if (!fits) return damaged("its memory is too small");
   wake_ = adapter_.keeping->descriptor(kept.wake);
   kept_wake_ = Kept(adapter_.keeping, kept.wake);
   async_ = context_.peer().restore_events(kept.events);
   if (!wake_ || async_ == nullptr) return damaged("its descriptors are not kept");
   record_ = std::move(record);
   (void)charge();
-  const auto view = shm::SessionView::resume(memory_.base(), kept.vcbs);
+  const auto view = shm::SessionView::resume(places(), kept.vcbs);
   vcbs_.open(level, view.granted());
   adapter_.next_session = std::max(adapter_.next_session, kept.number + 1);
   install(level, SessionId(kept.number), view);
-  if (memory_.fd() < 0) begin();
+  if (memory_.fd() < 0 || vcb_pages != 0) begin();
   return {};
 }
 

@@ -32,7 +32,8 @@ class Attachment {
   int open(engine::Level* level, std::uint32_t version, const record::Session& kept, Reply& reply);
   /// Does the same as an earlier adapter did. The engine reads the memory at once if the process
   /// can no longer free any of it. Errors: EBADMSG, the record does not fit.
-  Outcome restore(const record::Session& kept, engine::Level* level, records::Record record);
+  Outcome restore(const record::Session& kept, engine::Level* level, KeptId vcb_pages,
+                  records::Record record);
   /// Returns the descriptor of the memory that open() announced to the process, which has mapped
   /// it. Seal it (SealedMemory::seal_holes) before begin(). Empty: this has been done.
   DescriptorToSeal to_seal() { return is_open() ? memory_.take_to_seal() : DescriptorToSeal(); }
@@ -55,7 +56,12 @@ class Attachment {
   void raise(engine::EventType type, std::uint8_t port);
 
  private:
+  Outcome make_memory();
   int make_ways(Reply& reply);
+  shm::SessionView::Places places() const {
+    if (vcb_pages_.base() == nullptr) return memory_.base();
+    return {memory_.base(), vcb_pages_.base()};
+  }
   Outcome keep(const engine::Level* level, record::Session kept);
   void install(engine::Level* level, SessionId id, shm::SessionView view);
 
@@ -65,6 +71,7 @@ class Attachment {
   configuration::Charge mapping_;
   VcbGrant vcbs_;
   SealedMemory memory_;
+  SealedMemory vcb_pages_;  ///< of a process in a virtual machine; else behind `memory_`
   UniqueFd wake_;
   Kept kept_wake_;
   std::unique_ptr<EventEnd> async_;

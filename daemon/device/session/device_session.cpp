@@ -16,6 +16,7 @@ DeviceSession::DeviceSession(Adapter& adapter, SharedObjects& shared, engine::Te
     : adapter_(adapter),
       descriptors_(std::make_shared<configuration::Charge>(std::move(descriptors))),
       context_(adapter, tenant, peer),
+      monitor_(context_),
       rings_(context_),
       buffers_(context_, shared.shared_names),
       pds_(context_, shared),
@@ -45,7 +46,9 @@ bool DeviceSession::end(const Turn& turn) {
                          regions_.end(turn);
   if (!forgotten) return false;
   attachment_.close();
-  return pds_.end(turn) && buffers_.end(turn);
+  if (!pds_.end(turn) || !buffers_.end(turn)) return false;
+  monitor_.end();
+  return true;
 }
 
 /// Queue pairs join and leave levels only by requests of this thread.
@@ -148,7 +151,9 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
     return ask_for_datagrams(header.tag, body);
   const RequestKind request = kind_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
-  if (request.handler == nullptr || hello == greeted()) return false;
+  if (request.handler == nullptr) return false;
+  const bool comes_first = hello || request.is_monitors;
+  if (comes_first == greeted() || (hello && monitor_.is_active())) return false;
   const auto go_on_later = [&] {
     unfinished_.assign(record.begin(), record.end());
     return true;
@@ -165,10 +170,13 @@ bool DeviceSession::answer(std::span<const std::byte> record, bool again) {
   if (error == kUnfinished || error == kNoRoomYet) {
     rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();
-    if (auto [fd, account] = buffers_.to_seal(); fd) {
-      fds.push_back(std::move(fd));
-      accounts.push_back(std::move(account));
-    }
+    const auto add = [&](std::pair<DescriptorToSeal, std::shared_ptr<void>> more) {
+      if (!more.first) return;
+      fds.push_back(std::move(more.first));
+      accounts.push_back(std::move(more.second));
+    };
+    add(buffers_.to_seal());
+    add(monitor_.to_seal());
     close_sealed(fds, accounts);
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();

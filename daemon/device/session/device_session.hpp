@@ -30,6 +30,7 @@
 #include "daemon/device/objects/ah_objects.hpp"
 #include "daemon/device/objects/cq_objects.hpp"
 #include "daemon/device/objects/device_context.hpp"
+#include "daemon/device/objects/machine_monitor.hpp"
 #include "daemon/device/objects/mr_objects.hpp"
 #include "daemon/device/objects/mw_objects.hpp"
 #include "daemon/device/objects/open_xrc_domains.hpp"
@@ -127,7 +128,8 @@ class DeviceSession final : private configuration::IdleHolder {
   struct RequestKind {
     const char* verb = nullptr;  ///< by which programs know the request
     Handler handler = nullptr;
-    bool ends = false;  ///< it ends an object or an attachment
+    bool ends = false;         ///< it ends an object or an attachment
+    bool is_monitors = false;  ///< only monitors of virtual machines make it
   };
 
   /// Memory that the process has mapped, while a thread of its tenant seals it.
@@ -167,7 +169,11 @@ class DeviceSession final : private configuration::IdleHolder {
   int agree_on_version(std::uint64_t magic, abi::VersionRange provider, Reply& reply);
   int read_hello(const RequestBody& body, abi::HelloWithDevice& hello, Reply& reply);
   int hello(const RequestBody& body, Reply& reply);
+  bool has_our_rights() const;
   bool is_trusted() const;
+  int join_machine();
+  Expected<std::shared_ptr<memory::ProcessMemory>> reach_in_machine(std::uint32_t number);
+  int offer_to_machine(Reply& reply);
   int offer_memory(const RequestBody& body, Reply& reply);
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);
@@ -188,6 +194,7 @@ class DeviceSession final : private configuration::IdleHolder {
 
   // The engine drops these in the opposite order, from queue pairs to regions, and at last the
   // session. Then the memory goes.
+  MachineMonitor monitor_;
   RingMemory rings_;
   SharedBuffers buffers_;
   PdObjects pds_;

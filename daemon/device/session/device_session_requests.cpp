@@ -29,6 +29,7 @@ struct DeviceSession::Requests {
     const char* verb;
     Handler handler;
     bool ends;
+    bool is_monitors;
   };
   using Op = abi::Operation;
   using S = DeviceSession;
@@ -78,6 +79,8 @@ struct DeviceSession::Requests {
       {Op::kCloseQp, "ibv_destroy_qp", by<&S::qps_, &QpObjects::close>, true},
       {Op::kAttachMulticast, "ibv_attach_mcast", by<&S::qps_, &QpObjects::attach_multicast>},
       {Op::kDetachMulticast, "ibv_detach_mcast", by<&S::qps_, &QpObjects::detach_multicast>, true},
+      {Op::kTakeMachine, "softhca-run", by<&S::monitor_, &MachineMonitor::take>, false, true},
+      {Op::kStartMachine, "softhca-run", by<&S::monitor_, &MachineMonitor::start>, false, true},
       {Op::kCreateAh, "ibv_create_ah", by<&S::ahs_, &AhObjects::create>},
       {Op::kDestroyAh, "ibv_destroy_ah", by<&S::ahs_, &AhObjects::destroy>, true},
   };
@@ -88,7 +91,8 @@ DeviceSession::RequestKind DeviceSession::kind_of(std::uint32_t operation) {
     constexpr auto kLast = std::ranges::max(Requests::kRows, {}, &Requests::Row::operation);
     std::array<RequestKind, static_cast<std::size_t>(kLast.operation) + 1> kinds{};
     for (const Requests::Row& row : Requests::kRows)
-      kinds[static_cast<std::size_t>(row.operation)] = {row.verb, row.handler, row.ends};
+      kinds[static_cast<std::size_t>(row.operation)] = {row.verb, row.handler, row.ends,
+                                                        row.is_monitors};
     return kinds;
   }();
   return operation < kKinds.size() ? kKinds[operation] : RequestKind{};

@@ -32,6 +32,7 @@ class Restoration {
 
   template <class IsWanted>
   Outcome restore_all(std::span<Adopted> left, IsWanted&& is_wanted, RestoreOne restore_one);
+  bool restore_monitor(Adopted& monitor);
   bool open(Adopted& session);
   bool restore(Adopted& object);
   bool restore_file(Adopted& file);
@@ -83,9 +84,12 @@ bool is_used_by_earlier(Kind kind) {
 }
 
 Expected<std::vector<UnfitSession>> Restoration::run(std::span<Adopted> left) {
+  const auto is_monitor = [](Kind kind) { return kind == Kind::kMachine; };
   const auto is_session = [](Kind kind) { return kind == Kind::kSession; };
   const auto is_file = [](Kind kind) { return kind == Kind::kDeviceFile; };
   const auto is_other = [](Kind kind) { return !is_used_by_earlier(kind); };
+  if (auto done = restore_all(left, is_monitor, &Restoration::restore_monitor); !done)
+    return done.error();
   if (auto done = restore_all(left, is_session, &Restoration::open); !done) return done.error();
   if (auto done = restore_all(left, is_file, &Restoration::restore_file); !done)
     return done.error();
@@ -134,6 +138,16 @@ void Restoration::give_up(record::SessionKey key, const std::string& why) {
   unfit_.push_back({key, why});
   unfit_sessions_.push_back(found->second);
   sessions_.erase(found);
+}
+
+bool Restoration::restore_monitor(Adopted& monitor) {
+  record::Machine kept;
+  if (!read_head(monitor, kept)) return false;
+  DeviceSession* const found = find_(kept.key);
+  if (found != nullptr)
+    return SessionRestorer(*found).restore_monitor(kept, std::move(monitor.record));
+  monitor.record.erase();
+  return true;
 }
 
 bool Restoration::open(Adopted& session) {
@@ -254,6 +268,8 @@ bool Restoration::restore_buffer(Adopted& buffer) {
 /// Returns a use of a buffer for a region. Null: no record names the buffer.
 std::shared_ptr<memory::SharedBuffer> Restoration::buffer_for(SessionRestorer& session,
                                                               KeptId kept) {
+  if (memory::Machine::is_piece(kept))
+    return session.machine() != nullptr ? session.machine()->shared() : nullptr;
   if (const auto left = left_buffers_.find(kept); left != left_buffers_.end()) {
     record::SharedBuffer head;
     if (read_head(left->second, head))

@@ -19,7 +19,8 @@ Outcome SessionRestorer::open(records::Adopted& record) {
   records::BodyReader body(record.body);
   record::Session kept;
   std::string level_name;
-  if (!body.read(kept) || !body.read_text(level_name))
+  KeptId vcb_pages = 0;
+  if (!body.read(kept) || !body.read_text(level_name) || !body.read_added(vcb_pages))
     return Error{"the record of a session is damaged", EBADMSG};
   const auto refuse = [&](const std::string& why) {
     return Error{"session " + std::to_string(kept.number) + ": its tenant has no " + why, EBADMSG};
@@ -32,12 +33,21 @@ Outcome SessionRestorer::open(records::Adopted& record) {
   if (kept.device >= session_.adapter_.devices(session_.tenant()).size())
     return refuse("device " + std::to_string(kept.device) + " any more");
   session_.context_.set_restoring(true);
+  session_.context_.set_machine(session_.tenant().control.machine);
   session_.context_.set_device_index(kept.device);
   session_.version_ = kept.version;
   session_.may_offer_memory_ = kept.may_offer_memory != 0;
   session_.pds_.restore_own_file(kept.file);
   return session_.attachment_.restore(kept, level != levels.end() ? level->get() : nullptr,
-                                      std::move(record.record));
+                                      vcb_pages, std::move(record.record));
+}
+
+bool SessionRestorer::restore_monitor(const record::Machine& kept, records::Record record) {
+  const WorkingOn working(session_.adapter_.pulse, subject());
+  session_.context_.set_restoring(true);
+  const bool done = session_.monitor_.restore(kept, std::move(record));
+  session_.context_.set_restoring(false);
+  return done;
 }
 
 void SessionRestorer::finish() {
@@ -46,6 +56,7 @@ void SessionRestorer::finish() {
 }
 
 bool SessionRestorer::restore_offered(const record::OfferedMemory& kept, records::Record record) {
+  if (kept.by_proxy == record::kInMachine) return restore_in_machine(kept, std::move(record));
   SessionContext& context = session_.context_;
   const bool by_proxy = context.helpers() != nullptr && kept.by_proxy != 0;
   const engine::MemoryReach reach =
@@ -56,6 +67,20 @@ bool SessionRestorer::restore_offered(const record::OfferedMemory& kept, records
   account->descriptor = session_.regions_.has_process()
                             ? context.take(configuration::Kind::kDescriptors)
                             : session_.descriptors_->split(1);
+  account->memory = std::move(*memory);
+  account->record = std::move(record);
+  session_.regions_.set_process({account, account->memory.get()});
+  return true;
+}
+
+bool SessionRestorer::restore_in_machine(const record::OfferedMemory& kept,
+                                         records::Record record) {
+  const auto number = static_cast<std::uint32_t>(kept.socket);
+  if (machine() == nullptr) return false;
+  machine()->skip_memory(number);
+  auto memory = session_.reach_in_machine(number);
+  if (!memory) return false;
+  const auto account = std::make_shared<DeviceSession::OfferedAccount>();
   account->memory = std::move(*memory);
   account->record = std::move(record);
   session_.regions_.set_process({account, account->memory.get()});

@@ -16,6 +16,9 @@ class SessionRestorer {
 
   /// Opens the session. Errors: EBADMSG, the record does not fit.
   Outcome open(records::Adopted& record);
+  /// Makes the monitor of a virtual machine, before the sessions of its programs. Returns false if
+  /// its record does not fit.
+  bool restore_monitor(const record::Machine& kept, records::Record record);
   /// Makes an object. Returns false if its record does not fit.
   bool restore(records::Adopted& object);
   /// Does the same for a region of the device file.
@@ -31,10 +34,12 @@ class SessionRestorer {
   SharedBuffers& buffers() const { return session_.buffers_; }
   MrObjects& regions() const { return session_.regions_; }
   QpObjects& queue_pairs() const { return session_.qps_; }
+  const std::shared_ptr<memory::Machine>& machine() const { return session_.context_.machine(); }
 
  private:
   Subject subject() const { return {Subject::Kind::kConnection, session_.context_.record_key()}; }
   bool restore_offered(const record::OfferedMemory& kept, records::Record record);
+  bool restore_in_machine(const record::OfferedMemory& kept, records::Record record);
 
   DeviceSession& session_;
 };

@@ -2,6 +2,7 @@
 
 #include "daemon/engine/memory/memory_proxy.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "abi/control.hpp"
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/records/system_clock.hpp"
@@ -92,25 +94,40 @@ Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start, U
                     area.get(), 0);
   if (at == MAP_FAILED) return system_error("memory access process");
   ::mlock2(at, sizeof(ProxyArea), MLOCK_ONFAULT);
-  std::shared_ptr<MemoryProxy> proxy(
-      new MemoryProxy(*static_cast<ProxyArea*>(at), std::move(ours), std::move(user), bounds));
+  std::shared_ptr<MemoryProxy> proxy(new MemoryProxy(*static_cast<ProxyArea*>(at), nullptr,
+                                                     std::move(ours), std::move(user), bounds));
   if (auto started = start(area.get(), theirs.get()); !started) return started.error();
   return proxy;
 }
 
-MemoryProxy::MemoryProxy(ProxyArea& area, UniqueFd socket, User user, const AccessBounds& bounds)
+std::shared_ptr<MemoryProxy> MemoryProxy::create_in_machine(std::shared_ptr<void> owner,
+                                                            std::byte* area, int bell, User user) {
+  UniqueFd socket(::fcntl(bell, F_DUPFD_CLOEXEC, 0));
+  if (!socket) return nullptr;
+  return std::shared_ptr<MemoryProxy>(new MemoryProxy(*reinterpret_cast<ProxyArea*>(area),
+                                                      std::move(owner), std::move(socket),
+                                                      std::move(user), {}));
+}
+
+/// The area of a machine may have accesses of an earlier proxy, which count as late.
+MemoryProxy::MemoryProxy(ProxyArea& area, std::shared_ptr<void> owner, UniqueFd socket, User user,
+                         const AccessBounds& bounds)
     : area_(area),
+      owner_(std::move(owner)),
       bounds_(bounds),
       user_(std::move(user)),
       began_(monotonic_time()),
       socket_(std::move(socket)) {
-  area_.slept.store(~0u, std::memory_order_relaxed);
+  asked_ = collected_ = area_.asked.load(std::memory_order_relaxed);
+  late_ = area_.done.load(std::memory_order_relaxed) != asked_;
+  if (owner_ == nullptr) area_.slept.store(~0u, std::memory_order_relaxed);
   waits_.set({.per_second = static_cast<std::uint64_t>(1e9 * bounds.share),
               .burst = static_cast<std::uint64_t>(bounds.burst.count())},
              monotonic_time());
 }
 
 MemoryProxy::~MemoryProxy() {
+  if (owner_ != nullptr) return;
   socket_.reset();
   area_.messages.fetch_add(1, std::memory_order_release);
   wake();
@@ -137,6 +154,14 @@ Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
   return std::shared_ptr<memory::ProcessMemory>(std::make_shared<Memory>(proxy, number));
 }
 
+Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
+    const std::shared_ptr<MemoryProxy>& proxy, std::uint32_t number) {
+  if (proxy->has_ended()) return Error{"the agent of the virtual machine has ended", EPIPE};
+  if (proxy->is_late())
+    return Error{"an earlier access to the tenant's memory has not returned yet", EBUSY};
+  return std::shared_ptr<memory::ProcessMemory>(std::make_shared<Memory>(proxy, number));
+}
+
 /// True if the process has taken no message for so long that another one has to wait. REQUIRES: the
 /// lock.
 bool MemoryProxy::is_full() const {
@@ -148,6 +173,7 @@ bool MemoryProxy::is_full() const {
 
 void MemoryProxy::remove(std::uint32_t memory) {
   const std::lock_guard lock(mutex_);
+  if (owner_ != nullptr) return ring_bell(memory);  // if it is lost, the agent keeps a descriptor
   untold_.push_back(memory);
   tell_removed();
 }
@@ -169,7 +195,14 @@ bool MemoryProxy::tell(const ProxyMessage& message, int fd) {
 
 void MemoryProxy::wake() {
   area_.wake.fetch_add(1, std::memory_order_seq_cst);
+  if (owner_ != nullptr) return ring_bell(0);
   futex_wake(area_.wake);
+}
+
+/// A full socket wakes the agent, too.
+void MemoryProxy::ring_bell(std::uint32_t ended) {
+  const abi::MachineBell record{ended, 0};
+  (void)send_with_descriptors(socket_.get(), std::as_bytes(std::span{&record, 1}), {});
 }
 
 // --- accesses
@@ -389,7 +422,10 @@ bool MemoryProxy::wait_for(std::uint32_t asked) {
     collect();
     if (collected_ == asked) break;
     pass(patience, monotonic_time());
-    if (patience.is_out(bounds_, allowed)) {
+    // A machine could claim that its agent has no processor.
+    const bool is_out = patience.is_out(bounds_, allowed) ||
+                        (owner_ != nullptr && patience.idle + patience.at_work >= allowed);
+    if (is_out) {
       lose();
       break;
     }
@@ -403,7 +439,8 @@ bool MemoryProxy::wait_for(std::uint32_t asked) {
   const Duration took = patience.at_work + patience.idle;
   WorkClock::count_wait(took);
   // The tenant is not at fault if the process has no processor.
-  const bool is_slow = area_.kept_waiting != 0 || late_.load(std::memory_order_relaxed);
+  const bool is_slow =
+      owner_ != nullptr || area_.kept_waiting != 0 || late_.load(std::memory_order_relaxed);
   if (took > bounds_.usual && is_slow) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
   user_.waited(took);
   return !late_.load(std::memory_order_relaxed);

@@ -61,6 +61,15 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   /// Errors: those of the system, if it has no memory, descriptor or process left.
   static Expected<std::shared_ptr<MemoryProxy>> create(const Start& start, User user,
                                                        const AccessBounds& bounds = {});
+  /// Makes accesses in a virtual machine, by the machine's agent. `area`: in memory that the
+  /// machine writes, too, kept alive by `owner`. `bell`: a socket to the agent (abi::MachineBell).
+  static std::shared_ptr<MemoryProxy> create_in_machine(std::shared_ptr<void> owner,
+                                                        std::byte* area, int bell, User user);
+  /// True if the accesses are made in that machine.
+  bool is_of(const void* owner) const { return owner_.get() == owner; }
+  /// As add(), for the memory that the agent knows by this number. Errors: EBUSY, EPIPE.
+  static Expected<std::shared_ptr<memory::ProcessMemory>> add(
+      const std::shared_ptr<MemoryProxy>& proxy, std::uint32_t number);
   /// Ends the process. One that waits in an access ends when that comes back.
   ~MemoryProxy();
   MemoryProxy(const MemoryProxy&) = delete;
@@ -121,7 +130,8 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   /// A place for the engine alone, so that it can always wait for an access.
   static constexpr std::uint32_t kOwnPlace = ProxyArea::kPlaces - 1;
 
-  MemoryProxy(ProxyArea& area, UniqueFd socket, User user, const AccessBounds& bounds);
+  MemoryProxy(ProxyArea& area, std::shared_ptr<void> owner, UniqueFd socket, User user,
+              const AccessBounds& bounds);
   bool tell(const ProxyMessage& message, int fd);
   void remove(std::uint32_t memory);
   void tell_removed();
@@ -141,9 +151,12 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
   bool has_ended() const;
   bool is_full() const;
   void wake();
+  void ring_bell(std::uint32_t ended);
   std::span<std::byte> bytes_of(std::uint32_t place) { return area_.bytes[place]; }
 
   ProxyArea& area_;
+  const std::shared_ptr<void>
+      owner_;  ///< of the area, in a virtual machine; null: the area is ours
   const AccessBounds bounds_;
   const User user_;
   const Time began_;

@@ -22,6 +22,10 @@ namespace softhca::configuration {
 struct TenantConfig;
 }
 
+namespace softhca::memory {
+class Machine;
+}
+
 namespace softhca::engine {
 
 class MemoryProxy;
@@ -55,6 +59,8 @@ struct TenantControl {
   std::shared_ptr<std::atomic<std::uint64_t>> locked =
       std::make_shared<std::atomic<std::uint64_t>>(0);
   management::ConnectionCounters connections;
+  /// The region of the tenant's virtual machine, while that has a monitor; null: there is none.
+  std::shared_ptr<memory::Machine> machine;
   /// The proxy through which the engine accesses memory that the tenant's processes do not share.
   /// It exists while one of them needs it.
   std::weak_ptr<MemoryProxy> memory_proxy;

@@ -230,6 +230,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
     out["share"] = to_text(config->share);
     out["class"] = configuration::kWorkloadWords[static_cast<std::size_t>(config->workload)];
   }
+  if (const Json machine = machine_of(*tenant); !machine.is_null()) out["machine"] = machine;
   add_minimum(out, config != nullptr ? &config->rates.sent : nullptr, tenant->rate.minimum_bytes);
   out["levels"] = levels_of(*tenant, config, adapter_.engine);
   out["limits"] = limits_of(tenant->control.accounts);
@@ -237,6 +238,16 @@ RpcResult AdminView::tenant_show(const Json& params) {
   out["tvls"] = lanes_of(*tenant);
   out["processes"] = sessions_of(*tenant);
   return out;
+}
+
+Json AdminView::machine_of(const engine::Tenant& tenant) {
+  const auto& machine = tenant.control.machine;
+  const std::uint64_t bytes =
+      machine != nullptr ? machine->bytes() : Adapter::settings(tenant).guest_memory;
+  if (bytes == 0) return {};
+  const char* const off = machine == nullptr ? "off" : "starting";
+  return {{"guest_memory", bytes},
+          {"state", machine != nullptr && machine->has_started() ? "runs" : off}};
 }
 
 Json AdminView::lanes_of(const engine::Tenant& tenant) const {

@@ -69,6 +69,7 @@ class AdminView {
   // admin_tenants.cpp
   RpcResult tenants(const Json& params);
   RpcResult tenant_show(const Json& params);
+  static Json machine_of(const engine::Tenant& tenant);
   Json lanes_of(const engine::Tenant& tenant) const;
   Json sessions_of(const engine::Tenant& tenant) const;
 

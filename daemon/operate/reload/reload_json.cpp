@@ -200,6 +200,7 @@ Json to_json(const configuration::TenantRequest& request) {
   if (request.owner) out["owner"] = *request.owner;
   if (request.group) out["group"] = *request.group;
   if (request.mode) out["mode"] = *request.mode;
+  if (request.guest_memory) out["guest_memory"] = *request.guest_memory;
   if (request.share) out["share"] = configuration::to_text(*request.share);
   if (request.workload)
     out["class"] = configuration::kWorkloadWords[static_cast<std::size_t>(*request.workload)];
@@ -219,6 +220,8 @@ Expected<configuration::TenantRequest> tenant_request_of(const Json& params) {
     }
   if (params.contains("owner")) request.owner = params.at("owner").get<std::string>();
   if (params.contains("group")) request.group = params.at("group").get<std::string>();
+  if (params.contains("guest_memory"))
+    request.guest_memory = params.at("guest_memory").get<std::uint64_t>();
   using configuration::LiveSetting;
   if (params.contains("share")) {
     const auto share = amount_of(LiveSetting::kShare, params.at("share"));

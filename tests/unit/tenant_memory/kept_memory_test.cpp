@@ -76,8 +76,8 @@ TEST_F(KeptMemory, NumberThatNothingHas_IsRefused) {
 
 class KeptSegments : public KeptMemory {
  protected:
-  shm::SegmentPool earlier{kPlenty, {}, {}, &before};
-  shm::SegmentPool later{kPlenty, {}, {}, &after};
+  shm::SegmentPool earlier{kPlenty, {}, {.keeping = &before}};
+  shm::SegmentPool later{kPlenty, {}, {.keeping = &after}};
 };
 
 TEST_F(KeptSegments, RingsStayInPlace_AndNewRingsAreElsewhere) {

@@ -50,11 +50,17 @@ inline int make_one_way(int type, const PeerSocket& socket, PeerSocket& ours, Re
 /// Answers a request: with the body and descriptors of `reply`, or with the error and the body
 /// alone. Returns false if the process is gone or does not read.
 inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& reply) {
-  std::array<std::byte, sizeof(abi::ReplyHeader) + Reply::kRoom> record;
+  std::array<std::byte, sizeof(abi::ReplyHeader) + Reply::kRoom + sizeof(abi::MemoryPlaces)> record;
+  std::size_t size = 0;
+  const auto add = [&](const void* part, std::size_t bytes) {
+    std::memcpy(record.data() + size, part, bytes);
+    size += bytes;
+  };
   const abi::ReplyHeader header{tag, error};
-  std::memcpy(record.data(), &header, sizeof header);
-  std::memcpy(record.data() + sizeof header, reply.bytes().data(), reply.bytes().size());
-  const std::span<const std::byte> bytes(record.data(), sizeof header + reply.bytes().size());
+  add(&header, sizeof header);
+  add(reply.bytes().data(), reply.bytes().size());
+  if (error == 0 && reply.places() != nullptr) add(reply.places(), sizeof *reply.places());
+  const std::span<const std::byte> bytes(record.data(), size);
   if (error != 0) return send_record(socket, bytes, {});
   std::array<int, abi::kMaxFds> fds{};
   assert(reply.handles().size() <= fds.size());
