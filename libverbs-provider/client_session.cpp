@@ -3,7 +3,6 @@
 #include "libverbs-provider/client_session.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
@@ -26,7 +25,8 @@ constexpr int kWakeMark = 57;
 }  // namespace
 
 ClientSession::~ClientSession() {
-  if (base_ != nullptr) ::munmap(base_, bytes_);
+  memory_.unmap();
+  vcb_pages_.unmap();
   close_wake_fd();
 }
 
@@ -53,7 +53,26 @@ int ClientSession::choose_kick_mode() {
   return refuse(EINVAL, "SOFTHCA_KICK must be whole, virtual or explicit");
 }
 
-int ClientSession::open(int memory_fd, int wake_fd, const abi::HelloReply& hello) {
+/// Maps the session memory. Returns 0 or an errno value.
+int ClientSession::map(int fd, std::uint32_t vcbs, const abi::MemoryPlaces* places) {
+  if (vcbs > abi::kMaxVcbsPerSession) return EPROTO;
+  if (places == nullptr) {
+    if (const int error = memory_.map(fd, {0, abi::session_bytes(vcbs)})) return error;
+    pages_ = reinterpret_cast<abi::VcbPage*>(memory_.base + abi::kVcbOffset);
+    seal_memory(fd);
+    return 0;
+  }
+  if (!is_mappable(places->memory, abi::kVcbOffset)) return EPROTO;
+  if (vcbs != 0 && !is_mappable(places->vcbs, vcbs * sizeof(abi::VcbPage))) return EPROTO;
+  if (const int error = memory_.map(fd, places->memory)) return error;
+  if (vcbs == 0) return 0;
+  if (const int error = vcb_pages_.map(fd, places->vcbs)) return error;
+  pages_ = reinterpret_cast<abi::VcbPage*>(vcb_pages_.base);
+  return 0;
+}
+
+int ClientSession::open(int memory_fd, int wake_fd, const abi::HelloReply& hello,
+                        const abi::MemoryPlaces* places) {
   if (::fcntl(wake_fd, F_SETSIG, kWakeMark) != 0) {
     const int error = errno;
     ::close(memory_fd);
@@ -61,19 +80,11 @@ int ClientSession::open(int memory_fd, int wake_fd, const abi::HelloReply& hello
     return error;
   }
   wake_fd_ = wake_fd;
-  const bool fits = hello.vcbs <= abi::kMaxVcbsPerSession;
-  bytes_ = abi::session_bytes(hello.vcbs);
-  void* memory = MAP_FAILED;
-  if (fits) memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
-  const int error = fits ? errno : EPROTO;
-  if (memory != MAP_FAILED) seal_memory(memory_fd);
+  const int error = map(memory_fd, hello.vcbs, places);
   ::close(memory_fd);
-  if (memory == MAP_FAILED) return error;
-
-  base_ = static_cast<std::byte*>(memory);
-  header_ = reinterpret_cast<abi::SessionHeader*>(base_);
-  doorbells_ = reinterpret_cast<abi::Doorbell*>(base_ + abi::kDoorbellOffset);
-  pages_ = reinterpret_cast<abi::VcbPage*>(base_ + abi::kVcbOffset);
+  if (error != 0) return error;
+  header_ = reinterpret_cast<abi::SessionHeader*>(memory_.base);
+  doorbells_ = reinterpret_cast<abi::Doorbell*>(memory_.base + abi::kDoorbellOffset);
   if (header_->magic != abi::kSessionMagic || header_->version != hello.version) return EPROTO;
   return choose_kick_mode();
 }
@@ -213,8 +224,8 @@ void ClientSession::wake_if_parked() {
 }
 
 void ClientSession::abandon() {
-  if (base_ != nullptr)
-    ::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  memory_.make_private();
+  vcb_pages_.make_private();
   close_wake_fd();
 }
 

@@ -10,6 +10,7 @@
 
 #include "abi/control.hpp"
 #include "abi/session.hpp"
+#include "libverbs-provider/control/mapped_memory.hpp"
 #include "libverbs-provider/lock.hpp"
 
 namespace softhca::provider {
@@ -42,9 +43,11 @@ class ClientSession {
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
 
-  /// Maps the session memfd, and takes over both descriptors. Returns 0 or an errno value (EINVAL:
-  /// $SOFTHCA_KICK; EPROTO: memory of another version than that of `hello`).
-  int open(int memory_fd, int wake_fd, const abi::HelloReply& hello);
+  /// Maps the session memory, and takes over both descriptors. Returns 0 or an errno value (EINVAL:
+  /// $SOFTHCA_KICK; EPROTO: memory of another version than that of `hello`, or malformed places).
+  /// `places`: of the memory in the first descriptor; null: all of it.
+  int open(int memory_fd, int wake_fd, const abi::HelloReply& hello,
+           const abi::MemoryPlaces* places);
 
   /// Returns the number of VCBs that the process may use now.
   unsigned granted_vcbs() const {
@@ -98,9 +101,10 @@ class ClientSession {
   bool has_wake_fd() const;
   void close_wake_fd();
   int choose_kick_mode();
+  int map(int fd, std::uint32_t vcbs, const abi::MemoryPlaces* places);
 
-  std::byte* base_ = nullptr;
-  std::size_t bytes_ = 0;
+  MappedMemory memory_;     ///< header and doorbells; on a host, VCB pages follow
+  MappedMemory vcb_pages_;  ///< in a virtual machine
   abi::SessionHeader* header_ = nullptr;
   abi::Doorbell* doorbells_ = nullptr;
   abi::VcbPage* pages_ = nullptr;

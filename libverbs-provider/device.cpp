@@ -152,7 +152,7 @@ int open_session(Context& context, const TenantSocket& socket) {
   context.ibv()->async_fd = async;
   // Users of the library expect a blocking file until they change it.
   ::fcntl(async, F_SETFL, ::fcntl(async, F_GETFL) & ~O_NONBLOCK);
-  if (const int error = context.session.open(memory, wake, reply)) return error;
+  if (const int error = context.session.open(memory, wake, reply, fds.places())) return error;
 
   ProcFile::keep_all();
   return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <ctime>
 
 #include "libverbs-provider/explain.hpp"
@@ -80,11 +81,11 @@ void ControlChannel::wait_awake() const {
 
 int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds) {
   abi::ReplyHeader header{};
-  std::byte rest[abi::kMaxRefusalText];  // of the reason why the daemon refuses
+  // The memory places, or the rest of the reason why the daemon refuses.
+  std::byte rest[abi::kMaxRefusalText];
   iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}, {rest, sizeof rest}};
   wait_awake();
-  const Received got =
-      receive_reply(fd_.get(), std::span(parts).first(is_explaining() ? 3 : 2), tag, fds);
+  const Received got = receive_reply(fd_.get(), parts, tag, fds);
   if (got.bytes == 0) return broken(refuse_lost());
   if (got.bytes < sizeof header || header.tag != tag) return broken(EPROTO);
   if (header.error > 0 && header.error != EPROTO) {
@@ -95,7 +96,13 @@ int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, Recei
   }
   if (header.error != 0) return header.error > 0 ? header.error : broken(EPROTO);
   const bool whole = got.bytes >= sizeof header + reply.size();
-  return whole && !got.too_many_fds ? 0 : broken(EPROTO);
+  if (!whole || got.too_many_fds) return broken(EPROTO);
+  if (got.bytes == sizeof header + reply.size() + sizeof(abi::MemoryPlaces)) {
+    abi::MemoryPlaces places;
+    std::memcpy(&places, rest, sizeof places);
+    fds.set_places(places);
+  }
+  return 0;
 }
 
 bool ControlChannel::hung_up() {

@@ -42,6 +42,7 @@ void ReceivedFds::clear() {
   }
   count_ = 0;
   dropped_ = false;
+  has_places_ = false;
 }
 
 int ReceivedFds::check(unsigned wanted) const {

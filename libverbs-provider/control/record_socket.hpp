@@ -14,7 +14,7 @@
 
 namespace softhca::provider {
 
-/// Descriptors received with a reply. Closes those that are not taken.
+/// Descriptors received with a reply, and where their memory is. Closes those that are not taken.
 class ReceivedFds {
  public:
   ReceivedFds() = default;
@@ -30,15 +30,24 @@ class ReceivedFds {
   /// before.
   int take(unsigned i);
   void add(int fd);
+  /// Returns which parts of the first descriptor are the memory; null: all of it. Only in a virtual
+  /// machine there are such places. They are as received, so the caller checks them.
+  const abi::MemoryPlaces* places() const { return has_places_ ? &places_ : nullptr; }
+  void set_places(const abi::MemoryPlaces& places) {
+    places_ = places;
+    has_places_ = true;
+  }
   /// Notes that the kernel dropped some descriptors.
   void note_dropped() { dropped_ = true; }
-  /// Closes the descriptors that were not taken.
+  /// Closes the descriptors that were not taken, and forgets the places.
   void clear();
 
  private:
   int fds_[abi::kMaxFds] = {-1, -1, -1};
   unsigned count_ = 0;
   bool dropped_ = false;
+  bool has_places_ = false;
+  abi::MemoryPlaces places_{};
 };
 
 /// Connects a new socket. Returns 0 or an errno value. `fd`: the descriptor, even if it could not

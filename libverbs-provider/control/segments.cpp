@@ -2,7 +2,6 @@
 
 #include "libverbs-provider/control/segments.hpp"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,26 +12,19 @@
 
 namespace softhca::provider {
 
-/// Maps the whole memfd. Returns 0 or an errno value.
-int Segments::Mapping::map(int fd) {
+/// Maps the memory of the reply. Returns 0 or an errno value.
+int Segments::Mapping::map(int fd, const abi::MemoryPlaces* places) {
+  if (places != nullptr)
+    return is_mappable(places->memory, 1) ? memory.map(fd, places->memory) : EPROTO;
   struct stat status {};
   if (::fstat(fd, &status) != 0) return errno;
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
-                        MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) return errno;
-  base = static_cast<std::byte*>(memory);
-  bytes = static_cast<std::size_t>(status.st_size);
-  seal_memory(fd);
-  return 0;
-}
-
-void Segments::Mapping::drop() {
-  if (base != nullptr) ::munmap(base, bytes);
-  base = nullptr;
+  const int error = memory.map(fd, {0, static_cast<std::uint64_t>(status.st_size)});
+  if (error == 0) seal_memory(fd);
+  return error;
 }
 
 Segments::~Segments() {
-  for (std::size_t i = 0; i < count_; ++i) mappings_[i].drop();
+  for (std::size_t i = 0; i < count_; ++i) mappings_[i].memory.unmap();
   std::free(mappings_);
 }
 
@@ -47,7 +39,7 @@ Segments::Mapping* Segments::add(std::uint32_t segment) {
   void* grown = std::realloc(mappings_, (count_ + 1) * sizeof(Mapping));
   if (grown == nullptr) return nullptr;
   mappings_ = static_cast<Mapping*>(grown);
-  mappings_[count_] = {segment, nullptr, 0};
+  mappings_[count_] = {segment, {}};
   return &mappings_[count_++];
 }
 
@@ -56,10 +48,10 @@ int Segments::announce(std::uint32_t segment, ReceivedFds& fds) {
   Mapping* mapping = lookup(segment);
   if (mapping == nullptr) mapping = add(segment);
   if (mapping == nullptr) return ENOMEM;
-  mapping->drop();
+  mapping->memory.unmap();
   if (const int error = fds.check(1)) return error;
   const int fd = fds.take(0);
-  const int error = mapping->map(fd);
+  const int error = mapping->map(fd, fds.places());
   ::close(fd);
   return error;
 }
@@ -67,17 +59,15 @@ int Segments::announce(std::uint32_t segment, ReceivedFds& fds) {
 std::byte* Segments::find(const abi::RingLocation& ring, std::uint64_t needed) {
   Guard guard(mutex_);
   Mapping* mapping = lookup(ring.segment);
-  if (mapping == nullptr || mapping->base == nullptr) return nullptr;
+  if (mapping == nullptr || mapping->memory.base == nullptr) return nullptr;
+  const MappedMemory& memory = mapping->memory;
   if (ring.offset % 64 != 0 || ring.bytes < needed) return nullptr;
-  if (ring.offset > mapping->bytes || ring.bytes > mapping->bytes - ring.offset) return nullptr;
-  return mapping->base + ring.offset;
+  if (ring.offset > memory.bytes || ring.bytes > memory.bytes - ring.offset) return nullptr;
+  return memory.base + ring.offset;
 }
 
 void Segments::abandon() {
-  for (std::size_t i = 0; i < count_; ++i)
-    if (mappings_[i].base != nullptr)
-      ::mmap(mappings_[i].base, mappings_[i].bytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  for (std::size_t i = 0; i < count_; ++i) mappings_[i].memory.make_private();
 }
 
 }  // namespace softhca::provider

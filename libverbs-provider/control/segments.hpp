@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory segments for the rings of a session: memfds that the daemon announces, each mapped as a
-// whole.
+// Memory segments for the rings of a session, which the daemon announces: each is a memfd, in a
+// virtual machine a part of the machine's memory.
 #pragma once
 
 #include <cerrno>
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "libverbs-provider/control/control_channel.hpp"
+#include "libverbs-provider/control/mapped_memory.hpp"
 #include "libverbs-provider/lock.hpp"
 
 namespace softhca::provider {
@@ -60,11 +61,9 @@ class Segments {
  private:
   struct Mapping {
     std::uint32_t segment;
-    std::byte* base;  ///< null: not mapped
-    std::size_t bytes;
+    MappedMemory memory;
 
-    int map(int fd);
-    void drop();
+    int map(int fd, const abi::MemoryPlaces* places);
   };
   Mapping* lookup(std::uint32_t segment);
   Mapping* add(std::uint32_t segment);

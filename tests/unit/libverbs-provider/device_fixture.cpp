@@ -88,6 +88,7 @@ void DeviceTest::SetUp() {
   world_ = World::instance(reason);
   if (world_ == nullptr) GTEST_SKIP() << reason;
   daemon().reset();
+  prepare_daemon();
   context_ = world_->open();
   ASSERT_NE(context_, nullptr) << std::strerror(errno);
   pd_ = ibv_alloc_pd(context_);

@@ -37,6 +37,8 @@ class DeviceTest : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
+  /// Called before the device is opened.
+  virtual void prepare_daemon() {}
 
   ibv_cq* make_cq(int entries = 16, ibv_comp_channel* channel = nullptr);
   ibv_qp* make_qp(ibv_cq* cq, ibv_qp_type type = IBV_QPT_RC, ibv_srq* srq = nullptr);

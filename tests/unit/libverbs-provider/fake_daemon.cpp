@@ -2,6 +2,7 @@
 
 #include "tests/unit/libverbs-provider/fake_daemon.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -10,19 +11,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <span>
 
 namespace softhca::provider::test {
 namespace {
 
-int make_memory(std::size_t bytes, std::byte*& base) {
+int make_file(std::size_t bytes) {
   const int fd = ::memfd_create("fake", MFD_CLOEXEC);
   EXPECT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  EXPECT_NE(memory, MAP_FAILED);
-  base = static_cast<std::byte*>(memory);
   return fd;
+}
+
+void drop(const FakeMemory& memory) {
+  if (memory.base != nullptr) ::munmap(memory.base, memory.place.bytes);
+  if (memory.fd >= 0) ::close(memory.fd);
 }
 
 template <class T>
@@ -108,12 +113,46 @@ const std::byte* FakeQp::payload(std::uint32_t sequence) {
   return send.base + (sequence & (send.entries - 1)) * send_stride + abi::kCommandHeaderBytes;
 }
 
+// --- memory ------------------------------------------------------------------------------------
+
+FakeMemories::~FakeMemories() { be_machine(false); }
+
+void FakeMemories::be_machine(bool machine) {
+  constexpr std::size_t kMachineBytes = 1 << 30;
+  if (machine_fd_ >= 0) ::close(machine_fd_);
+  machine_fd_ = machine ? make_file(kMachineBytes) : -1;
+  used_ = 3 * abi::kPageBytes;
+}
+
+FakeMemory FakeMemories::make(std::size_t bytes) {
+  FakeMemory memory{-1, nullptr, {0, bytes}};
+  if (is_machine()) {
+    memory.fd = ::fcntl(machine_fd_, F_DUPFD_CLOEXEC, 0);
+    memory.place.offset = used_;
+    used_ += bytes;
+  } else {
+    memory.fd = make_file(bytes);
+  }
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd,
+                      static_cast<off_t>(memory.place.offset));
+  EXPECT_NE(base, MAP_FAILED);
+  memory.base = static_cast<std::byte*>(base);
+  return memory;
+}
+
 // --- session ---------------------------------------------------------------------------------
 
-FakeSession::FakeSession(int connection, std::uint32_t vcbs) : connection_(connection) {
-  memory_bytes_ = abi::session_bytes(vcbs);
-  memory_fd_ = make_memory(memory_bytes_, memory_);
-  segment_fd_ = make_memory(kSegmentBytes, segment_);
+FakeSession::FakeSession(int connection, std::uint32_t vcbs, FakeMemories& memories)
+    : connection_(connection) {
+  segment_ = memories.make(kSegmentBytes);
+  if (memories.is_machine()) {
+    memory_ = memories.make(abi::kVcbOffset);
+    separate_vcbs_ = memories.make(std::max(vcbs, 1u) * sizeof(abi::VcbPage));
+    vcbs_ = separate_vcbs_.base;
+  } else {
+    memory_ = memories.make(abi::session_bytes(vcbs));
+    vcbs_ = memory_.base + abi::kVcbOffset;
+  }
   header().magic = abi::kSessionMagic;
   header().version = abi::kAbiVersion;
   header().vcbs = vcbs;
@@ -123,13 +162,12 @@ FakeSession::FakeSession(int connection, std::uint32_t vcbs) : connection_(conne
 }
 
 FakeSession::~FakeSession() {
-  ::munmap(memory_, memory_bytes_);
-  ::munmap(segment_, kSegmentBytes);
-  for (const int fd : {connection_, memory_fd_, segment_fd_, wake_fd_, async_fds_[0], offer_fd_})
+  for (const FakeMemory& memory : {memory_, separate_vcbs_, segment_}) drop(memory);
+  for (const int fd : {connection_, wake_fd_, async_fds_[0], offer_fd_})
     if (fd >= 0) ::close(fd);
   if (async_fds_[1] >= 0) ::close(async_fds_[1]);
   for (const auto& [handle, fd] : channels) ::close(fd);
-  for (const auto& [handle, memory] : shared) ::munmap(memory.base, memory.bytes);
+  for (const auto& [handle, memory] : shared) drop(memory);
 }
 
 std::uint64_t FakeSession::wakes() {
@@ -214,6 +252,12 @@ void FakeDaemon::reset() {
   spoils_.clear();
   vcbs_ = 8;
   repeats_ = false;
+  memories_.be_machine(false);
+}
+
+void FakeDaemon::be_machine() {
+  const std::lock_guard guard(mutex_);
+  memories_.be_machine(true);
 }
 
 void FakeDaemon::hang_up() {
@@ -334,7 +378,7 @@ void FakeDaemon::run() {
     const std::lock_guard guard(mutex_);
     if ((fds[1].revents & POLLIN) != 0)
       sessions_.push_back(std::make_unique<FakeSession>(
-          ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), vcbs_));
+          ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), vcbs_, memories_));
     for (std::size_t i = 0; i < sessions_.size();) {
       pollfd state{sessions_[i]->connection_, POLLIN, 0};
       if (state.fd >= 0 && ::poll(&state, 1, 0) > 0) {
@@ -367,6 +411,7 @@ void FakeDaemon::serve(FakeSession& session) {
     failures_.erase(failure);
   } else {
     reply.error = handle(session, request, body, fds);
+    if (memories_.is_machine()) append_places(session, request.operation, fds, body);
   }
   if (const auto spoil = spoils_.find(request.operation); spoil != spoils_.end()) {
     spoil->second(reply, body, fds);
@@ -378,10 +423,25 @@ void FakeDaemon::serve(FakeSession& session) {
     session.async_fds_[1] = -1;
   }
   if (request.operation == abi::Operation::kCreateChannel ||
-      request.operation == abi::Operation::kAllocShared ||
       request.operation == abi::Operation::kOfferMemory ||
       request.operation == abi::Operation::kOpenEventChannel)
     for (const int fd : fds) ::close(fd);
+}
+
+/// Appends where the memory is that the first descriptor names, if it names memory.
+void FakeDaemon::append_places(FakeSession& session, abi::Operation operation,
+                               const std::vector<int>& fds, std::vector<std::byte>& reply) {
+  if (fds.empty()) return;
+  abi::MemoryPlaces places{};
+  if (operation == abi::Operation::kHello)
+    places = {session.memory_.place, session.separate_vcbs_.place};
+  else if (operation == abi::Operation::kAllocShared)
+    places.memory = session.shared.rbegin()->second.place;
+  else if (fds.front() == session.segment_.fd)
+    places.memory = session.segment_.place;
+  if (places.memory.bytes == 0) return;
+  const auto bytes = std::as_bytes(std::span(&places, 1));
+  reply.insert(reply.end(), bytes.begin(), bytes.end());
 }
 
 int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector<std::byte>& reply,
@@ -389,7 +449,7 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
   using abi::Operation;
   bool announce = false;
   const auto segment = [&] {
-    if (announce) fds.push_back(session.segment_fd_);
+    if (announce) fds.push_back(session.segment_.fd);
     session.just_announced_ = announce;
     return announce ? 1u : 0u;
   };
@@ -404,7 +464,7 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
     case Operation::kHello:
       EXPECT_EQ(read_as<abi::HelloRequest>(request).magic, abi::kSessionMagic);
       write_as(reply, abi::HelloReply{session.header().vcbs, 1, 0, 0});
-      fds = {session.memory_fd_, session.wake_fd_, session.async_fds_[1]};
+      fds = {session.memory_.fd, session.wake_fd_, session.async_fds_[1]};
       return 0;
     case Operation::kQueryDevice:
       write_as(reply, device_);
@@ -419,12 +479,12 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       write_as(reply, abi::HandleBody{session.next_handle_++, 0});
       return 0;
     case Operation::kAllocShared: {
-      std::byte* base = nullptr;
-      const std::size_t bytes = read_as<abi::AllocSharedRequest>(request).bytes;
-      const int fd = make_memory(bytes, base);
-      const std::uint32_t handle = session.next_handle_++;
-      session.shared[handle] = {base, bytes};
-      fds = {fd};
+      const FakeMemory memory = memories_.make(read_as<abi::AllocSharedRequest>(request).bytes);
+      const std::uint32_t handle =
+          memories_.is_machine() ? static_cast<std::uint32_t>(memory.place.offset / abi::kPageBytes)
+                                 : session.next_handle_++;
+      session.shared[handle] = memory;
+      fds = {memory.fd};
       write_as(reply, abi::AllocSharedReply{handle, 0, 0});
       return 0;
     }

@@ -71,20 +71,38 @@ struct FakeSrq {
   void move_to(FakeRing ring);
 };
 
+/// Memory for the provider. The owner closes and unmaps it.
+struct FakeMemory {
+  int fd = -1;
+  std::byte* base = nullptr;
+  abi::MemoryPlace place{};
+};
+
+/// Makes memory: memfds, or parts of the memory of a virtual machine.
+class FakeMemories {
+ public:
+  ~FakeMemories();
+  void be_machine(bool machine);
+  bool is_machine() const { return machine_fd_ >= 0; }
+  FakeMemory make(std::size_t bytes);
+
+ private:
+  int machine_fd_ = -1;
+  std::uint64_t used_ = 0;
+};
+
 /// What belongs to one connection. The test uses it while the provider makes no calls.
 class FakeSession {
  public:
   static constexpr std::size_t kSegmentBytes = 8 << 20;  ///< for rings
 
-  FakeSession(int connection, std::uint32_t vcbs);
+  FakeSession(int connection, std::uint32_t vcbs, FakeMemories& memories);
   ~FakeSession();
 
-  abi::SessionHeader& header() { return *reinterpret_cast<abi::SessionHeader*>(memory_); }
-  abi::VcbPage& vcb(unsigned i) {
-    return reinterpret_cast<abi::VcbPage*>(memory_ + abi::kVcbOffset)[i];
-  }
+  abi::SessionHeader& header() { return *reinterpret_cast<abi::SessionHeader*>(memory_.base); }
+  abi::VcbPage& vcb(unsigned i) { return reinterpret_cast<abi::VcbPage*>(vcbs_)[i]; }
   abi::Doorbell doorbell(std::uint32_t at) {
-    return reinterpret_cast<abi::Doorbell*>(memory_ +
+    return reinterpret_cast<abi::Doorbell*>(memory_.base +
                                             abi::kDoorbellOffset)[at % abi::kDoorbellEntries];
   }
   /// VCBs handed over and not released yet.
@@ -99,28 +117,23 @@ class FakeSession {
   std::map<std::uint32_t, FakeCq> cqs;
   std::map<std::uint32_t, FakeQp> qps;
   std::map<std::uint32_t, FakeSrq> srqs;
-  std::map<std::uint32_t, int> channels;  ///< the daemon's end
-  struct Shared {
-    std::byte* base;
-    std::size_t bytes;
-  };
-  std::map<std::uint32_t, Shared> shared;     ///< kAllocShared
-  std::unique_ptr<FakeEventChannel> channel;  ///< the connection is an event channel
+  std::map<std::uint32_t, int> channels;       ///< the daemon's end
+  std::map<std::uint32_t, FakeMemory> shared;  ///< kAllocShared
+  std::unique_ptr<FakeEventChannel> channel;   ///< the connection is an event channel
 
  private:
   friend class FakeDaemon;
   abi::RingLocation allocate(std::uint64_t bytes, bool& announce);
-  std::byte* at(const abi::RingLocation& ring) { return segment_ + ring.offset; }
+  std::byte* at(const abi::RingLocation& ring) { return segment_.base + ring.offset; }
 
   int connection_;
-  int memory_fd_;
   int wake_fd_;
   int async_fds_[2];
   int offer_fd_ = -1;  ///< where the process sends its memory
-  std::byte* memory_;
-  std::size_t memory_bytes_;
-  int segment_fd_;
-  std::byte* segment_;
+  FakeMemory memory_;
+  FakeMemory separate_vcbs_;  ///< in a virtual machine
+  std::byte* vcbs_;
+  FakeMemory segment_;
   std::uint64_t segment_used_ = 0;
   bool just_announced_ = false;  ///< by the last reply
   std::uint32_t next_handle_ = 1;
@@ -154,6 +167,8 @@ class FakeDaemon {
   /// Each reply comes again before the next one, as from an adapter that follows a crashed one.
   void repeat_replies() { repeats_ = true; }
   void set_vcbs(std::uint32_t vcbs) { vcbs_ = vcbs; }
+  /// Later sessions are those of a virtual machine, until reset().
+  void be_machine();
   abi::DeviceReply& device() { return device_; }
 
   /// The session of the connection accepted last.
@@ -182,6 +197,8 @@ class FakeDaemon {
   void serve(FakeSession& session);
   int handle(FakeSession& session, const Request& request, std::vector<std::byte>& reply,
              std::vector<int>& fds);
+  void append_places(FakeSession& session, abi::Operation operation, const std::vector<int>& fds,
+                     std::vector<std::byte>& reply);
   int open_channel(FakeSession& session, std::vector<std::byte>& reply, std::vector<int>& fds);
   int carry_out(FakeSession& session, const Request& request, std::vector<std::byte>& reply);
   FakeEventChannel* find_channel(std::uint32_t number);
@@ -191,6 +208,7 @@ class FakeDaemon {
   int stop_fd_;
   std::uint32_t vcbs_ = 8;
   bool repeats_ = false;
+  FakeMemories memories_;
   abi::DeviceReply device_{};
   std::vector<std::unique_ptr<FakeSession>> sessions_;
   std::vector<Request> requests_;

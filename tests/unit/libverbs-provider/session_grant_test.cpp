@@ -35,7 +35,7 @@ class SessionGrant : public ::testing::Test {
     memory_ = std::move(*memory);
     shm::SessionView::format(memory_.base(), kVcbs);
     EXPECT_EQ(session_.open(::dup(memory_.fd()), ::eventfd(0, EFD_NONBLOCK),
-                            {.vcbs = kVcbs, .version = abi::kAbiVersion}),
+                            {.vcbs = kVcbs, .version = abi::kAbiVersion}, nullptr),
               0);
   }
   abi::CommandHeader command(std::uint32_t id) {
