@@ -16,6 +16,7 @@
 #include "libverbs-provider/connections/connection_files.hpp"
 #include "libverbs-provider/connections/event_files.hpp"
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/control/mapped_memory.hpp"
 #include "libverbs-provider/control/seal.hpp"
 #include "libverbs-provider/control/tenant_socket.hpp"
 #include "libverbs-provider/device_file.hpp"
@@ -98,24 +99,44 @@ void uninit_device(abi34::VerbsDevice* device) { dispose(reinterpret_cast<Device
 
 ControlChannel& control_of(void* context) { return static_cast<Context*>(context)->control; }
 
+/// Finds the piece of the machine's memory in a reply; zeros on a host. Returns 0 or an errno
+/// value.
+int find_piece(const ReceivedFds& fds, bool in_machine, std::uint64_t bytes, std::uint32_t handle,
+               abi::MemoryPlace& place) {
+  const abi::MemoryPlaces* places = fds.places();
+  if (in_machine != (places != nullptr)) return EPROTO;
+  if (!in_machine) return 0;
+  place = places->memory;
+  return is_mappable(place, bytes) && place.offset / abi::kPageBytes == handle ? 0 : EPROTO;
+}
+
+abi::HandleBody free_request(std::uint32_t handle, bool unmapped) {
+  return {handle, unmapped ? abi::kIsUnmapped : 0};
+}
+
 int alloc_shared(void* context, std::uint64_t bytes, SharedMemory* memory) {
   const abi::AllocSharedRequest request{bytes};
   abi::AllocSharedReply reply{};
   ReceivedFds fds;
   ControlChannel::Turn turn(control_of(context));
   if (const int error = turn.call(abi::Operation::kAllocShared, request, reply, fds)) return error;
+  const bool in_machine = static_cast<Context*>(context)->memory->in_machine();
   const int error = fds.check(1);
   static_cast<Context*>(context)->shortage.store(error, std::memory_order_relaxed);
   if (error != 0) {
-    turn.destroy(abi::Operation::kFreeShared, reply.handle);
+    turn.call(abi::Operation::kFreeShared, free_request(reply.handle, in_machine));
     return error;
   }
-  *memory = {fds.take(0), reply.handle};
+  abi::MemoryPlace place{};
+  if (const int wrong = find_piece(fds, in_machine, bytes, reply.handle, place)) return wrong;
+  *memory = {fds.take(0), reply.handle, place};
   return 0;
 }
 
-void free_shared(void* context, std::uint32_t handle) {
-  control_of(context).destroy(abi::Operation::kFreeShared, handle);
+void free_shared(void* context, std::uint32_t handle, bool unmapped) {
+  const bool in_machine = static_cast<Context*>(context)->memory->in_machine();
+  control_of(context).destroy(abi::Operation::kFreeShared,
+                              free_request(handle, in_machine && unmapped));
 }
 
 int name_shared(void* context, std::uint32_t handle, abi::SharedToken* token) {
@@ -131,10 +152,6 @@ int join_shared(void* context, const abi::SharedToken& token, std::uint32_t* han
 
 /// Connects to the daemon and maps the session. Returns 0 or an errno value.
 int open_session(Context& context, const TenantSocket& socket) {
-  context.memory.reset(make<MemoryRegistry>(
-      SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared,
-                         [](void*, int fd) { seal_memory(fd); }}));
-  if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
   choose_socket(socket.path, path);
   abi::HelloReply reply{};
@@ -152,7 +169,13 @@ int open_session(Context& context, const TenantSocket& socket) {
   context.ibv()->async_fd = async;
   // Users of the library expect a blocking file until they change it.
   ::fcntl(async, F_SETFL, ::fcntl(async, F_GETFL) & ~O_NONBLOCK);
+  FileIdentity machine{};
+  if (fds.places() != nullptr) machine = identity_of(memory);
+  context.memory.reset(make<MemoryRegistry>(
+      SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared,
+                         [](void*, int fd) { seal_memory(fd); }, machine}));
   if (const int error = context.session.open(memory, wake, reply, fds.places())) return error;
+  if (context.memory == nullptr) return ENOMEM;
 
   ProcFile::keep_all();
   return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);

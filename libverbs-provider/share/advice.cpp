@@ -58,10 +58,12 @@ void forget_guarded(const Range& range) {
 int wipe(const Mapping& mapping, bool wiped) {
   const ProcessLock lock;
   MemfdTable& memfds = MemfdTable::instance();
-  const std::uint32_t place = memfds.find(mapping);
-  if (place == MemfdTable::kNowhere) return 0;
-  const std::uint64_t end = mapping.offset + (mapping.end - mapping.begin);
-  return memfds.wiped().set(place, mapping.offset, end, wiped) ? 0 : ENOMEM;
+  bool all = true;
+  memfds.for_each_part(mapping, [&](const MemfdPart& part) {
+    const std::uint64_t end = part.offset + (part.end - part.begin);
+    all = all && memfds.wiped().set(part.place, part.offset, end, wiped);
+  });
+  return all ? 0 : ENOMEM;
 }
 
 /// Repeats advice that the kernel refused because of the provider's memory, for the other parts of
@@ -100,8 +102,9 @@ int make_up_for(const Range& range, int advice, int error) {
     case kGuardInstall:
       if (error == 0) forget_guarded(range);
       return error;
-    case MADV_REMOVE:  // refused, because private memory has no file
-      return error == EPERM && any_of_ours(range.begin, range.end) ? EINVAL : error;
+    case MADV_REMOVE:  // private memory has no file; ENODEV: of memory of a virtual machine
+      if (error != EPERM && error != ENODEV) return error;
+      return any_of_ours(range.begin, range.end) ? EINVAL : error;
     case MADV_FREE:  // the kernel may delay it
     case kCollapse:  // the memory has no huge pages
       if (error != EINVAL || !any_of_ours(range.begin, range.end)) return error;

@@ -3,8 +3,10 @@
 #include "libverbs-provider/share/maps.hpp"
 
 #include <sys/ioctl.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -63,6 +65,18 @@ MappingKind kind_of(std::uint64_t inode, std::string_view name) {
 }
 
 }  // namespace
+
+FileIdentity file_of(const Mapping& mapping) {
+  return {makedev(mapping.device_major, mapping.device_minor), mapping.inode};
+}
+
+Mapping clip(const Mapping& mapping, std::uint64_t begin, std::uint64_t end) {
+  Mapping part = mapping;
+  part.begin = std::max(mapping.begin, begin);
+  part.end = std::min(mapping.end, end);
+  part.offset += part.begin - mapping.begin;
+  return part;
+}
 
 bool parse_mapping(const char* begin, const char* end, Mapping& mapping) {
   Cursor line(begin, end);

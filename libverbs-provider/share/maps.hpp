@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libverbs-provider/share/own_descriptor.hpp"
 #include "libverbs-provider/share/proc_file.hpp"
 
 namespace softhca::provider {
@@ -34,6 +35,11 @@ struct Mapping {
   bool shared;
   MappingKind kind;
 };
+
+/// Returns the file of the mapping, as identity_of() does.
+FileIdentity file_of(const Mapping& mapping);
+/// Returns the part of the mapping in [begin, end). REQUIRES: begin is not above its end.
+Mapping clip(const Mapping& mapping, std::uint64_t begin, std::uint64_t end);
 
 /// Reads the mappings in ascending order of address, from the first that ends above `from`.
 class MapsReader {

@@ -4,15 +4,21 @@
 // because fork, madvise and mremap concern all of them. Each memfd belongs to a registry, or is an
 // orphan.
 //
-// The table changes only under the process lock. contains() needs no lock and allocates nothing,
+// In a virtual machine, a piece of the machine's memory takes the place of a memfd. Its handle is
+// the number of its first page, in all sessions. The piece belongs to the process until it is given
+// back unmapped. So an orphan can be adopted.
+//
+// The table changes only under the process lock. first_part() needs no lock and allocates nothing,
 // because allocators call madvise with their own locks held.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "abi/session.hpp"
 #include "libverbs-provider/share/fixed_hash_table.hpp"
 #include "libverbs-provider/share/maps.hpp"
+#include "libverbs-provider/share/piece_index.hpp"
 #include "libverbs-provider/share/wiped.hpp"
 
 namespace softhca::provider {
@@ -23,13 +29,25 @@ inline constexpr RegistryId kNoRegistry = 0;
 
 struct Memfd {
   std::uint64_t bytes;
-  RegistryId owner;      ///< kNoRegistry: the handle was given back (an orphan)
-  std::uint32_t handle;  ///< in the owner's session
-  std::uint32_t uses;    ///< extents of regions in it
-  std::uint32_t seen;    ///< number of the last sweep that found it mapped
-  std::uint32_t older;   ///< neighbours in the owner's list of idle memfds, or that of orphans
+  RegistryId owner;       ///< kNoRegistry: the handle was given back (an orphan)
+  std::uint32_t machine;  ///< number in the PieceIndex; kNoMachine: it is a memfd
+  std::uint32_t handle;   ///< in the owner's session
+  std::uint32_t uses;     ///< extents of regions in it
+  std::uint32_t seen;     ///< number of the last sweep that found it mapped
+  std::uint32_t older;    ///< neighbours in the owner's list of idle memfds, or that of orphans
   std::uint32_t newer;
   std::uint32_t joined;  ///< the first registry that has joined it
+
+  bool is_piece() const { return machine != PieceIndex::kNoMachine; }
+  std::uint64_t end_page() const { return handle + bytes / abi::kPageBytes; }  ///< of a piece
+};
+
+/// Addresses [begin, end) of a mapping, which are memory of one memfd.
+struct MemfdPart {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t offset;  ///< of `begin` in the memfd
+  std::uint32_t place;   ///< of the memfd in the MemfdTable
 };
 
 /// A registry that has or had regions in another registry's memfd.
@@ -47,21 +65,36 @@ class MemfdTable {
   /// The process's table.
   static MemfdTable& instance();
 
-  /// True if the mapping is a shared one of a memfd in the table. Lock-free.
-  bool contains(const Mapping& mapping) const { return find(mapping) != kNowhere; }
+  /// Finds the first part of the mapping that is memory of memfds in the table. Lock-free.
+  bool first_part(const Mapping& mapping, Mapping& part) const;
   bool empty() const { return by_inode_.empty(); }
 
   // The rest REQUIRES the process lock. The place in the table identifies a memfd.
 
   RegistryId new_registry() { return ++registries_; }
 
-  std::uint32_t find(const Mapping& mapping) const;
+  /// Finds the first part of the mapping, at `from` or above, that is memory of one memfd.
+  bool next_part(const Mapping& mapping, std::uint64_t from, MemfdPart& part) const;
+  /// Calls visit(const MemfdPart&) for each part of the mapping.
+  template <typename Visit>
+  void for_each_part(const Mapping& mapping, Visit visit) const {
+    MemfdPart part{};
+    for (std::uint64_t at = mapping.begin; next_part(mapping, at, part); at = part.end) visit(part);
+  }
   std::uint32_t find(RegistryId owner, std::uint32_t handle) const;
   Memfd& at(std::uint32_t place) { return by_inode_.at(place); }
 
   /// Adds a memfd; kNowhere if the table is full. `fd` is one that a daemon has just made.
   std::uint32_t insert(int fd, const Memfd& memfd);
-  void remove(std::uint32_t place);
+  /// Adds a piece of a machine's memory; kNowhere if the table is full, or has the piece.
+  std::uint32_t insert_piece(const FileIdentity& memory, const Memfd& piece);
+  /// Removes a memfd that is not mapped. False: a registry that has joined it uses it, and has
+  /// become the owner.
+  bool remove(std::uint32_t place);
+  /// True if the memfd is a piece of this machine's memory.
+  bool is_piece_of(std::uint32_t place, const FileIdentity& memory) const;
+  /// Makes the registry the owner of an orphan, which is a piece. False: the table is full.
+  bool adopt(std::uint32_t place, RegistryId registry);
   /// Records that the handle was given back; mappings stay. If a registry has joined the memfd and
   /// uses it, it becomes the owner; else the memfd becomes an orphan.
   void disown(std::uint32_t place);
@@ -89,19 +122,24 @@ class MemfdTable {
   bool has_room() const { return swept_ + split_ < most_mappings_; }
   /// Counts mappings that an exchange has added.
   void count_split(std::uint64_t mappings) { split_ += mappings; }
-  bool marked(std::uint32_t place) { return at(place).seen == sweep_; }
-  /// Forgets orphans that the last sweep did not find.
-  void forget_unmapped();
-  bool has_orphans() const { return orphans_ != 0; }
+  /// True if the last sweep found the memfd. A sweep may miss a mapping that is moved meanwhile. If
+  /// another process got a piece that is still mapped, memory would be corrupted. So for pieces
+  /// this is true if one of the last two sweeps found it.
+  bool marked(std::uint32_t place) {
+    const Memfd& memfd = at(place);
+    return sweep_ - memfd.seen <= (memfd.is_piece() ? 1u : 0u);
+  }
+  /// Returns the first orphan, or kNowhere. Memfd::older has the next one.
+  std::uint32_t newest_orphan() const { return orphans_ != 0 ? newest_orphan_ : kNowhere; }
 
  private:
   void leave_all(std::uint32_t place);
   bool inherit(std::uint32_t place);
-  std::uint32_t newest_orphan() const { return orphans_ != 0 ? newest_orphan_ : kNowhere; }
+  void unlink_orphan(std::uint32_t place);
 
   static constexpr std::uint64_t kLeast = 4096;
   static constexpr std::uint32_t kSlots = 65536;  ///< a process has 65,530 mappings at most
-  std::atomic<std::uint64_t> device_{0};          ///< of all memfds: major << 32 | minor
+  std::atomic<dev_t> device_{0};                  ///< of all memfds
   std::uint32_t registries_ = 0;
   std::uint32_t orphans_ = 0;
   std::uint32_t newest_orphan_ = 0;  ///< valid if orphans_ is not 0
@@ -111,7 +149,8 @@ class MemfdTable {
   std::uint64_t worth_ = 0;  ///< sum of `worth` since then
   std::uint64_t most_mappings_ = 0;
   WipedParts wiped_;
-  FixedHashTable<Memfd, kSlots> by_inode_;
+  PieceIndex pieces_;
+  FixedHashTable<Memfd, kSlots> by_inode_;           ///< of a memfd; or piece_key()
   FixedHashTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
   FixedHashTable<Joined, kSlots> joined_;            ///< by handle
 };

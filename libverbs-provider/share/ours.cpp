@@ -13,13 +13,12 @@ void OurMappings::find(std::uint64_t addr, std::uint64_t end) {
   count = 0;
   while (count < kMost && maps.next(mapping)) {
     if (mapping.begin >= end) return;
-    if (!MemfdTable::instance().contains(mapping)) continue;
-    if (mapping.begin < addr) {
-      mapping.offset += addr - mapping.begin;
-      mapping.begin = addr;
+    Mapping rest = clip(mapping, addr, end);
+    Mapping part{};
+    while (count < kMost && MemfdTable::instance().first_part(rest, part)) {
+      mappings[count++] = part;
+      rest = clip(rest, part.end, rest.end);
     }
-    mapping.end = std::min(mapping.end, end);
-    mappings[count++] = mapping;
   }
 }
 

@@ -55,18 +55,26 @@ void Plan::look_for_allocation(const Mapping& first) {
   if (range.begin >= first.begin && range.end >= end_) whole_ = range;
 }
 
-void Plan::consider(const Mapping& mapping) {
-  const std::uint64_t begin = std::max(mapping.begin, begin_);
-  const std::uint64_t end = std::min(mapping.end, end_);
-  const Piece leave{begin, end, 0, 0, PieceKind::kLeave};
-  if (!mapping.readable || !mapping.writable || mapping.executable) return add(leave);
+void Plan::consider_memfd(const Mapping& mapping, const MemfdPart& part) {
   MemfdTable& memfds = MemfdTable::instance();
-  if (const std::uint32_t place = memfds.find(mapping); place != MemfdTable::kNowhere) {
-    const RegistryId owner = memfds.at(place).owner;
-    if (owner == kNoRegistry) return consider_pages(mapping, PieceKind::kOrphan, place);
-    const std::uint64_t offset = mapping.offset + (begin - mapping.begin);
-    const bool own = owner == owner_ || memfds.joined(place, owner_) != nullptr;
-    return add({begin, end, offset, place, own ? PieceKind::kReuse : PieceKind::kForeign});
+  const Memfd& memfd = memfds.at(part.place);
+  if (memfd.owner == kNoRegistry && !memfd.is_piece())
+    return consider_pages(mapping, PieceKind::kOrphan, part.place);
+  const bool own = memfd.owner == owner_ || memfds.joined(part.place, owner_) != nullptr;
+  add({part.begin, part.end, part.offset, part.place,
+       own ? PieceKind::kReuse : PieceKind::kForeign});
+}
+
+void Plan::consider(const Mapping& mapping) {
+  const Mapping wanted = clip(mapping, begin_, end_);
+  Piece leave{wanted.begin, wanted.end, 0, 0, PieceKind::kLeave};
+  if (!mapping.readable || !mapping.writable || mapping.executable) return add(leave);
+  MemfdPart part{};
+  // A mapping of a virtual machine's memory may have several pieces, and other memory between them.
+  while (MemfdTable::instance().next_part(wanted, leave.begin, part)) {
+    add({leave.begin, part.begin, 0, 0, PieceKind::kLeave});
+    consider_memfd(mapping, part);
+    leave.begin = part.end;
   }
   const bool ours_to_replace =
       mapping.kind == MappingKind::kAnonymous && !mapping.shared && !holds_this_stack(mapping);

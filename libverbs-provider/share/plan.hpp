@@ -17,7 +17,7 @@ namespace softhca::provider {
 enum class PieceKind : std::uint8_t {
   kLeave,      ///< stays; the daemon reaches it through /proc/<pid>/mem
   kReuse,      ///< already maps a memfd of this registry
-  kForeign,    ///< maps a memfd of another registry, to be joined
+  kForeign,    ///< maps a memfd of another registry, to be joined, or a piece, to be adopted
   kAnonymous,  ///< whole pages of private memory, to be replaced
   kOrphan,     ///< whole pages of a memfd with no handle any more, to be replaced
 };
@@ -45,6 +45,7 @@ class Plan {
 
  private:
   void consider(const Mapping& mapping);
+  void consider_memfd(const Mapping& mapping, const MemfdPart& part);
   void consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t place);
   void look_for_allocation(const Mapping& first);
   void add(const Piece& piece);

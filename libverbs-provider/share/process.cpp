@@ -131,14 +131,16 @@ bool copy_by_file(const Mapping& mapping) {
 /// Empties the parts that children should find empty. REQUIRES: the memory is private already.
 void wipe_parts(const Mapping& mapping) {
   const MemfdTable& memfds = MemfdTable::instance();
-  const std::uint64_t end = mapping.offset + (mapping.end - mapping.begin);
-  memfds.wiped().for_each(
-      memfds.find(mapping), mapping.offset, end, [&](std::uint64_t first, std::uint64_t last) {
-        auto* addr = reinterpret_cast<char*>(mapping.begin + (first - mapping.offset));
-        // Children of this child find them empty, too.
-        for (const int advice : {MADV_DONTNEED, MADV_WIPEONFORK})
-          KernelCalls::real().advise(addr, last - first, advice);
-      });
+  memfds.for_each_part(mapping, [&](const MemfdPart& part) {
+    const std::uint64_t end = part.offset + (part.end - part.begin);
+    memfds.wiped().for_each(
+        part.place, part.offset, end, [&](std::uint64_t first, std::uint64_t last) {
+          auto* addr = reinterpret_cast<char*>(part.begin + (first - part.offset));
+          // Children of this child find them empty, too.
+          for (const int advice : {MADV_DONTNEED, MADV_WIPEONFORK})
+            KernelCalls::real().advise(addr, last - first, advice);
+        });
+  });
 }
 
 /// Raises the limit of descriptors, because the copies need one or two and the process may have

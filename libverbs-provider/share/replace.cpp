@@ -348,11 +348,11 @@ bool Replacer::exchange(Piece& piece) {
 }
 
 /// Reserves and maps the piece of the memfd now, while failure is possible: later a missing page
-/// would cause SIGBUS.
+/// would cause SIGBUS. A device, which has the memory of a virtual machine, has all of its pages.
 bool Replacer::stage(Piece& piece, int fd, std::uint64_t offset) {
   const auto at = static_cast<off_t>(offset);
   const auto length = static_cast<off_t>(piece.length);
-  if (kernel_.reserve(fd, 0, at, length) != 0) return false;
+  if (kernel_.reserve(fd, 0, at, length) != 0 && errno != ENODEV) return false;
   void* staging =
       kernel_.map(nullptr, piece.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, at);
   if (staging == MAP_FAILED) return false;
@@ -368,7 +368,7 @@ bool Replacer::replace_piece(Piece& piece, int fd, std::uint64_t offset) {
     discard(piece);
     return true;
   }
-  kernel_.unmap(piece.staging, piece.length);
+  if (kernel_.unmap(piece.staging, piece.length) != 0) left_mapping_ = true;
   kernel_.reserve(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                   static_cast<off_t>(piece.length));
   if (piece.locked) ::mlock2(piece.addr, piece.length, MLOCK_ONFAULT);

@@ -3,7 +3,8 @@
 // Replaces memory, to which threads may be writing at this moment, by a daemon's memfd.
 //
 // For each piece of the range:
-//   1. reserve the piece of the memfd and map it elsewhere, populated ("staging");
+//   1. reserve the piece of the memfd (the memory of a device is always there) and map it
+//   elsewhere, populated ("staging");
 //   2. register the range with a userfaultfd: a thread that touches a missing page there sleeps;
 //   3. take the pages away: anonymous memory is moved aside (UFFDIO_MOVE, or mremap DONTUNMAP where
 //      the kernel lacks that); a memfd mapping is dropped from the page table (the page cache keeps
@@ -64,6 +65,9 @@ class Replacer {
   Replacement replace(ReplaceKind kind, std::uint64_t addr, std::uint64_t length, int fd,
                       std::uint64_t offset);
 
+  /// True if a failed replace() could not unmap the file, so that a part of it is still mapped.
+  bool left_mapping() const { return left_mapping_; }
+
  private:
   struct Piece {
     char* addr;
@@ -109,6 +113,7 @@ class Replacer {
   ino_t inode_ = 0;  ///< of the userfaultfd
   bool holds_memfd_ = false;
   bool holds_system_calls_ = false;
+  bool left_mapping_ = false;
   bool can_move_ = false;        ///< the kernel has UFFDIO_MOVE
   char* window_ = nullptr;       ///< target of such moves: an empty piece
   std::uint32_t window_of_ = 0;  ///< fork generation that made it

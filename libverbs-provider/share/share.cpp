@@ -79,14 +79,27 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
   }
   free_unmapped();
   replacer_.start(request.addr, end);
-  if (const int error = make_plan(request)) return error;
-  emit(request, extents);
-  if (extents.overflow_) {
+  ran_short_ = false;
+  int error = share(request, extents);
+  if (error == 0 && ran_short_ && give_back_all_unmapped()) {
+    release_locked(extents.all());
+    error = share(request, extents);
+  }
+  if (error == 0 && extents.overflow_) {
     release_locked(extents.all());
     extents.count_ = 0;
     extents.overflow_ = false;
     append(extents, reached_by_process(request.addr, end));
   }
+  return error;
+}
+
+/// Shares the range as far as possible now. Returns 0 or an errno value.
+int MemoryRegistry::share(const Request& request, ExtentList& extents) {
+  extents.count_ = 0;
+  extents.overflow_ = false;
+  if (const int error = make_plan(request)) return error;
+  emit(request, extents);
   return 0;
 }
 
@@ -114,7 +127,9 @@ bool MemoryRegistry::join_others() {
 bool MemoryRegistry::join(std::uint32_t place) {
   MemfdTable& memfds = MemfdTable::instance();
   const Memfd memfd = memfds.at(place);
-  if (memfd.owner == kNoRegistry || memfds.joined(place, id_) != nullptr) return true;
+  if (memfd.owner == id_ || memfds.joined(place, id_) != nullptr) return true;
+  if (memfd.is_piece()) return join_piece(place);
+  if (memfd.owner == kNoRegistry) return true;
   MemoryRegistry* owner = registries;
   while (owner != nullptr && owner->id_ != memfd.owner) owner = owner->next_;
   if (owner == nullptr) return false;
@@ -125,8 +140,19 @@ bool MemoryRegistry::join(std::uint32_t place) {
   std::uint32_t handle = 0;
   if (source_.join(source_.context, token, &handle) != 0) return false;
   if (memfds.join(place, id_, handle)) return true;
-  source_.free(source_.context, handle);
+  source_.free(source_.context, handle, false);
   return false;
+}
+
+/// Joins a piece of this machine's memory, or adopts it if it is an orphan. False: it is unchanged.
+bool MemoryRegistry::join_piece(std::uint32_t place) {
+  MemfdTable& memfds = MemfdTable::instance();
+  if (!memfds.is_piece_of(place, source_.machine)) return false;
+  const Memfd& piece = memfds.at(place);
+  if (piece.owner != kNoRegistry) return memfds.join(place, id_, piece.handle);
+  if (!memfds.adopt(place, id_)) return false;
+  link_idle(place);
+  return true;
 }
 
 struct MemoryRegistry::Emission {
@@ -189,7 +215,7 @@ std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emis
 /// no extents were added.
 std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uint64_t begin,
                                          std::uint64_t end, Emission& emission) {
-  SharedMemory memory{-1, 0};
+  SharedMemory memory{-1, 0, {}};
   if (!obtain(end - begin, memory)) return 0;
   std::uint64_t replaced = 0;
   std::uint64_t left = begin;  // start of the part before the current piece that was not replaced
@@ -202,7 +228,8 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
     Replacement part{0, 0};
     do {
       first += part.held;
-      part = replacer_.replace(kind, first, last - first, memory.fd, first - begin);
+      part = replacer_.replace(kind, first, last - first, memory.fd,
+                               memory.place.offset + (first - begin));
       if (part.replaced == 0) continue;
       if (left != first) append(emission, reached_by_process(left, first));
       append(emission, {first, part.replaced, first - begin, memory.handle, kShared});
@@ -216,10 +243,10 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
       replaced += part.replaced;
     } while (part.held != 0);
   }
-  if (replaced != 0) source_.seal(source_.context, memory.fd);
+  if (replaced != 0 && !in_machine()) source_.seal(source_.context, memory.fd);
   ::close(memory.fd);
   if (replaced == 0) {
-    give_back(MemfdTable::instance().find(id_, memory.handle), false);
+    give_back(MemfdTable::instance().find(id_, memory.handle), replacer_.left_mapping());
   } else if (left != end) {
     append(emission, reached_by_process(left, end));
   }
@@ -248,24 +275,32 @@ void MemoryRegistry::append(Emission& emission, abi::MrExtent extent) {
 }
 
 bool MemoryRegistry::obtain(std::uint64_t bytes, SharedMemory& memory) {
-  if (source_.alloc(source_.context, bytes, &memory) != 0) return false;
-  if (accept(memory, bytes)) return true;
+  const int error = source_.alloc(source_.context, bytes, &memory);
+  ran_short_ = ran_short_ || (error == ENOMEM && in_machine());
+  if (error != 0) return false;
+  const std::uint32_t place = accept(memory, bytes);
+  if (place != MemfdTable::kNowhere) {
+    link_idle(place);
+    return true;
+  }
   ::close(memory.fd);
-  source_.free(source_.context, memory.handle);
+  source_.free(source_.context, memory.handle, true);
   return false;
 }
 
-bool MemoryRegistry::accept(const SharedMemory& memory, std::uint64_t bytes) {
-  struct stat file;
-  if (::fstat(memory.fd, &file) != 0 || static_cast<std::uint64_t>(file.st_size) < bytes) {
-    return false;
-  }
+/// Adds the memory to the table. Returns its place, or kNowhere.
+std::uint32_t MemoryRegistry::accept(const SharedMemory& memory, std::uint64_t bytes) const {
   constexpr std::uint32_t kNone = MemfdTable::kNowhere;
-  const Memfd memfd{bytes, id_, memory.handle, 0, 0, kNone, kNone, kNone};
-  const std::uint32_t place = MemfdTable::instance().insert(memory.fd, memfd);
-  if (place == MemfdTable::kNowhere) return false;
-  link_idle(place);
-  return true;
+  Memfd memfd{bytes, id_, PieceIndex::kNoMachine, memory.handle, 0, 0, kNone, kNone, kNone};
+  if (in_machine()) {
+    memfd.bytes = memory.place.bytes;
+    if (memfd.bytes < bytes || identity_of(memory.fd) != source_.machine) return kNone;
+    return MemfdTable::instance().insert_piece(source_.machine, memfd);
+  }
+  struct stat file;
+  const bool fits =
+      ::fstat(memory.fd, &file) == 0 && static_cast<std::uint64_t>(file.st_size) >= bytes;
+  return fits ? MemfdTable::instance().insert(memory.fd, memfd) : kNone;
 }
 
 void MemoryRegistry::append(ExtentList& extents, const abi::MrExtent& extent) {
@@ -344,7 +379,7 @@ void MemoryRegistry::forget_handle(std::uint32_t place) {
   MemfdTable& memfds = MemfdTable::instance();
   const Joined* joined = memfds.joined(place, id_);
   if (joined == nullptr) return give_back(place, true);
-  source_.free(source_.context, joined->handle);
+  source_.free(source_.context, joined->handle, false);
   memfds.leave(place, id_);
 }
 
@@ -363,27 +398,61 @@ void MemoryRegistry::free_unmapped() {
   MemfdTable& memfds = MemfdTable::instance();
   // Finding unmapped memfds is worth more than counting mappings.
   constexpr std::uint64_t kWorth = 256, kWorthOfCount = 16;
-  const bool any = oldest_idle_ != MemfdTable::kNowhere || memfds.has_orphans();
-  if (!memfds.sweep(any ? kWorth : kWorthOfCount)) return;
-  for (std::uint32_t place = oldest_idle_; place != MemfdTable::kNowhere;) {
-    const std::uint32_t next = memfds.at(place).newer;
-    if (!memfds.marked(place)) give_back(place, false);
-    place = next;
-  }
-  memfds.forget_unmapped();
+  const bool any =
+      oldest_idle_ != MemfdTable::kNowhere || memfds.newest_orphan() != MemfdTable::kNowhere;
+  if (memfds.sweep(any ? kWorth : kWorthOfCount)) give_back_unmapped();
 }
 
-/// Gives the memfd back to the daemon. REQUIRES: no registry uses it.
+/// Gives back idle memfds and orphans that the last sweep did not find. False: there were none.
+bool MemoryRegistry::give_back_unmapped() {
+  MemfdTable& memfds = MemfdTable::instance();
+  bool any = false;
+  for (std::uint32_t place = oldest_idle_; place != MemfdTable::kNowhere;) {
+    const std::uint32_t next = memfds.at(place).newer;
+    if (!memfds.marked(place)) {
+      give_back(place, false);
+      any = true;
+    }
+    place = next;
+  }
+  for (std::uint32_t place = memfds.newest_orphan(); place != MemfdTable::kNowhere;) {
+    const Memfd orphan = memfds.at(place);
+    // Only a session of the same machine can give a piece back.
+    const bool ours = memfds.is_piece_of(place, source_.machine);
+    if (!memfds.marked(place) && (ours || !orphan.is_piece())) {
+      memfds.remove(place);
+      if (ours) source_.free(source_.context, orphan.handle, true);
+      any = true;
+    }
+    place = orphan.older;
+  }
+  return any;
+}
+
+/// Gives back all pieces of the process that are not mapped. False: there were none.
+bool MemoryRegistry::give_back_all_unmapped() {
+  constexpr int kSweeps = 2;                                  // MemfdTable::marked()
+  constexpr std::uint64_t kWorthIt = std::uint64_t{1} << 32;  // there are fewer mappings
+  bool any = false;
+  for (int i = 0; i < kSweeps; ++i) {
+    if (!MemfdTable::instance().sweep(kWorthIt)) break;
+    for (MemoryRegistry* of = registries; of != nullptr; of = of->next_)
+      if (of->generation_ == generation_) any |= of->give_back_unmapped();
+  }
+  return any;
+}
+
+/// Gives the memfd back to the daemon. REQUIRES: this registry owns it and does not use it.
 void MemoryRegistry::give_back(std::uint32_t place, bool still_mapped) {
   MemfdTable& memfds = MemfdTable::instance();
   unlink_idle(place);
   const std::uint32_t handle = memfds.at(place).handle;
-  if (still_mapped) {
+  bool unmapped = false;
+  if (still_mapped)
     memfds.disown(place);
-  } else {
-    memfds.remove(place);
-  }
-  source_.free(source_.context, handle);
+  else
+    unmapped = memfds.remove(place);
+  source_.free(source_.context, handle, unmapped);
 }
 
 }  // namespace softhca::provider

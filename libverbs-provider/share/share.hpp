@@ -17,10 +17,11 @@
 namespace softhca::provider {
 
 /// A memfd that the daemon made for this process (abi::Operation::kAllocShared), sealed against
-/// resizing.
+/// resizing. In a virtual machine, a piece of the machine's memory.
 struct SharedMemory {
-  int fd;                ///< the receiver closes it
-  std::uint32_t handle;  ///< the daemon's handle in this session
+  int fd;                    ///< the receiver closes it
+  std::uint32_t handle;      ///< the daemon's handle in this session
+  abi::MemoryPlace place{};  ///< of the piece; zeros: all of the memfd
 };
 
 /// A registry's functions for requests to the daemon. The process lock is held during all of them,
@@ -29,13 +30,17 @@ struct SharedMemorySource {
   void* context;
   /// Returns 0, or an errno value.
   int (*alloc)(void* context, std::uint64_t bytes, SharedMemory* memory);
-  void (*free)(void* context, std::uint32_t handle);
+  /// `unmapped`: the process does not map the memory any more, and never will.
+  void (*free)(void* context, std::uint32_t handle, bool unmapped);
   /// Gets a token of the memory, by which other sessions of the process join it. Returns 0 or an
-  /// errno value; ESTALE: the daemon has forgotten the memory.
+  /// errno value; ESTALE: the daemon has forgotten the memory. In a virtual machine there are no
+  /// tokens: all sessions know a piece by the same handle.
   int (*name)(void* context, std::uint32_t handle, abi::SharedToken* token);
   int (*join)(void* context, const abi::SharedToken& token, std::uint32_t* handle);
-  /// Called once the memory will not be mapped again.
+  /// Called once a memfd will not be mapped again.
   void (*seal)(void* context, int fd);
+  /// The memory of the virtual machine; zeros: each SharedMemory is a memfd.
+  FileIdentity machine{};
 };
 
 /// Extents of one region: ascending, adjoining, covering it exactly.
@@ -96,10 +101,15 @@ class MemoryRegistry {
   /// Returns the bytes of shared memory that no region uses.
   std::uint64_t idle_bytes() const { return idle_bytes_; }
 
+  /// True if the process runs in a virtual machine.
+  bool in_machine() const { return source_.machine != FileIdentity{}; }
+
  private:
+  int share(const Request& request, ExtentList& extents);
   int make_plan(const Request& request);
   bool join_others();
   bool join(std::uint32_t place);
+  bool join_piece(std::uint32_t place);
   void forget_handle(std::uint32_t place);
   std::uint32_t& uses(std::uint32_t place) const;
   std::uint64_t memfd_bytes(std::uint64_t length) const;
@@ -110,7 +120,7 @@ class MemoryRegistry {
                            Emission& emission);
   void keep_from_growing(std::uint64_t begin, std::uint64_t length);
   bool obtain(std::uint64_t bytes, SharedMemory& memory);
-  bool accept(const SharedMemory& memory, std::uint64_t bytes);
+  std::uint32_t accept(const SharedMemory& memory, std::uint64_t bytes) const;
   void append(Emission& emission, abi::MrExtent extent);
   void append(ExtentList& extents, const abi::MrExtent& extent);
   void release_locked(std::span<const abi::MrExtent> extents);
@@ -120,6 +130,8 @@ class MemoryRegistry {
   void unlink_idle(std::uint32_t place);
   void trim(std::uint64_t limit);
   void free_unmapped();
+  bool give_back_unmapped();
+  bool give_back_all_unmapped();
   void give_back(std::uint32_t place, bool still_mapped);
 
   const SharedMemorySource source_;
@@ -132,6 +144,7 @@ class MemoryRegistry {
   MemoryRegistry* next_ = nullptr;  ///< list of all registries
   RegistryId id_ = kNoRegistry;
   std::uint64_t idle_bytes_ = 0;
+  bool ran_short_ = false;  ///< the machine had no more memory for the last region
   std::uint32_t oldest_idle_ = MemfdTable::kNowhere;
   std::uint32_t newest_idle_ = MemfdTable::kNowhere;
 };

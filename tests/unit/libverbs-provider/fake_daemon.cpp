@@ -115,14 +115,9 @@ const std::byte* FakeQp::payload(std::uint32_t sequence) {
 
 // --- memory ------------------------------------------------------------------------------------
 
-FakeMemories::~FakeMemories() { be_machine(false); }
+FakeMemories::FakeMemories() : machine_fd_(make_file(std::size_t{64} << 30)) {}
 
-void FakeMemories::be_machine(bool machine) {
-  constexpr std::size_t kMachineBytes = 1 << 30;
-  if (machine_fd_ >= 0) ::close(machine_fd_);
-  machine_fd_ = machine ? make_file(kMachineBytes) : -1;
-  used_ = 3 * abi::kPageBytes;
-}
+FakeMemories::~FakeMemories() { ::close(machine_fd_); }
 
 FakeMemory FakeMemories::make(std::size_t bytes) {
   FakeMemory memory{-1, nullptr, {0, bytes}};
@@ -304,6 +299,14 @@ std::size_t FakeDaemon::count(abi::Operation operation) {
   std::size_t count = 0;
   for (const Request& request : requests_) count += request.operation == operation ? 1 : 0;
   return count;
+}
+
+bool FakeDaemon::had(abi::Operation operation, const abi::HandleBody& body) {
+  const std::lock_guard guard(mutex_);
+  return std::any_of(requests_.begin(), requests_.end(), [&](const Request& request) {
+    return request.operation == operation && request.body.size() == sizeof body &&
+           std::memcmp(request.body.data(), &body, sizeof body) == 0;
+  });
 }
 
 // --- event channels --------------------------------------------------------------------------

@@ -78,17 +78,19 @@ struct FakeMemory {
   abi::MemoryPlace place{};
 };
 
-/// Makes memory: memfds, or parts of the memory of a virtual machine.
+/// Makes memory: memfds, or parts of the memory of a virtual machine, which are not used again.
 class FakeMemories {
  public:
+  FakeMemories();
   ~FakeMemories();
-  void be_machine(bool machine);
-  bool is_machine() const { return machine_fd_ >= 0; }
+  void be_machine(bool machine) { is_machine_ = machine; }
+  bool is_machine() const { return is_machine_; }
   FakeMemory make(std::size_t bytes);
 
  private:
-  int machine_fd_ = -1;
-  std::uint64_t used_ = 0;
+  const int machine_fd_;
+  bool is_machine_ = false;
+  std::uint64_t used_ = 3 * abi::kPageBytes;
 };
 
 /// What belongs to one connection. The test uses it while the provider makes no calls.
@@ -185,6 +187,8 @@ class FakeDaemon {
   }
   std::vector<std::byte> last_body(abi::Operation operation);
   std::size_t count(abi::Operation operation);
+  /// True if there was such a request.
+  bool had(abi::Operation operation, const abi::HandleBody& body);
 
   /// The number of the event channel opened last.
   std::uint32_t newest_channel();

@@ -118,6 +118,7 @@ TEST_F(Advice, IsTakenAsForPrivateMemory) {
                       12345};
   for (const bool idle : {false, true}) {
     for (const int advice : some) {
+      if (advice == MADV_REMOVE && in_machine()) continue;  // a device would refuse it
       Anonymous other(16);
       errno = 0;
       const int expected = ::madvise(other.base(), kAll, advice) == 0 ? 0 : errno;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Plays the daemon: hands out sealed memfds, maps what it handed out, remembers what came back.
+// With FAKE_MACHINE in the environment, it plays the agent of a virtual machine: it hands out
+// pieces of one memfd.
 #pragma once
 
 #include <fcntl.h>
@@ -24,8 +26,64 @@ namespace softhca::provider {
 
 inline constexpr std::size_t kPage = 4096;
 
+/// True if the tests run as in a virtual machine.
+inline bool in_machine() {
+  static const bool wanted = std::getenv("FAKE_MACHINE") != nullptr;
+  return wanted;
+}
+
+/// The memory of a virtual machine, and the pieces that its agent has given to this process.
+class FakeMachine {
+ public:
+  static FakeMachine& instance() {
+    static FakeMachine machine;
+    return machine;
+  }
+  int fd() const { return fd_; }
+  const FileIdentity& file() const { return file_; }
+  /// The next piece begins so many pages later, so that it does not adjoin the last one.
+  void skip(std::uint64_t pages) { next_ += pages; }
+  std::uint32_t next() const { return static_cast<std::uint32_t>(next_); }
+
+  std::uint32_t alloc(std::uint64_t bytes) {
+    const std::uint32_t handle = next();
+    next_ += (bytes + kPage - 1) / kPage;
+    pieces_[handle] = bytes;
+    return handle;
+  }
+  bool holds(std::uint32_t handle) const { return pieces_.contains(handle); }
+  /// Takes a piece back. Ends the test program if the process still maps a part of it.
+  void free(std::uint32_t handle) {
+    const std::uint64_t bytes = pieces_.at(handle);
+    pieces_.erase(handle);
+    if (is_mapped(handle * kPage, bytes)) std::abort();
+    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(handle * kPage),
+                static_cast<off_t>(bytes));
+  }
+
+ private:
+  FakeMachine() : fd_(::memfd_create("softhca-machine", MFD_CLOEXEC)), file_(identity_of(fd_)) {
+    if (::ftruncate(fd_, off_t{1} << 40) != 0) std::abort();
+  }
+  bool is_mapped(std::uint64_t offset, std::uint64_t bytes) const {
+    MapsReader maps;
+    Mapping mapping;
+    while (maps.next(mapping))
+      if (file_of(mapping) == file_ && mapping.offset < offset + bytes &&
+          mapping.offset + (mapping.end - mapping.begin) > offset)
+        return true;
+    return false;
+  }
+
+  int fd_;
+  FileIdentity file_;
+  std::uint64_t next_ = 5;
+  std::map<std::uint32_t, std::uint64_t> pieces_;  ///< bytes, by handle
+};
+
 class FakeDaemon {
  public:
+  explicit FakeDaemon(bool machine = in_machine()) : machine_(machine) {}
   ~FakeDaemon() {
     for (auto& [handle, memory] : memories_) ::close(memory.fd);
   }
@@ -36,8 +94,8 @@ class FakeDaemon {
         [](void* self, std::uint64_t bytes, SharedMemory* memory) {
           return static_cast<FakeDaemon*>(self)->alloc(bytes, memory);
         },
-        [](void* self, std::uint32_t handle) {
-          static_cast<FakeDaemon*>(self)->freed.insert(handle);
+        [](void* self, std::uint32_t handle, bool is_unmapped) {
+          static_cast<FakeDaemon*>(self)->free(handle, is_unmapped);
         },
         [](void* self, std::uint32_t handle, abi::SharedToken* token) {
           return static_cast<FakeDaemon*>(self)->name(handle, *token);
@@ -45,7 +103,8 @@ class FakeDaemon {
         [](void* self, const abi::SharedToken& token, std::uint32_t* handle) {
           return static_cast<FakeDaemon*>(self)->join(token, *handle);
         },
-        [](void* self, int fd) { static_cast<FakeDaemon*>(self)->to_seal.insert(inode_of(fd)); }};
+        [](void* self, int fd) { static_cast<FakeDaemon*>(self)->to_seal.insert(inode_of(fd)); },
+        machine_ ? FakeMachine::instance().file() : FileIdentity{}};
   }
 
   // It reads and writes the memfds by their descriptors: mapped, they would look like the
@@ -73,6 +132,7 @@ class FakeDaemon {
   unsigned allocs = 0;
   std::uint64_t allowance = ~std::uint64_t{0};  ///< bytes it hands out before ENOMEM
   std::set<std::uint32_t> freed;
+  std::set<std::uint32_t> unmapped;  ///< of those in `freed`
   std::set<std::uint32_t> given_up;  ///< by itself
   std::set<std::uint64_t> to_seal;   ///< inodes of what it was told to seal
   int join_error = 0;
@@ -80,14 +140,9 @@ class FakeDaemon {
 
   /// Seals the memory, as the daemon does at registration: no holes from now on, and no new
   /// writable mapping.
-  void seal() {
+  void seal() {  // not the memory of a machine, which other tests map
     for (const auto& [handle, memory] : memories_)
       ::fcntl(memory.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
-  }
-
-  /// Returns the inode number of the memory that contains the extent.
-  std::uint64_t inode_of(const abi::MrExtent& extent) const {
-    return inode_of(memories_.at(extent.handle).fd);
   }
 
  private:
@@ -111,6 +166,9 @@ class FakeDaemon {
     for (const abi::MrExtent& extent : extents) {
       if (wanted < extent.addr || wanted >= extent.addr + extent.length) continue;
       if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kShared)) break;
+      if (machine_)
+        return {FakeMachine::instance().fd(),
+                static_cast<off_t>(extent.handle * kPage + extent.offset + (wanted - extent.addr))};
       return {memories_.at(extent.handle).fd,
               static_cast<off_t>(extent.offset + (wanted - extent.addr))};
     }
@@ -120,15 +178,30 @@ class FakeDaemon {
   int alloc(std::uint64_t bytes, SharedMemory* memory) {
     if (error != 0) return error;
     std::uint64_t in_use = 0;
-    for (const auto& [handle, held] : memories_) in_use += freed.contains(handle) ? 0 : held.bytes;
+    const std::set<std::uint32_t>& returned = machine_ ? unmapped : freed;
+    for (const auto& [handle, held] : memories_)
+      in_use += returned.contains(handle) ? 0 : held.bytes;
     if (in_use + bytes > allowance) return ENOMEM;
     ++allocs;
+    if (machine_) {
+      const std::uint32_t handle = FakeMachine::instance().alloc(bytes);
+      memories_[handle] = {-1, bytes};
+      *memory = {::dup(FakeMachine::instance().fd()), handle, {handle * kPage, bytes}};
+      return 0;
+    }
     const int fd = ::memfd_create("softhca-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return errno;
     ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     memories_[next_] = {fd, bytes};
-    *memory = {::dup(fd), next_++};
+    *memory = {::dup(fd), next_++, {}};
     return 0;
+  }
+
+  void free(std::uint32_t handle, bool is_unmapped) {
+    if (machine_ && is_unmapped) FakeMachine::instance().free(handle);
+    if (!memories_.contains(handle)) return;  // a piece of an earlier test
+    freed.insert(handle);
+    if (is_unmapped) unmapped.insert(handle);
   }
 
   /// Each object of this class is a session of the same daemon.
@@ -139,6 +212,7 @@ class FakeDaemon {
   static_assert(sizeof(Name) <= sizeof(abi::SharedToken));
 
   int name(std::uint32_t handle, abi::SharedToken& token) const {
+    if (machine_) std::abort();  // a machine has no such requests
     if (given_up.contains(handle) || !memories_.contains(handle)) return ESTALE;
     const Name name{this, handle};
     std::memcpy(token.bytes, &name, sizeof name);
@@ -155,6 +229,7 @@ class FakeDaemon {
     return 0;
   }
 
+  const bool machine_;
   std::map<std::uint32_t, Memory> memories_;
   std::uint32_t next_ = 7;
 };

@@ -41,6 +41,7 @@ TEST(LiveWriters, LoseNothingWhenPrivateMemoryIsReplaced) {
 }
 
 TEST(LiveWriters, LoseNothingWhenMemoryIsSharedAnew) {
+  if (in_machine()) GTEST_SKIP() << "in a machine it is adopted";
   if (!userfaultfd_works()) GTEST_SKIP() << "userfaultfd is not permitted here";
   constexpr std::size_t kPages = 64;
   FakeDaemon daemon;
