@@ -45,7 +45,7 @@ COMMANDS = re.compile(r"(?:^<!-- (run\b.*|not run: .+) -->\n)?^```sh$", re.MULTI
 TRIED_BY = re.compile(r"\b(?:tests|deploy|tools)/[\w./-]+\w")
 METHOD = re.compile(r'\badd\(\s*"([a-z.]+)",\s*(?:&\w+::|\[)')
 COMMAND = re.compile(r'\badd(?:_family)?\(\s*\*?\w+,\s*"([a-z]+)"')
-CODE_FOLDERS = ("abi", "daemon", "libverbs-provider", "cli", "tests", "bench")
+CODE_FOLDERS = ("abi", "daemon", "libverbs-provider", "guest", "cli", "tests", "bench")
 
 
 class Project:

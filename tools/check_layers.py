@@ -68,7 +68,11 @@ LOWER[METRICS] = {*ENGINE_FOLDERS, COUNTERS} | {in_daemon(name) for name in LAYE
     "daemon/tenant_memory", "daemon/qos/receive", "daemon/roce/neighbour"}
 LOWER["daemon"] = set(LOWER)  # adapter.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
-LOWER["cli"] = {"abi"}
+# Of the daemon they have the base, which is headers only.
+LOWER["guest/channel"] = {"abi", "daemon/base"}
+for end in ("guest/agent", "guest/relay"):
+    LOWER[end] = {"abi", "daemon/base", "guest/channel"}
+LOWER["cli"] = {"abi", "guest/channel", "guest/relay"}
 
 # Namespaces by the folders that they belong to. Those of daemon/base and daemon/qos/pools have none.
 NAMESPACES = {
@@ -170,7 +174,7 @@ def check_file(root, path):
 def check_tree(root):
     problems = []
     files = 0
-    for top in ("abi", "daemon", "libverbs-provider", "cli"):
+    for top in ("abi", "daemon", "libverbs-provider", "guest", "cli"):
         for file in sorted((root / top).rglob("*")):
             if file.suffix in SOURCES and file.is_file():
                 files += 1
@@ -222,6 +226,10 @@ def self_test():
         ("libverbs-provider/a.cpp", '#include "abi/x.hpp"\n', None),
         ("cli/a.cpp", '#include "abi/x.hpp"\n', None),
         ("cli/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),
+        ("guest/agent/a.cpp", '#include "guest/channel/f.hpp"\n', None),
+        ("guest/agent/a.cpp", '#include "daemon/base/b.hpp"\n', None),
+        ("guest/relay/a.cpp", '#include "daemon/engine/engine.hpp"\n', "may include abi"),
+        ("guest/channel/a.cpp", '#include "guest/agent/a.cpp"\n', "may include abi"),
         ("daemon/base/a.cpp", '#include "b.hpp"\n', "which is no file"),
         ("daemon/base/a.cpp", '// #include "daemon/tenant_memory/s.hpp"\n', None),
         ("daemon/base/a.cpp", '/*\n#include "daemon/tenant_memory/s.hpp"\n*/\n', None),
@@ -251,7 +259,7 @@ def self_test():
     ]
     present = ("daemon/base/b.hpp", "daemon/engine/engine.hpp", "daemon/tenant_memory/s.hpp", "daemon/device/session/c.hpp",
                "daemon/engine/turns/t.hpp", "daemon/frontend/unix/sockets/u.hpp", "abi/x.hpp",
-               "cli/x.hpp")
+               "cli/x.hpp", "guest/channel/f.hpp", "guest/agent/a.cpp")
     failures = 0
     for path, text, expected in cases:
         with tempfile.TemporaryDirectory() as name:

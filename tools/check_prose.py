@@ -29,7 +29,7 @@ RULES = {
     "long": None,
 }
 
-SOURCES = ("abi", "bench", "cli", "daemon", "examples", "libverbs-provider", "tests")
+SOURCES = ("abi", "bench", "cli", "daemon", "examples", "guest", "libverbs-provider", "tests")
 CODE = {".cpp", ".hpp", ".c", ".h"}
 COMMENT = re.compile(r"(?:^[ \t]*//[/!]?<?[^\n]*\n)+|//[/!]?<?[^\n]*", re.M)
 TEXT = re.compile(r'(?:"(?:\\.|[^"\\\n])*"\s*)+')
