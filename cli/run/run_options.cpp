@@ -49,6 +49,20 @@ A daemon for this program only:
       --seed N           of these faults; the same seed selects the same
                          packets; default: 1
 
+A virtual machine as a tenant:
+
+  -G, --guest TENANT     runs PROGRAM, a monitor of virtual machines such as QEMU,
+                         and serves programs of the machine until PROGRAM ends.
+                         In its arguments {region} becomes the path of the
+                         memory that the machine must have as virtio-pmem,
+                         {bytes} its size, and {channel} the descriptor of a
+                         socket for a virtio-serial port
+      --channel PLACE    where the machine connects instead: the path of a Unix
+                         socket (of hybrid vsock: PATH_4791), "vsock" for port
+                         4791 of AF_VSOCK, or "vsock:CID" for one machine only
+      --unsealed         the daemon does not seal the memory. Only for tests
+                         without a virtual machine
+
 With --daemon, PROGRAM finds in its environment:
   $SOFTHCA_A, $SOFTHCA_B, ...   programs that run a command with the device of
                                 the first tenant, the second, and so on; or of
@@ -62,16 +76,28 @@ may set LD_PRELOAD for another program: this one gets the library, too. If the
 path of softhca has a space, softhca-run also adds a folder at the front of
 LD_LIBRARY_PATH. With SOFTHCA_DEBUG=1, each RDMA call of PROGRAM that fails
 writes the reason to standard error. Exit code: that of PROGRAM, with --daemon
-128+N if signal N ended it; 125 if softhca-run or the start of its daemon fails,
+or --guest 128+N if signal N ended it; 125 if softhca-run or the start of its daemon fails,
 126 if PROGRAM cannot be run, 127 if it is not found.
 
 Examples: softhca-run --tenant a ibv_devinfo
+          softhca-run --guest vm1 -- qemu-system-x86_64 -machine q35 ...
           softhca-run --daemon --hosts 2 --loss 1% -- make check
           softhca-run --daemon sh -c '$SOFTHCA_A ibv_rc_pingpong -g 0 & sleep 1
                              $SOFTHCA_B ibv_rc_pingpong -g 0 127.0.0.1 && wait'
 )";
 
-enum LongOnly { kTenants = 256, kConfig, kHosts, kLoss, kDuplicate, kReorder, kCorrupt, kSeed };
+enum LongOnly {
+  kTenants = 256,
+  kConfig,
+  kHosts,
+  kLoss,
+  kDuplicate,
+  kReorder,
+  kCorrupt,
+  kSeed,
+  kChannel,
+  kUnsealed
+};
 
 constexpr option kLongOptions[] = {{"tenant", required_argument, nullptr, 't'},
                                    {"level", required_argument, nullptr, 'l'},
@@ -85,6 +111,9 @@ constexpr option kLongOptions[] = {{"tenant", required_argument, nullptr, 't'},
                                    {"reorder", required_argument, nullptr, kReorder},
                                    {"corrupt", required_argument, nullptr, kCorrupt},
                                    {"seed", required_argument, nullptr, kSeed},
+                                   {"guest", required_argument, nullptr, 'G'},
+                                   {"channel", required_argument, nullptr, kChannel},
+                                   {"unsealed", no_argument, nullptr, kUnsealed},
                                    {"help", no_argument, nullptr, 'h'},
                                    {"version", no_argument, nullptr, 'V'},
                                    {nullptr, 0, nullptr, 0}};
@@ -106,6 +135,11 @@ class Parser {
       case 'D':
         options_.with_daemon = true;
         break;
+      case 'G':
+      case kChannel:
+      case kUnsealed:
+        take_of_guest(letter, value);
+        break;
       default:
         take_of_daemon(letter, value);
     }
@@ -122,6 +156,7 @@ class Parser {
       reject("--config brings its own tenants and ports; leave --tenants and --hosts out");
     if (two && tenants_given_) reject("two hosts have one tenant each; leave --tenants out");
     if (!two && !needs_hosts_.empty()) reject(needs_hosts_ + " needs --hosts 2");
+    check_guest();
     if (*command == nullptr) reject("no program given; try 'softhca-run --help'");
     if (mistake_) return Failure{*mistake_};
     for (; *command != nullptr; ++command) options_.command.emplace_back(*command);
@@ -129,6 +164,30 @@ class Parser {
   }
 
  private:
+  void take_of_guest(int letter, const char* value) {
+    if (letter == kChannel) {
+      needs_guest_ = "--channel";
+      options_.guest.channel = value;
+      if (*value == '\0') reject("--channel: the name of the socket is empty");
+    } else if (letter == kUnsealed) {
+      needs_guest_ = "--unsealed";
+      options_.guest.seal = false;
+    } else {
+      options_.guest.is_given = true;
+      options_.tenant = value;
+      if (*value == '\0') reject("--guest: the name of the tenant is empty");
+    }
+  }
+
+  void check_guest() {
+    const bool given = options_.guest.is_given;
+    if (!needs_guest_.empty() && !given) reject(needs_guest_ + " needs --guest");
+    if (given && options_.with_daemon)
+      reject("--guest needs a daemon that runs already; leave --daemon out");
+    if (given && !options_.level.empty())
+      reject("programs of the machine ask for levels; leave --level out");
+  }
+
   void take_of_daemon(int letter, const char* value) {
     PrivateDaemons& daemons = options_.daemons;
     switch (letter) {
@@ -188,6 +247,7 @@ class Parser {
   std::optional<std::string> mistake_;
   std::string needs_daemon_;  ///< an option that was given and needs --daemon
   std::string needs_hosts_;   ///< an option that was given and needs --hosts 2
+  std::string needs_guest_;   ///< an option that was given and needs --guest
   bool tenants_given_ = false;
 };
 
@@ -207,7 +267,8 @@ Found<double> parse_probability(const std::string& text) {
 Found<RunOptions> parse_run_options(int argc, char** argv) {
   Parser parser;
   // '+': the first word that is not an option is the program, and all words after it belong to it.
-  for (int letter; (letter = getopt_long(argc, argv, "+t:l:d:DhV", kLongOptions, nullptr)) != -1;) {
+  for (int letter;
+       (letter = getopt_long(argc, argv, "+t:l:d:DG:hV", kLongOptions, nullptr)) != -1;) {
     switch (letter) {
       case 'h':
         std::fputs(kHelp, stdout);

@@ -33,12 +33,20 @@ struct PrivateDaemons {
 /// Tenants a, b, c and so on.
 inline constexpr unsigned kMostPrivateTenants = 26;
 
+/// What --guest runs: a virtual machine.
+struct GuestMachine {
+  bool is_given = false;
+  std::string channel;  ///< where the guest connects; empty: by an inherited descriptor
+  bool seal = true;     ///< the daemon's region, when the machine has mapped it
+};
+
 struct RunOptions {
   std::string tenant;
   std::string level;
   std::string runtime_directory;
   bool with_daemon = false;
   PrivateDaemons daemons;
+  GuestMachine guest;
   std::vector<std::string> command;
 };
 

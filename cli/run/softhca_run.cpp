@@ -11,6 +11,7 @@
 #include "cli/run/installed_libibverbs.hpp"
 #include "cli/run/run_daemon.hpp"
 #include "cli/run/run_environment.hpp"
+#include "cli/run/run_guest.hpp"
 #include "cli/run/run_options.hpp"
 #include "cli/run/run_private.hpp"
 #include "cli/run_places.hpp"
@@ -41,6 +42,7 @@ RunOptions options_of(int argc, char** argv) {
           .runtime_directory = link->runtime_dir,
           .with_daemon = false,
           .daemons = {},
+          .guest = {},
           .command = {argv + 1, argv + argc}};
 }
 
@@ -48,6 +50,10 @@ RunOptions options_of(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const RunOptions options = options_of(argc, argv);
+  if (options.guest.is_given) {
+    const auto directory = or_fail(find_runtime_directory(options.runtime_directory));
+    return run_guest(options, directory, or_fail(find_tenant(directory, options.tenant)));
+  }
   const auto libraries = or_fail(find_libraries());
   // Only a warning, because a program may have another libibverbs, or need none.
   const std::string warning = why_no_provider(libraries.interfaces);
