@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests for shared memory, which the agent answers.
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi/session.hpp"
+#include "guest/agent/mapped_memory.hpp"
+#include "tests/unit/guest/guest_fixture.hpp"
+
+namespace softhca::guest::test {
+namespace {
+
+struct Allocated {
+  abi::AllocSharedReply reply;
+  abi::MemoryPlaces places;
+};
+
+class GuestMemory : public GuestTest {
+ protected:
+  std::optional<ReplyRecord> allocate(const UniqueFd& program, std::uint64_t bytes) {
+    const abi::AllocSharedRequest request{bytes};
+    return call(program, abi::Operation::kAllocShared, bytes_of(request));
+  }
+  static Allocated body_of(const ReplyRecord& reply) {
+    Allocated body{};
+    EXPECT_EQ(reply.body.size(), sizeof body);
+    if (reply.body.size() == sizeof body) std::memcpy(&body, reply.body.data(), sizeof body);
+    return body;
+  }
+  int free(const UniqueFd& program, std::uint32_t handle, std::uint32_t flags) {
+    const abi::HandleBody request{handle, flags};
+    const auto reply = call(program, abi::Operation::kFreeShared, bytes_of(request));
+    return reply ? reply->header.error : -1;
+  }
+  std::uint64_t free_bytes() const { return agent_->clients().free_bytes(); }
+};
+
+TEST_F(GuestMemory, Piece_HasAPlaceAndTheRegion) {
+  start();
+  const Pair pair = connect_pair();
+  const auto reply = allocate(pair.program, 8192);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->header.error, 0);
+  EXPECT_EQ(reply->header.tag, 77U);
+  EXPECT_EQ(reply->fds.size(), 1U);
+  const Allocated got = body_of(*reply);
+  EXPECT_EQ(got.places.memory.offset, kShared.offset);
+  EXPECT_EQ(got.places.memory.bytes, 8192U);
+  EXPECT_EQ(got.reply.handle, kShared.offset / abi::kPageBytes);
+  EXPECT_EQ(got.reply.inode, guest_region_->inode());
+}
+
+TEST_F(GuestMemory, PieceWithOldContent_IsZeroed) {
+  start();
+  std::byte* const memory = static_cast<std::byte*>(
+      ::mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_.get(), 0));
+  memory[kShared.offset + 5000] = std::byte{9};
+  const Pair pair = connect_pair();
+  ASSERT_TRUE(allocate(pair.program, 8192));
+  EXPECT_EQ(memory[kShared.offset + 5000], std::byte{0});
+  ::munmap(memory, kRegionBytes);
+}
+
+TEST_F(GuestMemory, BadSizes_Refused) {
+  start();
+  const Pair pair = connect_pair();
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{100}, UINT64_MAX})
+    EXPECT_EQ(allocate(pair.program, bytes)->header.error, EINVAL) << bytes;
+  EXPECT_EQ(allocate(pair.program, kShared.bytes + 4096)->header.error, ENOMEM);
+  EXPECT_EQ(allocate(pair.program, std::uint64_t{1} << 63)->header.error, ENOMEM);
+  EXPECT_EQ(call(pair.program, abi::Operation::kAllocShared, {})->header.error, EINVAL);
+  EXPECT_EQ(free_bytes(), kShared.bytes);
+}
+
+TEST_F(GuestMemory, UnmappedPiece_IsFreeAtOnce) {
+  start();
+  const Pair pair = connect_pair();
+  const Allocated got = body_of(*allocate(pair.program, kShared.bytes));
+  EXPECT_EQ(free(pair.program, got.reply.handle + 1, abi::kIsUnmapped), EINVAL);
+  EXPECT_EQ(free(pair.program, got.reply.handle, abi::kIsUnmapped), 0);
+  EXPECT_EQ(free(pair.program, got.reply.handle, abi::kIsUnmapped), EINVAL);
+  EXPECT_EQ(free_bytes(), kShared.bytes);
+}
+
+TEST_F(GuestMemory, DeviceIsClosed_PieceStaysWithTheProcess) {
+  start();
+  {
+    Pair pair = connect_pair();
+    const Allocated got = body_of(*allocate(pair.program, 4096));
+    EXPECT_EQ(free(pair.program, got.reply.handle, 0), 0);
+    EXPECT_EQ(free(pair.program, got.reply.handle, abi::kIsUnmapped), EINVAL);
+  }
+  EXPECT_TRUE(run_until([&] { return agent_->streams() == 0; }));
+  EXPECT_EQ(free_bytes(), kShared.bytes - 4096);
+}
+
+TEST_F(GuestMemory, ProcessEnds_PieceIsFreeWhenTheSessionHasEnded) {
+  start();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto program = connect_to(guest_.path() + "/vm1/socket", SOCK_SEQPACKET);
+    const abi::AllocSharedRequest request{4096};
+    const auto record = request_record(abi::Operation::kAllocShared, 1, bytes_of(request));
+    ::send(program->get(), record.data(), record.size(), 0);
+    const auto reply = receive_reply(program->get());
+    ::pause();
+    ::_exit(0);
+  }
+  EXPECT_TRUE(run_until([&] { return free_bytes() == kShared.bytes - 4096; }));
+  UniqueFd daemon = accept_daemon();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(is_closed(daemon));
+  settle();
+  EXPECT_EQ(free_bytes(), kShared.bytes - 4096) << "the daemon may still write to it";
+  daemon.reset();
+  EXPECT_TRUE(run_until([&] { return free_bytes() == kShared.bytes; }));
+  EXPECT_EQ(agent_->clients().processes(), 0U);
+}
+
+TEST_F(GuestMemory, OperationsThatAMachineLacks_RefusedWithAReason) {
+  start();
+  const Pair pair = connect_pair();
+  for (const auto operation :
+       {abi::Operation::kNameShared, abi::Operation::kJoinShared, abi::Operation::kOfferMemory}) {
+    const auto reply = call(pair.program, operation, Bytes(8));
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->header.error, EOPNOTSUPP);
+    EXPECT_FALSE(reply->body.empty());
+    EXPECT_LE(reply->body.size(), abi::kMaxRefusalText);
+  }
+}
+
+TEST_F(GuestMemory, ProcessMapsMemoryBeforeTheAgentStarts_KeepsIt) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    void* const memory = ::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, region_.get(),
+                                static_cast<off_t>(kShared.offset + 4096));
+    (void)!::write(ready[1], memory == MAP_FAILED ? "n" : "y", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  start();
+  EXPECT_EQ(free_bytes(), kShared.bytes - 8192);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(run_until([&] { return free_bytes() == kShared.bytes; }));
+}
+
+TEST(MappedMemory, LinesOfOtherFiles_LeftOut) {
+  constexpr char kMaps[] =
+      "7f0000000000-7f0000002000 rw-s 00103000 00:06 77   /dev/dax0.0\n"
+      "7f0000002000-7f0000003000 rw-s 00200000 00:07 77   /dev/dax0.0\n"
+      "7f0000003000-7f0000004000 rw-s 00300000 00:06 78   /dev/dax0.1\n"
+      "7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0    [stack]\n";
+  const auto places = places_in(kMaps, makedev(0, 6), 77);
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_EQ(places[0].offset, 0x103000U);
+  EXPECT_EQ(places[0].bytes, 0x2000U);
+}
+
+}  // namespace
+}  // namespace softhca::guest::test
