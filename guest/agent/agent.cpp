@@ -36,6 +36,7 @@ Agent::Agent(EventLoop& loop, Region& region, AgentOptions options, Report& repo
                  if (Stream* const stream = streams_.find(number); stream != nullptr)
                    streams_.end(*stream);
                }),
+      memory_(loop, region),
       sockets_(loop, options_.group,
                [this](const std::string& name, UniqueFd connection) {
                  accept(name, std::move(connection));
@@ -72,6 +73,8 @@ void Agent::begin_later(const std::string& why) {
   streams_.clear();
   connections_ = 0;
   clients_.remove_all();
+  memory_.stop();
+  offers_.clear();
   retry_.start(kRetry);
 }
 
@@ -125,9 +128,10 @@ Outcome Agent::serve(const abi::StartMachineReply& machine, const std::string& t
   if (auto opened = tree_.open(options_.runtime_directory + "/" + tenant); !opened) return opened;
   waiting_.stop();
   is_started_ = true;
-  // The agent does not reach memory of programs that is not in the region: it closes the stream of
-  // the daemon's requests for such memory.
-  if (machine.proxy.bytes != 0) streams_.add(kProxyStream, StreamKind::kRecords, UniqueFd());
+  if (machine.proxy.bytes == 0) return {};
+  auto bell = memory_.start(machine.proxy);
+  if (!bell) return bell.error();
+  streams_.add(kProxyStream, StreamKind::kRecords, std::move(*bell));
   return {};
 }
 
@@ -154,6 +158,7 @@ void Agent::accept(const std::string& name, UniqueFd connection) {
 void Agent::closed(std::uint32_t stream) {
   if (stream >= kFirstOfRelay) return;
   --connections_;
+  offers_.erase(stream);
   clients_.remove(stream);
 }
 
@@ -184,15 +189,15 @@ UniqueFd Agent::make_descriptor(Stream& stream, const PassedDescriptor& descript
 }
 
 bool Agent::make(Stream& stream, std::span<const PassedDescriptor> descriptors,
-                 std::vector<UniqueFd>& fds) {
+                 Delivery& delivery) {
   for (const PassedDescriptor& descriptor : descriptors) {
-    fds.push_back(make_descriptor(stream, descriptor));
-    if (fds.back()) continue;
+    delivery.fds.push_back(make_descriptor(stream, descriptor));
+    if (delivery.fds.back()) continue;
     report_(std::string("cannot make a descriptor for a program: ") + std::strerror(errno) +
             "; its connection is closed");
     return false;
   }
-  return true;
+  return complete_offer(stream.number, delivery);
 }
 
 }  // namespace softhca::guest

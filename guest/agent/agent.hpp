@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "guest/agent/clients.hpp"
+#include "guest/agent/memory_server.hpp"
 #include "guest/agent/region.hpp"
 #include "guest/agent/tenant_sockets.hpp"
 #include "guest/agent/tree_folder.hpp"
@@ -50,7 +52,7 @@ class Agent final : private StreamOwner, private ChannelUser {
   bool describe(Stream& stream, std::span<UniqueFd> fds,
                 std::vector<PassedDescriptor>& descriptors) override;
   bool make(Stream& stream, std::span<const PassedDescriptor> descriptors,
-            std::vector<UniqueFd>& fds) override;
+            Delivery& delivery) override;
   void closed(std::uint32_t stream) override;
   bool handle(Frame& frame) override;
   void lost(bool is_broken) override;
@@ -70,6 +72,7 @@ class Agent final : private StreamOwner, private ChannelUser {
   void reply(Stream& stream, std::uint32_t tag, std::span<const std::byte> body,
              std::vector<UniqueFd> fds = {});
   void refuse(Stream& stream, std::uint32_t tag, int error, const std::string& text);
+  bool complete_offer(std::uint32_t stream, Delivery& delivery);
   UniqueFd make_descriptor(Stream& stream, const PassedDescriptor& descriptor);
   std::uint32_t next_number();
 
@@ -80,6 +83,8 @@ class Agent final : private StreamOwner, private ChannelUser {
   Channel channel_;
   Streams streams_;
   Clients clients_;
+  MemoryServer memory_;
+  std::map<std::uint32_t, std::uint32_t> offers_;  ///< tags of kOfferMemory, by their streams
   TreeFolder tree_;
   TenantSockets sockets_;
   Timer retry_;    ///< until the next channel is opened

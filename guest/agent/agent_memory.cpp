@@ -2,6 +2,7 @@
 
 // Requests that the agent answers itself.
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -41,9 +42,8 @@ bool Agent::answer(Stream& stream, std::span<const std::byte> record) {
              "programs of a virtual machine cannot share registered memory");
       return true;
     case abi::Operation::kOfferMemory:
-      refuse(stream, header.tag, EOPNOTSUPP,
-             "in a virtual machine, only memory of the region can be registered");
-      return true;
+      offers_[stream.number] = header.tag;  // the daemon gives the memory a number
+      return false;
     default:
       return false;
   }
@@ -94,6 +94,28 @@ void Agent::allocate(Stream& stream, std::uint32_t tag, std::span<const std::byt
     return refuse(stream, tag, ENOMEM, "softhca-guest has too many descriptors");
   }
   reply(stream, tag, bytes_of(answer), std::move(fds));
+}
+
+/// Completes the daemon's reply to kOfferMemory: the program gets a socket by which it offers its
+/// memory to the process that makes the accesses. Returns false if that cannot be.
+bool Agent::complete_offer(std::uint32_t stream, Delivery& delivery) {
+  const auto offer = offers_.find(stream);
+  abi::ReplyHeader header;
+  if (offer == offers_.end() || delivery.bytes.size() < sizeof header) return true;
+  std::memcpy(&header, delivery.bytes.data(), sizeof header);
+  if (header.tag != offer->second) return true;
+  offers_.erase(offer);
+  abi::OfferMemoryReply reply;
+  if (header.error != 0 || delivery.bytes.size() != sizeof header + sizeof reply) return true;
+  std::memcpy(&reply, delivery.bytes.data() + sizeof header, sizeof reply);
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+  const UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  if (!memory_.add(reply.memory, ours)) return false;
+  delivery.bytes.resize(sizeof header);
+  delivery.fds.push_back(std::move(theirs));
+  return true;
 }
 
 void Agent::free(Stream& stream, std::uint32_t tag, std::span<const std::byte> body) {

@@ -91,7 +91,8 @@ bool Streams::receive_record(Frame frame) {
   stream->window -= cost;
   if (stream->unanswered != 0) --stream->unanswered;
   Delivery delivery{.bytes = {frame.payload.begin(), frame.payload.end()}, .fds = {}, .cost = cost};
-  if (!descriptors.empty() && !owner_.make(*stream, descriptors, delivery.fds)) {
+  const bool is_reply = side_ == Side::kAgent && stream->kind == StreamKind::kConnection;
+  if ((is_reply || !descriptors.empty()) && !owner_.make(*stream, descriptors, delivery)) {
     refuse(descriptors);
     end(*stream);
     return true;

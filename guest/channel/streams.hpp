@@ -70,9 +70,10 @@ class StreamOwner {
   /// message.
   virtual bool describe(Stream& stream, std::span<UniqueFd> fds,
                         std::vector<PassedDescriptor>& descriptors) = 0;
-  /// Agent: makes descriptors for a program, and adds their streams. Returns false if it cannot.
+  /// Agent: makes descriptors for a program, adds their streams, and completes replies to requests
+  /// that it answers with the daemon. Returns false if it cannot.
   virtual bool make(Stream& stream, std::span<const PassedDescriptor> descriptors,
-                    std::vector<UniqueFd>& fds) = 0;
+                    Delivery& delivery) = 0;
   /// Both ends have closed the stream.
   virtual void closed(std::uint32_t stream) = 0;
 

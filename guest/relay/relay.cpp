@@ -64,9 +64,7 @@ void Relay::flush() {
 
 bool Relay::answer(Stream&, std::span<const std::byte>) { return false; }
 
-bool Relay::make(Stream&, std::span<const PassedDescriptor>, std::vector<UniqueFd>&) {
-  return false;
-}
+bool Relay::make(Stream&, std::span<const PassedDescriptor>, Delivery&) { return false; }
 
 void Relay::closed(std::uint32_t stream) {
   if (stream < kFirstOfRelay) --connections_;

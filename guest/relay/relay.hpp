@@ -52,7 +52,7 @@ class Relay final : private StreamOwner, private ChannelUser {
   bool describe(Stream& stream, std::span<UniqueFd> fds,
                 std::vector<PassedDescriptor>& descriptors) override;
   bool make(Stream& stream, std::span<const PassedDescriptor> descriptors,
-            std::vector<UniqueFd>& fds) override;
+            Delivery& delivery) override;
   void closed(std::uint32_t stream) override;
   bool handle(Frame& frame) override;
   void lost(bool is_broken) override;

@@ -150,8 +150,9 @@ class Server {
 
 }  // namespace
 
-void serve_memory_proxy(UniqueFd area, UniqueFd socket) {
-  void* at = ::mmap(nullptr, sizeof(ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED, area.get(), 0);
+void serve_memory_proxy(UniqueFd area, UniqueFd socket, std::uint64_t offset) {
+  void* at = ::mmap(nullptr, sizeof(ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED, area.get(),
+                    static_cast<off_t>(offset));
   area.reset();
   if (at != MAP_FAILED) Server(*static_cast<ProxyArea*>(at), std::move(socket)).serve();
   ::_exit(at == MAP_FAILED ? 1 : 0);

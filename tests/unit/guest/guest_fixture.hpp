@@ -31,7 +31,7 @@ inline std::string text_of_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-inline constexpr std::uint64_t kRegionBytes = 4 << 20;
+inline constexpr std::uint64_t kRegionBytes = 8 << 20;
 inline constexpr abi::MemoryPlace kShared{1 << 20, 64 * 4096};
 
 class GuestTest : public ::testing::Test {

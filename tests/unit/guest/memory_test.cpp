@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests for shared memory, which the agent answers.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,7 +127,7 @@ TEST_F(GuestMemory, OperationsThatAMachineLacks_RefusedWithAReason) {
   start();
   const Pair pair = connect_pair();
   for (const auto operation :
-       {abi::Operation::kNameShared, abi::Operation::kJoinShared, abi::Operation::kOfferMemory}) {
+       {abi::Operation::kNameShared, abi::Operation::kJoinShared}) {
     const auto reply = call(pair.program, operation, Bytes(8));
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->header.error, EOPNOTSUPP);
@@ -164,6 +166,89 @@ TEST(MappedMemory, LinesOfOtherFiles_LeftOut) {
   ASSERT_EQ(places.size(), 1U);
   EXPECT_EQ(places[0].offset, 0x103000U);
   EXPECT_EQ(places[0].bytes, 0x2000U);
+}
+
+/// The daemon's side of the memory of programs that is not in the region.
+class GuestProxy : public GuestMemory {
+ protected:
+  GuestProxy() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    bell_ = UniqueFd(ends[0]);
+    proxy_ = UniqueFd(ends[1]);
+    start_reply_.proxy = {kShared.offset + kShared.bytes, kProxyBytes};
+    void* const at = ::mmap(nullptr, kProxyBytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_.get(),
+                            static_cast<off_t>(start_reply_.proxy.offset));
+    EXPECT_NE(at, MAP_FAILED);
+    area_ = static_cast<engine::ProxyArea*>(at);
+  }
+  ~GuestProxy() override { ::munmap(area_, kProxyBytes); }
+
+  /// A program offers its memory, as the provider does. `number`: by which the daemon names it.
+  void offer(const Pair& pair, std::uint32_t number) {
+    send_record(pair.program.get(),
+                request_record(abi::Operation::kOfferMemory, 5, bytes_of(abi::HandleBody{})));
+    ASSERT_TRUE(receive(pair.daemon));
+    const struct {
+      abi::ReplyHeader header;
+      abi::OfferMemoryReply body;
+    } answer{{5, 0}, {number, 0}};
+    send_record(pair.daemon.get(), bytes_of(answer));
+    const auto reply = receive(pair.program);
+    ASSERT_TRUE(reply);
+    EXPECT_TRUE(reply->body.empty());
+    ASSERT_EQ(reply->fds.size(), 1u);
+    const UniqueFd memory(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+    send_record(reply->fds[0].get(), bytes_of(std::uint8_t{}), {memory.get()});
+  }
+  /// Asks for an access, as the engine does. Returns whether it succeeded.
+  bool access(std::uint32_t memory, engine::ProxyArea::Kind kind, void* at, std::size_t bytes) {
+    engine::ProxyArea::Access& access = area_->access[0];
+    access.memory = memory;
+    access.kind = kind;
+    access.ranges = 1;
+    access.range[0] = {reinterpret_cast<std::uintptr_t>(at), bytes};
+    const std::uint32_t asked = area_->asked + 1;
+    area_->asked = asked;
+    area_->wake.fetch_add(1);
+    send_record(bell_.get(), bytes_of(abi::MachineBell{}));
+    EXPECT_TRUE(run_until([&] { return area_->done == asked; }));
+    return access.ok != 0;
+  }
+
+  static constexpr std::size_t kProxyBytes = 2 << 20;
+  UniqueFd bell_;
+  engine::ProxyArea* area_ = nullptr;
+};
+
+TEST_F(GuestProxy, ReachesMemoryThatAProgramOffers_UntilTheDaemonEndsIt) {
+  start();
+  const Pair pair = connect_pair();
+  offer(pair, 7);
+  char text[] = "before";
+  ASSERT_TRUE(access(7, engine::ProxyArea::kRead, text, 7));
+  EXPECT_STREQ(reinterpret_cast<char*>(area_->bytes[0].data()), "before");
+  std::memcpy(area_->bytes[0].data(), "behind", 7);
+  ASSERT_TRUE(access(7, engine::ProxyArea::kWrite, text, 7));
+  EXPECT_STREQ(text, "behind");
+  EXPECT_FALSE(access(7, engine::ProxyArea::kRead, nullptr, 7)) << "not mapped";
+  EXPECT_FALSE(access(8, engine::ProxyArea::kRead, text, 7)) << "no such memory";
+  send_record(bell_.get(), bytes_of(abi::MachineBell{7, 0}));
+  settle();
+  EXPECT_FALSE(access(7, engine::ProxyArea::kRead, text, 7)) << "it has ended";
+}
+
+TEST_F(GuestProxy, OfferThatTheDaemonRefuses_IsRefused) {
+  start();
+  const Pair pair = connect_pair();
+  send_record(pair.program.get(),
+              request_record(abi::Operation::kOfferMemory, 5, bytes_of(abi::HandleBody{})));
+  ASSERT_TRUE(receive(pair.daemon));
+  send_record(pair.daemon.get(), bytes_of(abi::ReplyHeader{5, EOPNOTSUPP}));
+  const auto reply = receive(pair.program);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->header.error, EOPNOTSUPP);
+  EXPECT_TRUE(reply->fds.empty());
 }
 
 }  // namespace

@@ -237,16 +237,5 @@ TEST_F(GuestTest, ProxyWithoutADescriptor_MachineDoesNotStart) {
   EXPECT_FALSE(agent_->is_started());
 }
 
-TEST_F(GuestTest, ProxyOfTheDaemon_ClosedByTheAgent) {
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-  const UniqueFd daemon(ends[0]);
-  proxy_ = UniqueFd(ends[1]);
-  start_reply_.proxy = {kShared.offset + kShared.bytes, 4096};
-  start();
-  EXPECT_TRUE(run_until([&] { return agent_->streams() == 0 && relay_->streams() == 0; }));
-  EXPECT_TRUE(connect_pair().daemon);
-}
-
 }  // namespace
 }  // namespace softhca::guest::test
