@@ -126,8 +126,7 @@ TEST_F(GuestMemory, ProcessEnds_PieceIsFreeWhenTheSessionHasEnded) {
 TEST_F(GuestMemory, OperationsThatAMachineLacks_RefusedWithAReason) {
   start();
   const Pair pair = connect_pair();
-  for (const auto operation :
-       {abi::Operation::kNameShared, abi::Operation::kJoinShared}) {
+  for (const auto operation : {abi::Operation::kNameShared, abi::Operation::kJoinShared}) {
     const auto reply = call(pair.program, operation, Bytes(8));
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->header.error, EOPNOTSUPP);
