@@ -3,7 +3,7 @@
 
 tree=$dir/root trixie=$dir/trixie
 debs=$dir/packages/debs next=$dir/packages/next
-packages=(softhca softhca-provider softhca-tools softhca-device-plugin softhca-dev)
+packages=(softhca softhca-provider softhca-tools softhca-guest softhca-device-plugin softhca-dev)
 mkdir -p "$debs" "$next"
 
 # A command in a root, with mounts and processes of its own.
@@ -143,14 +143,14 @@ END
 verify_units() {
   # shellcheck disable=SC2016  # for the shell inside
   within "$tree" sh -c '
-    systemd-analyze verify $(dpkg -L softhca | grep "/system/softhcad.*\.service$")
+    systemd-analyze verify $(dpkg -L softhca softhca-guest | grep "/system/softhca.*\.service$")
     XDG_RUNTIME_DIR=/run systemd-analyze verify --user "$(dpkg -L softhca | grep "/user/softhcad\.service$")"' 2>&1 | tee "$dir/verify"
   # What else the root has is not complained about here.
   ! grep softhca "$dir/verify"
 }
 
 hardening() {
-  "$root/tools/check_hardening" "$tree"/usr/sbin/softhcad "$tree"/usr/bin/softhca* "$tree"/usr/lib/*/libibverbs/libsofthca-* \
+  "$root/tools/check_hardening" "$tree"/usr/sbin/softhca* "$tree"/usr/bin/softhca* "$tree"/usr/lib/*/libibverbs/libsofthca-* \
     "$tree"/usr/lib/*/softhca/* "$tree"/usr/lib/*/libsofthca-*.so.?
 }
 
