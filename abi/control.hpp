@@ -604,7 +604,7 @@ struct StartMachineReply {
   /// answers kAllocShared and kFreeShared itself.
   MemoryPlace shared;
   /// By which the agent accesses memory of programs that is not in the region. The agent runs a
-  /// memory proxy there (daemon/engine/memory/proxy_area.hpp). The descriptor is a socket
+  /// memory proxy there (daemon/tenant_memory/proxy_area.hpp). The descriptor is a socket
   /// (SOCK_SEQPACKET) with records of a MachineBell.
   MemoryPlace proxy;
 };

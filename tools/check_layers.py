@@ -70,8 +70,8 @@ LOWER["daemon"] = set(LOWER)  # adapter.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
 # Of the daemon they have the base, which is headers only.
 LOWER["guest/channel"] = {"abi", "daemon/base"}
-for end in ("guest/agent", "guest/relay"):
-    LOWER[end] = {"abi", "daemon/base", "guest/channel"}
+LOWER["guest/relay"] = {"abi", "daemon/base", "guest/channel"}
+LOWER["guest/agent"] = LOWER["guest/relay"] | {"daemon/tenant_memory"}  # the memory proxy
 LOWER["cli"] = {"abi", "guest/channel", "guest/relay"}
 
 # Namespaces by the folders that they belong to. Those of daemon/base and daemon/qos/pools have none.

@@ -16,7 +16,7 @@
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/engine/memory/memory_proxy.hpp"
-#include "daemon/engine/memory/memory_proxy_process.hpp"
+#include "daemon/tenant_memory/memory_proxy_process.hpp"
 #include "daemon/tenant_memory/offered_memory.hpp"
 
 namespace {
@@ -46,7 +46,7 @@ Outcome start(int area, int socket) {
     ::dup2(area, kArea);
     ::dup2(socket, kSocket);
     ::close_range(3, kArea - 1, 0);
-    engine::serve_memory_proxy(UniqueFd(kArea), UniqueFd(kSocket));
+    memory::serve_memory_proxy(UniqueFd(kArea), UniqueFd(kSocket));
   }
   return {};
 }

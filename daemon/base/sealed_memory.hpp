@@ -128,7 +128,7 @@ class SealedMemory {
   /// Where a piece lies in the memory of which it is a part.
   struct Piece {
     std::uint64_t offset = 0;
-    std::size_t bytes = 0;  ///< 0: it is no piece
+    std::size_t bytes = 0;  ///< 0: it is not a piece
   };
   const Piece& piece() const { return piece_; }
 
@@ -218,7 +218,7 @@ class SealedMemory {
   std::shared_ptr<void> locked_;  ///< null: not locked, or locked without an account
   Keeping* keeping_ = nullptr;
   KeptId kept_ = 0;
-  std::shared_ptr<PieceOwner> owner_;  ///< null: it is no piece
+  std::shared_ptr<PieceOwner> owner_;  ///< null: it is not a piece
   Piece piece_;
   bool is_taken_ = false;  ///< the descriptor
 };

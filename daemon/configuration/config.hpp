@@ -239,6 +239,8 @@ inline constexpr std::string_view kWorkloadWords[] = {"standard", "latency", "bu
 struct ProgramsConfig {
   ProcessMemory process_memory = ProcessMemory::kOwn;
   bool controlled_qkeys = false;  ///< give queue pairs controlled Q_Keys
+  /// Bytes of the region, if they run in a virtual machine; 0: they run on the host.
+  std::uint64_t guest_memory = 0;
 
   bool operator==(const ProgramsConfig&) const = default;
 };
@@ -262,8 +264,6 @@ struct TenantConfig {
   std::string name;
   std::vector<Gid> addresses;         ///< those of its devices, in this order; never empty
   std::vector<TenantDevice> devices;  ///< empty: one, with all addresses; see devices_of()
-  /// Bytes of the region, if the tenant is a virtual machine; 0: its programs run on the host.
-  std::uint64_t guest_memory = 0;
   SocketConfig socket;
   /// The socket on which the tenant creates levels and divides its amounts among them:
   /// control.sock. It exists if the tenant has levels or may create some.

@@ -21,7 +21,7 @@
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/system_error.hpp"
-#include "daemon/engine/memory/memory_proxy_process.hpp"
+#include "daemon/tenant_memory/memory_proxy_process.hpp"
 
 namespace softhca::control {
 namespace {
@@ -75,7 +75,7 @@ void keep_open_only(int fd) {
     ::prctl(PR_SET_NAME, "softhca-memory");
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     give_up_capabilities();
-    engine::serve_memory_proxy(std::move(passed[0]), std::move(passed[1]));
+    memory::serve_memory_proxy(std::move(passed[0]), std::move(passed[1]));
   }
   ::prctl(PR_SET_NAME, "softhca-sealer");
   serve_seals(std::move(passed[0]), passed[1]);

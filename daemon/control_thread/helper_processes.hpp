@@ -27,7 +27,7 @@ class HelperProcesses {
   /// this meanwhile, and seals other memory afterwards. A signal that ends that process ends the
   /// wait. Call it on any thread.
   Outcome seal(int fd) const;
-  /// Starts a process that serves the other end of `socket` (engine::serve_memory_proxy()), until
+  /// Starts a process that serves the other end of `socket` (memory::serve_memory_proxy()), until
   /// that is closed. If it cannot be made, the process's end of `socket` is closed. Call it on any
   /// thread.
   Outcome start_memory_proxy(int area, int socket) const;

@@ -45,9 +45,7 @@ Expected<std::shared_ptr<Machine>> Machine::adopt(const KeptRegion& kept, Terms 
   machine->kept_fd_ = Kept(&keeping, kept.descriptor);
   machine->is_sealed_ = kept.is_sealed != 0;
   if (kept.has_started == 0) return machine;
-  machine->bell_ = keeping.descriptor(kept.bell);
-  machine->kept_bell_ = Kept(&keeping, kept.bell);
-  if (auto done = machine->lay_out(kept.begin); !done) return done.error();
+  if (auto started = machine->start(kept.begin); !started) return started.error();
   return machine;
 }
 
@@ -59,23 +57,13 @@ Machine::KeptRegion Machine::kept() const {
   return {.memory = memory_.kept(),
           .descriptor = kept_fd_.id(),
           .bytes = memory_.bytes(),
-          .bell = kept_bell_.id(),
           .begin = begin_,
           .has_started = has_started_,
           .is_sealed = is_sealed_};
 }
 
-Outcome Machine::start(std::uint64_t begin, UniqueFd bell) {
+Outcome Machine::start(std::uint64_t begin) {
   if (has_started_) return Error{"the virtual machine has started already", EALREADY};
-  auto kept = Kept::descriptor(terms_.keeping, bell.get());
-  if (!kept) return kept.error();
-  if (auto done = lay_out(begin); !done) return done;
-  bell_ = std::move(bell);
-  kept_bell_ = std::move(*kept);
-  return {};
-}
-
-Outcome Machine::lay_out(std::uint64_t begin) {
   const std::uint64_t bytes = memory_.bytes();
   if (begin % abi::kPageBytes != 0 || begin > bytes / 2)
     return Error{"the guest's device begins at byte " + std::to_string(begin) +

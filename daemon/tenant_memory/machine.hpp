@@ -6,6 +6,7 @@
 // machine's agent gives to programs. Set-up path only.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,7 @@ namespace softhca::memory {
 
 class Machine final : public PieceOwner, public std::enable_shared_from_this<Machine> {
  public:
-  static constexpr std::size_t kProxyBytes = 2 << 20;  ///< room for an engine::ProxyArea
+  static constexpr std::size_t kProxyBytes = 2 << 20;  ///< room for an memory::ProxyArea
 
   /// How the daemon treats the memory. `account` ends with it.
   struct Terms {
@@ -37,7 +38,6 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
     KeptId memory = 0;
     KeptId descriptor = 0;
     std::uint64_t bytes = 0;
-    KeptId bell = 0;
     std::uint64_t begin = 0;
     std::uint32_t has_started = 0;
     std::uint32_t is_sealed = 0;
@@ -52,10 +52,9 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
   KeptRegion kept() const;
   std::uint64_t bytes() const { return memory_.bytes(); }
 
-  /// Lays out the region from `begin` on. Offsets count from there. `bell`: a socket to the
-  /// machine's agent. Errors: EINVAL, `begin` is not the start of a page or leaves less than half
-  /// of the region; EALREADY; those of Keeping::keep().
-  Outcome start(std::uint64_t begin, UniqueFd bell);
+  /// Lays out the region from `begin` on. Offsets count from there. Errors: EINVAL, `begin` is not
+  /// the start of a page or leaves less than half of the region; EALREADY.
+  Outcome start(std::uint64_t begin);
   bool has_started() const { return has_started_; }
 
   /// Returns a duplicate of the descriptor, to be sealed (SealedMemory::seal_holes).
@@ -87,7 +86,9 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
 
   SealedMemory::Piece proxy_place() const { return {rings_begin_ - begin_, kProxyBytes}; }
   std::byte* proxy_area() const { return memory_.base() + rings_begin_; }
-  int bell() const { return bell_.get(); }
+  /// A socket to the machine's agent; -1: there is none.
+  void set_bell(int socket) { bell_ = socket; }
+  int bell() const { return bell_; }
   /// Returns a number for the memory of a program.
   std::uint32_t next_memory() { return next_memory_++; }
   /// Gives none of the numbers up to `number` any more.
@@ -102,7 +103,6 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
   static constexpr std::size_t kVcbBytes = abi::kMaxVcbsPerSession * abi::kPageBytes;
 
   explicit Machine(Terms terms) : terms_(std::move(terms)) {}
-  Outcome lay_out(std::uint64_t begin);
   Expected<SealedMemory> take_from(Gaps& gaps, std::size_t bytes);
   SealedMemory make_piece(std::size_t at, std::size_t bytes);
 
@@ -110,8 +110,7 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
   SealedMemory memory_;
   UniqueFd fd_;
   Kept kept_fd_;
-  UniqueFd bell_;
-  Kept kept_bell_;
+  int bell_ = -1;
   std::uint32_t next_memory_ = 1;
   // Offsets in the memory.
   std::uint64_t begin_ = 0;

@@ -15,7 +15,7 @@
 
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/system_error.hpp"
-#include "daemon/engine/memory/memory_proxy_process.hpp"
+#include "daemon/tenant_memory/memory_proxy_process.hpp"
 
 namespace softhca::guest {
 namespace {
@@ -36,14 +36,14 @@ Expected<Pair> make_pair_of_sockets() {
 
 Expected<UniqueFd> MemoryServer::start(const abi::MemoryPlace& area) {
   stop();
-  const bool is_inside = area.bytes >= sizeof(engine::ProxyArea) && area.offset % 4096 == 0 &&
+  const bool is_inside = area.bytes >= sizeof(memory::ProxyArea) && area.offset % 4096 == 0 &&
                          area.offset <= region_.bytes() &&
                          area.bytes <= region_.bytes() - area.offset;
   if (!is_inside) return Error{"the daemon has named memory that is not in the region", EPROTO};
-  void* const at = ::mmap(nullptr, sizeof(engine::ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED,
+  void* const at = ::mmap(nullptr, sizeof(memory::ProxyArea), PROT_READ | PROT_WRITE, MAP_SHARED,
                           region_.fd(), static_cast<off_t>(area.offset));
   if (at == MAP_FAILED) return system_error("cannot map the region");
-  area_ = static_cast<engine::ProxyArea*>(at);
+  area_ = static_cast<memory::ProxyArea*>(at);
   auto to_process = make_pair_of_sockets();
   if (!to_process) return to_process.error();
   auto bell = make_pair_of_sockets();
@@ -57,7 +57,7 @@ Expected<UniqueFd> MemoryServer::start(const abi::MemoryPlace& area) {
     ::prctl(PR_SET_NAME, "softhca-memory");
     if (::getppid() != parent) ::_exit(0);
     to_process->ours.reset();
-    engine::serve_memory_proxy(std::move(region), std::move(to_process->theirs), area.offset);
+    memory::serve_memory_proxy(std::move(region), std::move(to_process->theirs), area.offset);
   }
   if (process_ < 0) return system_error("process that accesses programs' memory");
   socket_ = std::move(to_process->ours);
@@ -82,7 +82,7 @@ bool MemoryServer::add(std::uint32_t memory, const UniqueFd& offered) {
   return area_ != nullptr && tell({.memory = memory, .adds = 1}, {&fd, 1});
 }
 
-bool MemoryServer::tell(const engine::ProxyMessage& message, std::span<const int> fds) {
+bool MemoryServer::tell(const memory::ProxyMessage& message, std::span<const int> fds) {
   if (send_with_descriptors(socket_.get(), std::as_bytes(std::span{&message, 1}), fds) < 0)
     return false;
   area_->messages.fetch_add(1, std::memory_order_release);
@@ -92,7 +92,7 @@ bool MemoryServer::tell(const engine::ProxyMessage& message, std::span<const int
 
 void MemoryServer::wake() {
   area_->wake.fetch_add(1, std::memory_order_seq_cst);
-  engine::futex_wake(area_->wake);
+  memory::futex_wake(area_->wake);
 }
 
 /// Takes records of the daemon's bell. If the process has no room for one, it keeps the memory.
@@ -104,7 +104,7 @@ void MemoryServer::rung() {
     tell({.memory = record.ended, .adds = 0}, {});
   }
   if (got == 0) return loop_.arm(bell_.get(), watch_, 0);
-  engine::futex_wake(area_->wake);
+  memory::futex_wake(area_->wake);
 }
 
 }  // namespace softhca::guest

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Accesses to memory of programs that is not in the region. The daemon asks for them in an area of
-// the region, and a process of the agent makes them (daemon/engine/memory/proxy_area.hpp).
+// the region, and a process of the agent makes them (daemon/tenant_memory/proxy_area.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 #include "abi/control.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/engine/memory/proxy_area.hpp"
+#include "daemon/tenant_memory/proxy_area.hpp"
 #include "guest/agent/region.hpp"
 #include "guest/channel/event_loop.hpp"
 
@@ -36,13 +36,13 @@ class MemoryServer {
   bool add(std::uint32_t memory, const UniqueFd& offered);
 
  private:
-  bool tell(const engine::ProxyMessage& message, std::span<const int> fds);
+  bool tell(const memory::ProxyMessage& message, std::span<const int> fds);
   void wake();
   void rung();
 
   EventLoop& loop_;
   const Region& region_;
-  engine::ProxyArea* area_ = nullptr;
+  memory::ProxyArea* area_ = nullptr;
   UniqueFd socket_;  ///< to the process
   UniqueFd bell_;
   Watch watch_;  ///< of the bell

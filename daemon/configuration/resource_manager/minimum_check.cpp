@@ -44,9 +44,10 @@ std::optional<WrongMinimum> find_wrong_minimum(const TenantConfig& tenant) {
 std::string find_wrong_region(const TenantConfig& tenant) {
   constexpr std::uint64_t kUnit = 16 << 20;  // a guest's kernel makes a device only of whole ones
   const std::uint64_t most = tenant.limits[Kind::kSharedBytes];
-  const std::string is = "is " + std::to_string(tenant.guest_memory) + ", ";
-  if (tenant.guest_memory % kUnit != 0) return is + "must be a multiple of 16 MiB";
-  if (tenant.guest_memory > most) return is + "above its shared_bytes, " + std::to_string(most);
+  const std::string is = "is " + std::to_string(tenant.programs.guest_memory) + ", ";
+  if (tenant.programs.guest_memory % kUnit != 0) return is + "must be a multiple of 16 MiB";
+  if (tenant.programs.guest_memory > most)
+    return is + "above its shared_bytes, " + std::to_string(most);
   return {};
 }
 

@@ -145,7 +145,7 @@ AllocationResult with_tenant(const Config& in_force, const TenantRequest& reques
   if (const auto divided = divide_addresses(tenant); !divided)
     return refuse(Cause::kBadAmount, who, divided.error().message);
   give_socket(tenant, request);
-  if (request.guest_memory) tenant.guest_memory = *request.guest_memory;
+  if (request.guest_memory) tenant.programs.guest_memory = *request.guest_memory;
   Config with_template = in_force;
   with_template.tenants.push_back(std::move(tenant));
   if (request.share && request.share->tenths != 0) {

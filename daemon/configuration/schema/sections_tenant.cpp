@@ -70,10 +70,10 @@ constexpr Key kTenantKeys[] = {
      .doc = "File permissions decide which users may join. Owner and group: names or numbers, "
             "default the daemon's."},
     {.name = "guest_memory",
-     .at = at<&T::guest_memory>,
+     .at = at<&T::programs, &ProgramsConfig::guest_memory>,
      .range = {0, kMostGuestMemory},
      .unit = "bytes",
-     .doc = "The tenant is a virtual machine, whose programs share so many bytes with the daemon "
+     .doc = "The tenant is a virtual machine. Its programs share so many bytes with the daemon "
             "(softhca-run --guest). A quarter is for queues, the rest for memory that they "
             "register. It counts as shared_bytes. 0: the programs run on the host. A reload "
             "changes it for a machine that starts afterwards.",

@@ -89,9 +89,9 @@ Unmap SessionContext::unmap() const {
   };
 }
 
-LockMemory SessionContext::lock_memory() const {
-  return [&adapter = adapter_, all = adapter_.locked,
-          own = tenant_.control.locked](std::size_t bytes) -> std::shared_ptr<void> {
+memory::MemorySource SessionContext::memory_source() const {
+  const auto lock = [&adapter = adapter_, all = adapter_.locked,
+                     own = tenant_.control.locked](std::size_t bytes) -> std::shared_ptr<void> {
     const std::uint64_t part = adapter.lockable / std::max<std::size_t>(adapter.tenants.size(), 1);
     if (*own + bytes > part || *all + bytes > adapter.lockable) return nullptr;
     *all += bytes;
@@ -102,6 +102,7 @@ LockMemory SessionContext::lock_memory() const {
               *own -= bytes;
             }};
   };
+  return {.lock = lock, .keeping = keeping(), .machine = &machine_};
 }
 
 bool SessionContext::may_map() const {

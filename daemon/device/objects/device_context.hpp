@@ -60,17 +60,12 @@ class SessionContext {
   /// thread of the tenant unmaps it, which takes 0.1 s for each GiB. The function may be called
   /// when the session is over.
   Unmap unmap() const;
-  /// Returns the function that locks memory shared by the tenant's processes and the daemon. It
-  /// locks while all tenants together have at most Adapter::lockable locked, and the tenant at most
-  /// its part of that.
-  LockMemory lock_memory() const;
-  /// Returns the source of the memory that the session shares with its process.
-  memory::MemorySource memory_source() const {
-    return {.lock = lock_memory(), .keeping = keeping(), .machine = &machine_};
-  }
+  /// Returns the source of the memory that the session shares with its process. It locks while all
+  /// tenants together have at most Adapter::lockable locked, and the tenant at most its part of
+  /// that.
+  memory::MemorySource memory_source() const;
   /// The virtual machine in which the process runs; null: it runs on the host.
-  const std::shared_ptr<memory::Machine>& machine() const { return machine_; }
-  void set_machine(std::shared_ptr<memory::Machine> machine) { machine_ = std::move(machine); }
+  std::shared_ptr<memory::Machine>& machine() const { return machine_; }
   /// True if the tenant may map more memory. It may not while too much of its memory waits to be
   /// unmapped, as no other limit counts that. Too much is as many bytes as the tenant may have, or
   /// an eighth of its mappings, at least 64.
@@ -148,10 +143,6 @@ class SessionContext {
   int refuse_unknown(const char* what) const {
     return refuse(EINVAL, "no such %s: destroyed, or of another device context", what);
   }
-  /// Adds an event of the tenant to the journal.
-  void note(const char* kind, std::string text) const {
-    adapter_.journal.add({.kind = kind, .tenant = tenant_.name, .text = std::move(text)});
-  }
   /// Drops what was recorded: by a part of a request that succeeded as a whole.
   void forget_refusal() const { refusal_.clear(); }
   /// Writes what was recorded, if anything, into the answer, and reports it to the operator.
@@ -200,7 +191,7 @@ class SessionContext {
 
   Adapter& adapter_;
   engine::Tenant& tenant_;
-  std::shared_ptr<memory::Machine> machine_;
+  mutable std::shared_ptr<memory::Machine> machine_;
   Peer& peer_;
   engine::Session* session_ = nullptr;
   std::uint8_t device_index_ = 0;

@@ -2,11 +2,21 @@
 
 #include "daemon/device/objects/machine_monitor.hpp"
 
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 
+#include "daemon/base/system_error.hpp"
+#include "daemon/engine/memory/memory_proxy.hpp"
+#include "daemon/engine/requests/memory_requests.hpp"
+#include "daemon/tenant_memory/proxy_area.hpp"
+
 namespace softhca::control {
+
+/// Adds an event of the tenant to the journal.
+void MachineMonitor::note(const char* kind, std::string text) const {
+  adapter_.journal.add({.kind = kind, .tenant = context_.tenant().name, .text = std::move(text)});
+}
 
 bool MachineMonitor::charge(std::uint64_t bytes, std::shared_ptr<Account>& account) const {
   account = std::make_shared<Account>();
@@ -17,7 +27,7 @@ bool MachineMonitor::charge(std::uint64_t bytes, std::shared_ptr<Account>& accou
 
 memory::Machine::Terms MachineMonitor::terms(std::shared_ptr<Account> account) const {
   return {.unmap = context_.unmap(),
-          .lock = context_.lock_memory(),
+          .lock = context_.memory_source().lock,
           .keeping = context_.keeping(),
           .account = std::move(account)};
 }
@@ -25,10 +35,10 @@ memory::Machine::Terms MachineMonitor::terms(std::shared_ptr<Account> account) c
 int MachineMonitor::take(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   engine::TenantControl& control = context_.tenant().control;
-  const std::uint64_t bytes = control.settings->guest_memory;
+  const std::uint64_t bytes = control.settings->programs.guest_memory;
   if (bytes == 0)
     return context_.refuse(EOPNOTSUPP,
-                           "the tenant is no virtual machine: tenant.guest_memory is 0");
+                           "the tenant has no guest_memory, so it cannot be a virtual machine");
   if (control.leaving) return context_.refuse(ENODEV, "the tenant is being removed");
   if (control.machine != nullptr)
     return context_.refuse(EBUSY, "the tenant's virtual machine has a monitor already");
@@ -56,18 +66,13 @@ int MachineMonitor::start(const RequestBody& body, Reply& reply) {
     return kUnfinished;
   }
   if (request.seal != 0) machine_->set_sealed();
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-    return errno;
-  UniqueFd bell(ends[0]);
-  PassedHandle theirs{ends[1], std::make_shared<UniqueFd>(ends[1])};
-  ::shutdown(bell.get(), SHUT_RD);
-  if (auto started = machine_->start(request.begin, std::move(bell)); !started)
+  if (auto started = machine_->start(request.begin); !started)
     return context_.refuse(started.error());
+  if (const int error = context_.peer().make_events(bell_, reply)) return error;
+  machine_->set_bell(bell_->number());
   write();
-  reply.give(std::move(theirs));
-  context_.note("machine_started", "its virtual machine has started; process " +
-                                       std::to_string(context_.identity().pid) + " monitors it");
+  note("machine_started", "its virtual machine has started; process " +
+                              std::to_string(context_.identity().pid) + " monitors it");
   const auto place = [](const SealedMemory::Piece& piece) {
     return abi::MemoryPlace{piece.offset, piece.bytes};
   };
@@ -83,14 +88,18 @@ std::pair<DescriptorToSeal, std::shared_ptr<void>> MachineMonitor::to_seal() {
 void MachineMonitor::end() {
   if (machine_ == nullptr) return;
   record_.erase();
-  if (machine_->has_started()) context_.note("machine_ended", "its virtual machine has ended");
+  if (machine_->has_started()) note("machine_ended", "its virtual machine has ended");
+  machine_->set_bell(-1);
+  bell_ = nullptr;
   context_.tenant().control.machine = nullptr;
   machine_ = nullptr;
 }
 
 /// Writes the record of the machine.
 void MachineMonitor::write() {
-  const record::Machine body{.key = context_.record_key(), .region = machine_->kept()};
+  const record::Machine body{.key = context_.record_key(),
+                             .bell = bell_ != nullptr ? bell_->kept() : 0,
+                             .region = machine_->kept()};
   if (record_)
     record_.replace(std::as_bytes(std::span(&body, 1)));
   else
@@ -102,10 +111,58 @@ bool MachineMonitor::restore(const record::Machine& kept, records::Record record
   (void)charge(kept.region.bytes, account);
   auto machine = memory::Machine::adopt(kept.region, terms(std::move(account)));
   if (!machine || context_.tenant().control.machine != nullptr) return false;
+  if (kept.bell != 0) {
+    bell_ = context_.peer().restore_events(kept.bell);
+    if (bell_ == nullptr) return false;
+    (*machine)->set_bell(bell_->number());
+  }
   machine_ = std::move(*machine);
   context_.tenant().control.machine = machine_;
   record_ = std::move(record);
   return true;
+}
+
+int join_machine(SessionContext& context) {
+  const engine::TenantControl& control = context.tenant().control;
+  const auto& machine = control.machine;
+  if (machine == nullptr && control.settings->programs.guest_memory == 0) return 0;
+  if (machine == nullptr)
+    return context.refuse(ENODEV,
+                          "the tenant is a virtual machine that does not run: start it by "
+                          "softhca-run --guest");
+  if (!machine->has_started())
+    return context.refuse(EAGAIN, "the virtual machine has not started its agent");
+  const bool has_our_rights = context.identity().uid == ::geteuid() || context.identity().uid == 0;
+  if (!machine->is_sealed() && !has_our_rights)
+    return context.refuse(EACCES, "the region of the virtual machine is not sealed");
+  context.machine() = machine;
+  return 0;
+}
+
+static_assert(sizeof(memory::ProxyArea) <= memory::Machine::kProxyBytes);
+
+Expected<std::shared_ptr<memory::ProcessMemory>> reach_in_machine(const SessionContext& context,
+                                                                  std::uint32_t number) {
+  const std::shared_ptr<memory::Machine>& machine = context.machine();
+  const engine::MemoryReach reach =
+      context.on_engine(engine::ReachMemory{.tenant = context.tenant(), .by_proxy = true});
+  auto& known = context.tenant().control.memory_proxy;
+  auto proxy = known.lock();
+  if (proxy == nullptr || !proxy->is_of(machine.get())) {
+    proxy = engine::MemoryProxy::create_in_machine(
+        machine, machine->proxy_area(), machine->bell(),
+        {context.tenant().counters.memory, reach.waits, reach.waited});
+    if (proxy == nullptr) return system_error("a process's memory");
+    known = proxy;
+  }
+  return engine::MemoryProxy::add(proxy, number);
+}
+
+Expected<Peer::Offered> offer_in_machine(const SessionContext& context) {
+  const std::uint32_t number = context.machine()->next_memory();
+  auto memory = reach_in_machine(context, number);
+  if (!memory) return memory.error();
+  return Peer::Offered{.memory = std::move(*memory), .end = {}, .kept = number};
 }
 
 }  // namespace softhca::control

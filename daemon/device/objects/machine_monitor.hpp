@@ -4,7 +4,9 @@
 // region that the machine's programs share with the daemon, and says when they may use it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "daemon/base/sealed_memory.hpp"
@@ -12,12 +14,14 @@
 #include "daemon/device/objects/device_context.hpp"
 #include "daemon/device/objects/object_records.hpp"
 #include "daemon/tenant_memory/machine.hpp"
+#include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::control {
 
 class MachineMonitor {
  public:
-  explicit MachineMonitor(const SessionContext& context) : context_(context) {}
+  MachineMonitor(Adapter& adapter, const SessionContext& context)
+      : adapter_(adapter), context_(context) {}
   ~MachineMonitor() { end(); }
   MachineMonitor(const MachineMonitor&) = delete;
   MachineMonitor& operator=(const MachineMonitor&) = delete;
@@ -47,11 +51,27 @@ class MachineMonitor {
   bool charge(std::uint64_t bytes, std::shared_ptr<Account>& account) const;
   memory::Machine::Terms terms(std::shared_ptr<Account> account) const;
   void write();
+  void note(const char* kind, std::string text) const;
 
+  Adapter& adapter_;
   const SessionContext& context_;
   std::shared_ptr<memory::Machine> machine_;
+  std::unique_ptr<EventEnd> bell_;  ///< to the agent (abi::MachineBell)
   DescriptorToSeal sealing_;
   records::Record record_;
 };
+
+/// Makes the session one of the tenant's virtual machine, if the tenant is one. Returns 0 or an
+/// errno value. While the region is not sealed, a page fault may delay the engine. So it is for
+/// processes that could end the daemon, too.
+int join_machine(SessionContext& context);
+/// Returns memory of a program that the agent of the machine knows by this number. REQUIRES: the
+/// session is one of a machine.
+Expected<std::shared_ptr<memory::ProcessMemory>> reach_in_machine(const SessionContext& context,
+                                                                  std::uint32_t number);
+
+/// As Peer::offer_memory(), in a virtual machine. The number of the memory takes the place of a
+/// kept socket.
+Expected<Peer::Offered> offer_in_machine(const SessionContext& context);
 
 }  // namespace softhca::control

@@ -54,6 +54,7 @@ struct DeviceFile {
 /// The monitor of a virtual machine.
 struct Machine {
   SessionKey key;
+  KeptId bell;  ///< 0: the machine has not started
   memory::Machine::KeptRegion region;
 };
 

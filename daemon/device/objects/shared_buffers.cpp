@@ -16,7 +16,7 @@ constexpr std::uint64_t kSpare = 16;  // shared memory leaves this part of the m
 SharedBuffers::SharedBuffers(const SessionContext& context, SharedNames& names)
     : context_(context),
       names_(names),
-      buffers_(kSharedBudget, context.unmap(), context.lock_memory(), context.keeping()) {}
+      buffers_(kSharedBudget, context.unmap(), context.memory_source().lock, context.keeping()) {}
 
 bool SharedBuffers::end(const Turn& turn) {
   to_name_ = nullptr;
@@ -115,7 +115,8 @@ std::shared_ptr<memory::SharedBuffer> SharedBuffers::restore(const record::Share
     accounts_[kept.handle] = account;
     buffer = buffers_.find(kept.handle);
   } else {
-    auto memory = SealedMemory::adopt(*context_.keeping(), kept.memory, context_.lock_memory());
+    auto memory =
+        SealedMemory::adopt(*context_.keeping(), kept.memory, context_.memory_source().lock);
     if (!memory) return nullptr;
     buffer = std::make_shared<memory::SharedBuffer>(std::move(*memory), account, nullptr,
                                                     context_.unmap());

@@ -60,7 +60,7 @@ class Reply {
   void give(PassedHandle handle) { handles_.push_back(std::move(handle)); }
 
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
-  /// Returns the places of memory that follow the bytes. Null: the memory is no region's.
+  /// Returns the places of memory that follow the bytes. Null: the memory is not in a region.
   const abi::MemoryPlaces* places() const { return places_.memory.bytes != 0 ? &places_ : nullptr; }
   /// Returns what the process gets, in the order in which it was added.
   std::span<const PassedHandle> handles() const { return handles_; }

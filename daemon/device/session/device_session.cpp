@@ -16,7 +16,7 @@ DeviceSession::DeviceSession(Adapter& adapter, SharedObjects& shared, engine::Te
     : adapter_(adapter),
       descriptors_(std::make_shared<configuration::Charge>(std::move(descriptors))),
       context_(adapter, tenant, peer),
-      monitor_(context_),
+      monitor_(adapter, context_),
       rings_(context_),
       buffers_(context_, shared.shared_names),
       pds_(context_, shared),

@@ -169,11 +169,7 @@ class DeviceSession final : private configuration::IdleHolder {
   int agree_on_version(std::uint64_t magic, abi::VersionRange provider, Reply& reply);
   int read_hello(const RequestBody& body, abi::HelloWithDevice& hello, Reply& reply);
   int hello(const RequestBody& body, Reply& reply);
-  bool has_our_rights() const;
   bool is_trusted() const;
-  int join_machine();
-  Expected<std::shared_ptr<memory::ProcessMemory>> reach_in_machine(std::uint32_t number);
-  int offer_to_machine(Reply& reply);
   int offer_memory(const RequestBody& body, Reply& reply);
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);

@@ -7,11 +7,9 @@
 #include <cerrno>
 
 #include "daemon/base/endian.hpp"
-#include "daemon/base/system_error.hpp"
 #include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/session/device_session.hpp"
-#include "daemon/engine/memory/memory_proxy.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::control {
@@ -83,7 +81,7 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
 
   const auto level = find_level(named);
   if (!level) return context_.refuse(level.error());
-  if (const int error = join_machine()) return error;
+  if (const int error = join_machine(context_)) return error;
 
   if (const int error = attachment_.charge()) return error;
   using configuration::ProcessMemory;
@@ -97,34 +95,13 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
   return attachment_.open(*level, version_, kept, reply);
 }
 
-/// Makes the session one of the tenant's virtual machine, if the tenant is one. Returns 0 or an
-/// errno value. While the region is not sealed, a page fault may delay the engine. So it is for
-/// processes that could end the daemon, too.
-int DeviceSession::join_machine() {
-  const auto& machine = tenant().control.machine;
-  if (machine == nullptr && adapter_.settings(tenant()).guest_memory == 0) return 0;
-  if (machine == nullptr)
-    return context_.refuse(ENODEV,
-                           "the tenant is a virtual machine that does not run: start it by "
-                           "softhca-run --guest");
-  if (!machine->has_started())
-    return context_.refuse(EAGAIN, "the virtual machine has not started its agent");
-  if (!machine->is_sealed() && !has_our_rights())
-    return context_.refuse(EACCES, "the region of the virtual machine is not sealed");
-  context_.set_machine(machine);
-  return 0;
-}
-
-bool DeviceSession::has_our_rights() const {
-  return process().uid == ::geteuid() || process().uid == 0;
-}
-
 /// True if the engine accesses the process's memory itself.
 bool DeviceSession::is_trusted() const {
   using configuration::ProcessMemory;
   const ProcessMemory way = adapter_.settings(tenant()).programs.process_memory;
   if (way != ProcessMemory::kOwn) return way == ProcessMemory::kEngine;
-  return has_our_rights() && context_.peer().is_in_our_pid_namespace();
+  return (process().uid == ::geteuid() || process().uid == 0) &&
+         context_.peer().is_in_our_pid_namespace();
 }
 
 /// Gives the process a way to offer its memory: the daemon itself could open that only with rights
@@ -137,11 +114,12 @@ int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
     return context_.refuse(EOPNOTSUPP,
                            "only memory that can be shared: tenant.process_memory is "
                            "\"refused\"");
-  if (context_.machine() != nullptr) return offer_to_machine(reply);
+  const bool in_machine = context_.machine() != nullptr;
   const bool by_proxy = context_.helpers() != nullptr && !is_trusted();
   const engine::MemoryReach reach =
       context_.on_engine(engine::ReachMemory{.tenant = context_.tenant(), .by_proxy = by_proxy});
-  auto offered = context_.peer().offer_memory(reach, by_proxy);
+  auto offered =
+      in_machine ? offer_in_machine(context_) : context_.peer().offer_memory(reach, by_proxy);
   if (!offered) return context_.refuse(offered.error());
   configuration::Charge descriptor = regions_.has_process()
                                          ? context_.take(configuration::Kind::kDescriptors)
@@ -152,47 +130,15 @@ int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
   account->memory = std::move(offered->memory);
   account->record = context_.write_object(
       records::Kind::kOfferedMemory,
-      record::OfferedMemory{
-          .key = context_.record_key(), .socket = offered->kept, .by_proxy = by_proxy});
+      record::OfferedMemory{.key = context_.record_key(),
+                            .socket = offered->kept,
+                            .by_proxy = in_machine ? record::kInMachine : std::uint64_t{by_proxy}});
   regions_.set_process({account, account->memory.get()});
-  reply.give(std::move(offered->end));
+  if (in_machine)
+    reply.write(abi::OfferMemoryReply{static_cast<std::uint32_t>(offered->kept), 0});
+  else
+    reply.give(std::move(offered->end));
   return 0;
-}
-
-static_assert(sizeof(engine::ProxyArea) <= memory::Machine::kProxyBytes);
-
-/// Lets the agent of the machine access the memory.
-int DeviceSession::offer_to_machine(Reply& reply) {
-  const std::uint32_t number = context_.machine()->next_memory();
-  auto memory = reach_in_machine(number);
-  if (!memory) return context_.refuse(memory.error());
-  const auto account = std::make_shared<OfferedAccount>();
-  account->memory = std::move(*memory);
-  account->record = context_.write_object(
-      records::Kind::kOfferedMemory,
-      record::OfferedMemory{
-          .key = context_.record_key(), .socket = number, .by_proxy = record::kInMachine});
-  regions_.set_process({account, account->memory.get()});
-  reply.write(abi::OfferMemoryReply{number, 0});
-  return 0;
-}
-
-/// Returns the memory that the agent knows by this number.
-Expected<std::shared_ptr<memory::ProcessMemory>> DeviceSession::reach_in_machine(
-    std::uint32_t number) {
-  const std::shared_ptr<memory::Machine>& machine = context_.machine();
-  const engine::MemoryReach reach =
-      context_.on_engine(engine::ReachMemory{.tenant = context_.tenant(), .by_proxy = true});
-  auto& known = context_.tenant().control.memory_proxy;
-  auto proxy = known.lock();
-  if (proxy == nullptr || !proxy->is_of(machine.get())) {
-    proxy = engine::MemoryProxy::create_in_machine(
-        machine, machine->proxy_area(), machine->bell(),
-        {context_.tenant().counters.memory, reach.waits, reach.waited});
-    if (proxy == nullptr) return system_error("a process's memory");
-    known = proxy;
-  }
-  return engine::MemoryProxy::add(proxy, number);
 }
 
 int DeviceSession::query_device(const RequestBody& body, Reply& reply) {

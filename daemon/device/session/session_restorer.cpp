@@ -33,7 +33,7 @@ Outcome SessionRestorer::open(records::Adopted& record) {
   if (kept.device >= session_.adapter_.devices(session_.tenant()).size())
     return refuse("device " + std::to_string(kept.device) + " any more");
   session_.context_.set_restoring(true);
-  session_.context_.set_machine(session_.tenant().control.machine);
+  session_.context_.machine() = session_.tenant().control.machine;
   session_.context_.set_device_index(kept.device);
   session_.version_ = kept.version;
   session_.may_offer_memory_ = kept.may_offer_memory != 0;
@@ -78,7 +78,7 @@ bool SessionRestorer::restore_in_machine(const record::OfferedMemory& kept,
   const auto number = static_cast<std::uint32_t>(kept.socket);
   if (machine() == nullptr) return false;
   machine()->skip_memory(number);
-  auto memory = session_.reach_in_machine(number);
+  auto memory = reach_in_machine(session_.context_, number);
   if (!memory) return false;
   const auto account = std::make_shared<DeviceSession::OfferedAccount>();
   account->memory = std::move(*memory);

@@ -196,7 +196,7 @@ bool MemoryProxy::tell(const ProxyMessage& message, int fd) {
 void MemoryProxy::wake() {
   area_.wake.fetch_add(1, std::memory_order_seq_cst);
   if (owner_ != nullptr) return ring_bell(0);
-  futex_wake(area_.wake);
+  memory::futex_wake(area_.wake);
 }
 
 /// A full socket wakes the agent, too.
@@ -431,7 +431,7 @@ bool MemoryProxy::wait_for(std::uint32_t asked) {
     }
     area_.waiting.store(1, std::memory_order_seq_cst);
     if (area_.done.load(std::memory_order_seq_cst) == collected_)
-      futex_wait(area_.done, collected_, std::min<Duration>(kSlice, allowed));
+      memory::futex_wait(area_.done, collected_, std::min<Duration>(kSlice, allowed));
     area_.waiting.store(0, std::memory_order_relaxed);
   }
   const Time now = monotonic_time();

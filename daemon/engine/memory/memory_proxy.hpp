@@ -25,9 +25,9 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/base/verdict.hpp"
 #include "daemon/engine/memory/memory_waits.hpp"
-#include "daemon/engine/memory/proxy_area.hpp"
 #include "daemon/engine/records/counters.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
+#include "daemon/tenant_memory/proxy_area.hpp"
 
 namespace softhca::engine {
 
@@ -42,6 +42,9 @@ struct AccessBounds {
   /// For the process to get a processor; the tenant is not responsible for that.
   Duration start = std::chrono::seconds(1);
 };
+
+using memory::ProxyArea;
+using memory::ProxyMessage;
 
 class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
  public:

@@ -243,7 +243,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
 Json AdminView::machine_of(const engine::Tenant& tenant) {
   const auto& machine = tenant.control.machine;
   const std::uint64_t bytes =
-      machine != nullptr ? machine->bytes() : Adapter::settings(tenant).guest_memory;
+      machine != nullptr ? machine->bytes() : Adapter::settings(tenant).programs.guest_memory;
   if (bytes == 0) return {};
   const char* const off = machine == nullptr ? "off" : "starting";
   return {{"guest_memory", bytes},

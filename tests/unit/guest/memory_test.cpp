@@ -179,7 +179,7 @@ class GuestProxy : public GuestMemory {
     void* const at = ::mmap(nullptr, kProxyBytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_.get(),
                             static_cast<off_t>(start_reply_.proxy.offset));
     EXPECT_NE(at, MAP_FAILED);
-    area_ = static_cast<engine::ProxyArea*>(at);
+    area_ = static_cast<memory::ProxyArea*>(at);
   }
   ~GuestProxy() override { ::munmap(area_, kProxyBytes); }
 
@@ -201,8 +201,8 @@ class GuestProxy : public GuestMemory {
     send_record(reply->fds[0].get(), bytes_of(std::uint8_t{}), {memory.get()});
   }
   /// Asks for an access, as the engine does. Returns whether it succeeded.
-  bool access(std::uint32_t memory, engine::ProxyArea::Kind kind, void* at, std::size_t bytes) {
-    engine::ProxyArea::Access& access = area_->access[0];
+  bool access(std::uint32_t memory, memory::ProxyArea::Kind kind, void* at, std::size_t bytes) {
+    memory::ProxyArea::Access& access = area_->access[0];
     access.memory = memory;
     access.kind = kind;
     access.ranges = 1;
@@ -217,7 +217,7 @@ class GuestProxy : public GuestMemory {
 
   static constexpr std::size_t kProxyBytes = 2 << 20;
   UniqueFd bell_;
-  engine::ProxyArea* area_ = nullptr;
+  memory::ProxyArea* area_ = nullptr;
 };
 
 TEST_F(GuestProxy, ReachesMemoryThatAProgramOffers_UntilTheDaemonEndsIt) {
@@ -225,16 +225,16 @@ TEST_F(GuestProxy, ReachesMemoryThatAProgramOffers_UntilTheDaemonEndsIt) {
   const Pair pair = connect_pair();
   offer(pair, 7);
   char text[] = "before";
-  ASSERT_TRUE(access(7, engine::ProxyArea::kRead, text, 7));
+  ASSERT_TRUE(access(7, memory::ProxyArea::kRead, text, 7));
   EXPECT_STREQ(reinterpret_cast<char*>(area_->bytes[0].data()), "before");
   std::memcpy(area_->bytes[0].data(), "behind", 7);
-  ASSERT_TRUE(access(7, engine::ProxyArea::kWrite, text, 7));
+  ASSERT_TRUE(access(7, memory::ProxyArea::kWrite, text, 7));
   EXPECT_STREQ(text, "behind");
-  EXPECT_FALSE(access(7, engine::ProxyArea::kRead, nullptr, 7)) << "not mapped";
-  EXPECT_FALSE(access(8, engine::ProxyArea::kRead, text, 7)) << "no such memory";
+  EXPECT_FALSE(access(7, memory::ProxyArea::kRead, nullptr, 7)) << "not mapped";
+  EXPECT_FALSE(access(8, memory::ProxyArea::kRead, text, 7)) << "no such memory";
   send_record(bell_.get(), bytes_of(abi::MachineBell{7, 0}));
   settle();
-  EXPECT_FALSE(access(7, engine::ProxyArea::kRead, text, 7)) << "it has ended";
+  EXPECT_FALSE(access(7, memory::ProxyArea::kRead, text, 7)) << "it has ended";
 }
 
 TEST_F(GuestProxy, OfferThatTheDaemonRefuses_IsRefused) {

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -22,12 +21,10 @@ namespace {
 constexpr std::uint64_t kBytes = 64 << 20;
 constexpr std::uint64_t kBegin = 2 << 20;
 
-UniqueFd bell() { return UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
-
 std::shared_ptr<Machine> started(std::uint64_t begin = 0, Machine::Terms terms = {}) {
   auto machine = Machine::create(kBytes, std::move(terms));
   EXPECT_TRUE(machine);
-  EXPECT_TRUE((*machine)->start(begin, bell()));
+  EXPECT_TRUE((*machine)->start(begin));
   return *machine;
 }
 
@@ -90,10 +87,10 @@ TEST(MachineRegion, APieceIsZeroedWhenItIsTakenAgain) {
 TEST(MachineRegion, IsRefusedWhereItCannotBegin) {
   for (const std::uint64_t begin : {std::uint64_t{1}, kBytes, ~std::uint64_t{0} / 4096 * 4096}) {
     auto machine = Machine::create(kBytes, {});
-    EXPECT_EQ((*machine)->start(begin, bell()).error().code, EINVAL) << begin;
+    EXPECT_EQ((*machine)->start(begin).error().code, EINVAL) << begin;
     EXPECT_FALSE((*machine)->has_started());
   }
-  EXPECT_EQ(started()->start(0, bell()).error().code, EALREADY);
+  EXPECT_EQ(started()->start(0).error().code, EALREADY);
 }
 
 TEST(MachineRegion, LivesUntilItsLastPieceEnds) {

@@ -30,7 +30,7 @@ class MachineSession : public SessionRestart {
   }
 
   void configure(std::uint64_t bytes = kBytes) {
-    life->daemon.reconfigure([&](auto& tenant) { tenant.guest_memory = bytes; });
+    life->daemon.reconfigure([&](auto& tenant) { tenant.programs.guest_memory = bytes; });
   }
   Client& connect_only() {
     Client& client = *clients.emplace_back(std::make_unique<Client>(life->daemon));
@@ -182,11 +182,11 @@ TEST_F(MachineSession, BadRequestsOfMonitorsAreRefused) {
   EXPECT_EQ(start(0, 2), EINVAL);
   EXPECT_EQ(start(kBegin, 0), 0);
   EXPECT_EQ(start(kBegin, 0), EALREADY);
-  EXPECT_FALSE(monitor.send(Operation::kHello, {})) << "a monitor is no session";
+  EXPECT_FALSE(monitor.send(Operation::kHello, {})) << "it is that of a monitor";
   Client& program = greeted();
   EXPECT_EQ(program.ask(Operation::kAllocShared, abi::AllocSharedRequest{4096}), EOPNOTSUPP);
   EXPECT_EQ(program.ask(Operation::kOfferMemory, abi::HandleBody{}), EOPNOTSUPP);
-  EXPECT_FALSE(program.send(Operation::kTakeMachine, {})) << "a session is no monitor";
+  EXPECT_FALSE(program.send(Operation::kTakeMachine, {})) << "it is that of a session";
 }
 
 TEST_F(MachineSession, RegionsHaveOnlyBytesOfTheSharedPart) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "daemon/engine/memory/memory_proxy_process.hpp"
+#include "daemon/tenant_memory/memory_proxy_process.hpp"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <map>
@@ -19,17 +20,16 @@
 #include <utility>
 
 #include "daemon/base/passed_descriptors.hpp"
-#include "daemon/engine/memory/proxy_area.hpp"
-#include "daemon/engine/records/system_clock.hpp"
 #include "daemon/tenant_memory/offered_memory.hpp"
+#include "daemon/tenant_memory/proxy_area.hpp"
 
-namespace softhca::engine {
+namespace softhca::memory {
 namespace {
 
 // It would take the engine 20 us and more to wake the process for each access of a busy tenant. So
 // the process stays awake for some time, and polls.
-constexpr Duration kStaysAwake = std::chrono::milliseconds(1);
 constexpr long kNap = 20'000;  // ns
+constexpr int kNaps = 50;
 
 class Server {
  public:
@@ -46,10 +46,11 @@ class Server {
       if (!take_messages()) return;
       if (asked) {
         answer();
-        last_work_ = monotonic_time();
+        naps_ = 0;
         continue;
       }
-      if (monotonic_time() - last_work_ < kStaysAwake) {
+      if (naps_ < kNaps) {
+        ++naps_;
         nap();
         continue;
       }
@@ -78,7 +79,7 @@ class Server {
       if (message.adds == 0)
         memories_.erase(message.memory);
       else
-        memories_[message.memory] = std::make_unique<memory::OfferedMemory>(std::move(fds[0]));
+        memories_[message.memory] = std::make_unique<OfferedMemory>(std::move(fds[0]));
     }
   }
 
@@ -115,9 +116,9 @@ class Server {
   Verdict run(const ProxyArea::Access& access, std::span<std::byte> bytes) {
     const auto found = memories_.find(access.memory);
     if (found == memories_.end()) return Verdict::kLocalProtection;
-    memory::OfferedMemory& process = *found->second;
+    OfferedMemory& process = *found->second;
     if (access.kind == ProxyArea::kAtomic) return run_atomic(process, access.range[0].addr, bytes);
-    std::array<iovec, memory::kMaxEntries> remote;
+    std::array<iovec, kMaxEntries> remote;
     std::size_t count = 0;
     iovec local{bytes.data(), 0};
     for (; count < std::min<std::size_t>(access.ranges, remote.size()); ++count) {
@@ -131,11 +132,11 @@ class Server {
                                             : process.read({&local, 1}, there);
   }
 
-  static Verdict run_atomic(memory::OfferedMemory& process, std::uint64_t addr,
+  static Verdict run_atomic(OfferedMemory& process, std::uint64_t addr,
                             std::span<std::byte> bytes) {
     ProxyArea::Atomic operands;
     std::memcpy(&operands, bytes.data(), sizeof operands);
-    const auto operation = static_cast<memory::AtomicOp>(operands.operation);
+    const auto operation = static_cast<AtomicOp>(operands.operation);
     const Verdict done =
         process.atomic(addr, operation, operands.compare_add, operands.swap, operands.original);
     std::memcpy(bytes.data(), &operands, sizeof operands);
@@ -144,8 +145,8 @@ class Server {
 
   ProxyArea& area_;
   UniqueFd socket_;
-  Time last_work_{};
-  std::map<std::uint32_t, std::unique_ptr<memory::OfferedMemory>> memories_;
+  int naps_ = 0;  ///< since the last access
+  std::map<std::uint32_t, std::unique_ptr<OfferedMemory>> memories_;
 };
 
 }  // namespace
@@ -158,4 +159,4 @@ void serve_memory_proxy(UniqueFd area, UniqueFd socket, std::uint64_t offset) {
   ::_exit(at == MAP_FAILED ? 1 : 0);
 }
 
-}  // namespace softhca::engine
+}  // namespace softhca::memory

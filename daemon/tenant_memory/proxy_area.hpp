@@ -19,7 +19,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/tenant_memory/scatter_list.hpp"
 
-namespace softhca::engine {
+namespace softhca::memory {
 
 struct ProxyArea {
   /// Most bytes of one access.
@@ -37,11 +37,11 @@ struct ProxyArea {
     std::uint32_t kind;  ///< Kind
     std::uint32_t ranges;
     std::uint32_t ok;  ///< written by the process: not 0 if the access succeeded
-    std::array<Range, memory::kMaxEntries> range;
+    std::array<Range, kMaxEntries> range;
   };
   /// The layout of `bytes` for an atomic.
   struct Atomic {
-    std::uint64_t operation;  ///< memory::AtomicOp
+    std::uint64_t operation;  ///< AtomicOp
     std::uint64_t compare_add;
     std::uint64_t swap;
     std::uint64_t original;  ///< written by the process
@@ -64,7 +64,7 @@ struct ProxyArea {
   alignas(4096) std::array<std::array<std::byte, kBytes>, kPlaces> bytes;
 };
 
-/// A record on the socket of the process. With `adds`, the socket of a memory::OfferedMemory is
+/// A record on the socket of the process. With `adds`, the socket of a OfferedMemory is
 /// attached to the record and becomes `memory`. Without it, the process closes `memory`.
 struct ProxyMessage {
   std::uint32_t memory;
@@ -81,4 +81,4 @@ inline void futex_wake(const std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-}  // namespace softhca::engine
+}  // namespace softhca::memory
