@@ -220,16 +220,10 @@ struct LevelConfig {
   bool operator==(const LevelConfig&) const = default;
 };
 
-/// How the daemon reaches memory that a program registers and does not share.
-enum class ProcessMemory : std::uint8_t {
-  kRefused,  ///< not at all
-  kProxy,    ///< by a helper process
-  /// The engine itself, if the program is of the daemon's own user, or of root, in its own PID
-  /// namespace. Such programs could also end the daemon. Else by a helper process.
-  kOwn,
-  kEngine,  ///< the engine itself
-};
-inline constexpr std::string_view kProcessMemoryWords[] = {"refused", "proxy", "own", "engine"};
+/// Programs with memory that the engine accesses itself, without a helper process. Own: programs of
+/// the daemon's own user, or of root, in its own PID namespace. They could also end the daemon.
+enum class Trusted : std::uint8_t { kNone, kOwn, kAll };
+inline constexpr std::string_view kTrustedWords[] = {"none", "own", "all"};
 
 /// The class of a tenant: what its programs need most. Amounts follow from it (tenant_amounts.hpp).
 enum class Workload : std::uint8_t { kStandard, kLatency, kBulk };
@@ -237,7 +231,8 @@ inline constexpr std::string_view kWorkloadWords[] = {"standard", "latency", "bu
 
 /// What a tenant's programs may do.
 struct ProgramsConfig {
-  ProcessMemory process_memory = ProcessMemory::kOwn;
+  bool process_memory = true;  ///< register memory that is not shared with the daemon
+  Trusted trusted = Trusted::kOwn;
   bool controlled_qkeys = false;  ///< give queue pairs controlled Q_Keys
   /// Bytes of the region, if they run in a virtual machine; 0: they run on the host.
   std::uint64_t guest_memory = 0;

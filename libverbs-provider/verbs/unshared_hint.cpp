@@ -35,7 +35,7 @@ void say_implicit() {
   static std::atomic<bool> said{false};
   say(said,
       "a memory region of all addresses (implicit on-demand paging) needs "
-      "tenant.process_memory = \"own\"");
+      "tenant.process_memory = true");
 }
 
 void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi::MrExtent> extents,
@@ -64,7 +64,7 @@ void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi:
       " bytes (the first at 0x%" PRIx64
       ") cannot be shared with the daemon. They are part of a page, a stack, a file or shared "
       "memory of others. Register whole pages of private memory, or set "
-      "tenant.process_memory = \"own\"",
+      "tenant.process_memory = true",
       length, addr, bytes, first->addr);
 }
 

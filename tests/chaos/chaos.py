@@ -57,7 +57,7 @@ addresses = ["198.18.0.{number}"]
 vcbs = 32
 pcbs = 64
 weight = {weight if name == "calm" else 1}
-process_memory = "proxy"
+trusted = "none"
 """
         for name, number in TENANTS.items()
         if name != left_out
@@ -71,7 +71,7 @@ name = "guest"
 addresses = ["198.18.1.1", "198.18.1.2"]
 vcbs = 8
 pcbs = 16
-process_memory = "proxy"
+trusted = "none"
 """
 
 

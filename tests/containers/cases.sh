@@ -45,11 +45,11 @@ address = ""
 [[tenant]]
 name = "a"
 addresses = ["198.18.0.1"]
-process_memory = "refused"
+process_memory = false
 [[tenant]]
 name = "b"
 addresses = ["198.18.0.2"]
-process_memory = "refused"
+process_memory = false
 END
   # Root of the container is the user who runs it. It has to see the processes of its tenants.
   "${pod[@]}" run --detach --name softhcad --user 0:0 --pid host --network none --read-only --cap-drop all \

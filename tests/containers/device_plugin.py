@@ -38,7 +38,7 @@ name = "small"
 addresses = ["198.18.1.1", "198.18.1.2", "198.18.1.3", "198.18.1.4"]
 vcbs = 32
 pcbs = 75
-process_memory = "refused"
+process_memory = false
 socket = {{ mode = 0o666 }}
 [[template]]
 name = "large"

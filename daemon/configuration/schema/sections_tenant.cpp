@@ -126,20 +126,23 @@ constexpr Key kTenantKeys[] = {
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
     {.name = "process_memory",
      .at = at<&T::programs, &ProgramsConfig::process_memory>,
-     .words = kProcessMemoryWords,
+     .doc = "Whether its programs may register memory that cannot be shared with the daemon (parts "
+            "of pages, files, shared memory of others). The daemon accesses it through the kernel. "
+            "With false, registering such memory fails with EOPNOTSUPP, and implicit on-demand "
+            "paging is not available. A reload changes it for programs that start afterwards."},
+    {.name = "trusted",
+     .at = at<&T::programs, &ProgramsConfig::trusted>,
+     .words = kTrustedWords,
      .doc =
-         "How the daemon reaches memory that its programs register and cannot share (parts of "
-         "pages, files, shared memory of others). \"refused\": registering it fails with "
-         "EOPNOTSUPP, and implicit on-demand paging is not available. \"proxy\": a process of the "
-         "daemon makes each access, and the engine waits for it 50 ms at most. An access that "
-         "takes longer fails, and until it returns, the tenant's other accesses fail, too. "
-         "\"engine\": the engine itself, ten times as fast, more where processors are short. It "
-         "waits as long as an access takes: a page that never arrives (from a file server that "
-         "has died) stops all tenants. \"own\": the engine itself, for programs of the daemon's "
-         "user and of root in the daemon's PID namespace (not in a container of their own), which "
-         "could end the daemon, too; for others a process. In all cases the engine waits 1 % of "
-         "the time for a tenant's memory; beyond that the tenant's messages wait. A reload changes "
-         "it for programs that start afterwards."},
+         "Programs of which the engine accesses that memory itself. \"own\": programs of the "
+         "daemon's user and of root in the daemon's PID namespace (not in a container of their "
+         "own); they could end the daemon, too. The engine then waits as long as an access takes: "
+         "a page that never arrives (from a file server that has died) stops all tenants. For "
+         "other programs a process of the daemon makes the access, and the engine waits for it 50 "
+         "ms at most. An access that takes longer fails, and until it returns, the tenant's other "
+         "accesses fail, too. Such accesses take ten times as long, and more where processors are "
+         "short. In both cases the engine waits 1 % of the time for a tenant's memory; beyond that "
+         "the tenant's messages wait. A reload changes it for programs that start afterwards."},
     {.name = "controlled_qkeys",
      .at = at<&T::programs, &ProgramsConfig::controlled_qkeys>,
      .doc = "Whether its programs may use controlled Q_Keys (IBA 10.2.5: those with the highest "

@@ -84,9 +84,7 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
   if (const int error = join_machine(context_)) return error;
 
   if (const int error = attachment_.charge()) return error;
-  using configuration::ProcessMemory;
-  may_offer_memory_ =
-      adapter_.settings(tenant()).programs.process_memory != ProcessMemory::kRefused;
+  may_offer_memory_ = adapter_.settings(tenant()).programs.process_memory;
   record::Session kept{};
   kept.version = version_;
   kept.file = pds_.file()->number;
@@ -97,11 +95,16 @@ int DeviceSession::hello(const RequestBody& body, Reply& reply) {
 
 /// True if the engine accesses the process's memory itself.
 bool DeviceSession::is_trusted() const {
-  using configuration::ProcessMemory;
-  const ProcessMemory way = adapter_.settings(tenant()).programs.process_memory;
-  if (way != ProcessMemory::kOwn) return way == ProcessMemory::kEngine;
-  return (process().uid == ::geteuid() || process().uid == 0) &&
-         context_.peer().is_in_our_pid_namespace();
+  switch (adapter_.settings(tenant()).programs.trusted) {
+    case configuration::Trusted::kNone:
+      return false;
+    case configuration::Trusted::kOwn:
+      return (process().uid == ::geteuid() || process().uid == 0) &&
+             context_.peer().is_in_our_pid_namespace();
+    case configuration::Trusted::kAll:
+      break;
+  }
+  return true;
 }
 
 /// Gives the process a way to offer its memory: the daemon itself could open that only with rights
@@ -113,7 +116,7 @@ int DeviceSession::offer_memory(const RequestBody& body, Reply& reply) {
   if (!may_offer_memory_)
     return context_.refuse(EOPNOTSUPP,
                            "only memory that can be shared: tenant.process_memory is "
-                           "\"refused\"");
+                           "false");
   const bool in_machine = context_.machine() != nullptr;
   const bool by_proxy = context_.helpers() != nullptr && !is_trusted();
   const engine::MemoryReach reach =

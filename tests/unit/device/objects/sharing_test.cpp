@@ -203,9 +203,7 @@ TEST_F(SharingTest, WhatTheDeadLeaveBehindIsLimited) {
 TEST_F(SharingTest, ARegionThatMovesIsOfTheProcessThatMovesIt) {
   const std::uint32_t pd = first.make(Operation::kAllocPd);
   const abi::RegisterMrReply mr = make_mr(first, pd);
-  daemon.reconfigure([](auto& tenant) {
-    tenant.programs.process_memory = configuration::ProcessMemory::kRefused;
-  });
+  daemon.reconfigure([](auto& tenant) { tenant.programs.process_memory = false; });
   Client unreached(daemon);
   ASSERT_EQ(unreached.greet(), 0);
   ASSERT_EQ(join(unreached, token_of(first)), 0);
@@ -233,9 +231,7 @@ TEST_F(OnDemandTest, IsOfferedWhereTheProcessIsReached) {
   abi::DeviceReply device{};
   ASSERT_EQ(first.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
   EXPECT_EQ(device.capabilities, abi::kCanReachProcess | abi::kCanResizeSrq);
-  daemon.reconfigure([](auto& tenant) {
-    tenant.programs.process_memory = configuration::ProcessMemory::kRefused;
-  });
+  daemon.reconfigure([](auto& tenant) { tenant.programs.process_memory = false; });
   Client unreached(daemon);
   ASSERT_EQ(unreached.greet(), 0);
   ASSERT_EQ(unreached.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);

@@ -2,6 +2,7 @@
 
 // Sessions of programs in a virtual machine: their memory is in the machine's region.
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -58,6 +59,7 @@ class MachineSession : public SessionRestart {
     EXPECT_EQ(
         monitor.ask(Operation::kStartMachine, abi::StartMachineRequest{kBegin, seal, 0}, &started),
         0);
+    monitor.keep_descriptors();
     return monitor;
   }
   int greet(Client& client, PlacedHello* reply = nullptr) {
@@ -185,7 +187,6 @@ TEST_F(MachineSession, BadRequestsOfMonitorsAreRefused) {
   EXPECT_FALSE(monitor.send(Operation::kHello, {})) << "it is that of a monitor";
   Client& program = greeted();
   EXPECT_EQ(program.ask(Operation::kAllocShared, abi::AllocSharedRequest{4096}), EOPNOTSUPP);
-  EXPECT_EQ(program.ask(Operation::kOfferMemory, abi::HandleBody{}), EOPNOTSUPP);
   EXPECT_FALSE(program.send(Operation::kTakeMachine, {})) << "it is that of a session";
 }
 
@@ -202,6 +203,39 @@ TEST_F(MachineSession, RegionsHaveOnlyBytesOfTheSharedPart) {
   EXPECT_EQ(register_at(client, pd, begin - 1, 2), EINVAL) << "rings";
   EXPECT_EQ(register_at(client, pd, begin + bytes - 1, 2), EINVAL) << "beyond the end";
   EXPECT_EQ(register_at(client, pd, 0, 4096), EINVAL) << "VCBs";
+}
+
+TEST_F(MachineSession, MemoryOutsideTheRegion_HasANumberForTheAgent) {
+  Client& monitor = run_machine();
+  const auto offer = [](Client& client) {
+    client.offers = false;
+    abi::OfferMemoryReply reply{};
+    EXPECT_EQ(client.ask(Operation::kOfferMemory, abi::HandleBody{}, &reply), 0) << client.why();
+    EXPECT_EQ(client.descriptors(), 0u);
+    return reply.memory;
+  };
+  Client& one = greeted();
+  EXPECT_EQ(offer(one), 1u);
+  EXPECT_EQ(offer(greeted()), 2u);
+  const auto pd = made(one, Operation::kAllocPd, abi::HandleBody{}).handle;
+  const struct {
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  } request{{4096, 100, 4096, memory::kLocalWrite, pd, 1, 0}, {4096, 100, 0, 0, 0}};
+  const auto mr = made<abi::RegisterMrReply>(one, Operation::kRegisterMr, request);
+  EXPECT_EQ(read(mr.lkey, 0, 1), "refused") << "no agent answers";
+  const int bell = monitor.last_kept();
+  abi::MachineBell record{};
+  EXPECT_EQ(::recv(bell, &record, sizeof record, MSG_DONTWAIT), sizeof record);
+  EXPECT_EQ(record.ended, 0u);
+
+  restart();
+  configure();
+  EXPECT_EQ(offer(greeted()), 3u) << "no number is given twice";
+  clients.back()->end();
+  while (::recv(bell, &record, sizeof record, MSG_DONTWAIT) == sizeof record && record.ended != 3) {
+  }
+  EXPECT_EQ(record.ended, 3u) << "the agent closes it";
 }
 
 TEST_F(MachineSession, OutlivesTheAdapter) {

@@ -646,8 +646,7 @@ TEST(ProcessMemoryOfATenant, WhatComesInItsPlaceIsNotClosedByTheControlThread) {
 TEST(ProcessMemoryOfATenant, CanBeRefused) {
   for (const bool allowed : {true, false}) {
     configuration::Config config = small_config();
-    config.tenants[0].programs.process_memory =
-        allowed ? configuration::ProcessMemory::kOwn : configuration::ProcessMemory::kRefused;
+    config.tenants[0].programs.process_memory = allowed;
     Daemon daemon(config);
     Client client(daemon);
     ASSERT_EQ(client.greet(), 0);
