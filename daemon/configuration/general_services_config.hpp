@@ -42,6 +42,7 @@ struct FixedServicesParameters {
 struct GeneralServicesConfig {
   std::uint32_t buffers = 1024;                 ///< most posted and in use together
   std::uint32_t buffers_per_client = 16;        ///< for a client that requests no number
+  std::optional<std::uint32_t> low_threshold;   ///< fewest posted buffers; none: by clients
   std::optional<std::uint32_t> high_threshold;  ///< most posted buffers; none: by clients
   double engine_share = 0.1;  ///< part of the engine's time for datagrams to the queue pair
   FixedServicesParameters fixed;

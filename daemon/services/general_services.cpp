@@ -28,6 +28,7 @@ management::gsa::Parameters parameters_of(const configuration::GeneralServicesCo
   using std::chrono::milliseconds;
   return {.buffers = config.buffers,
           .buffers_per_client = config.buffers_per_client,
+          .low_threshold = config.low_threshold,
           .high_threshold = config.high_threshold,
           .sources = {.part = config.fixed.source_part,
                       .rate = {.per_second = config.fixed.source_rate,

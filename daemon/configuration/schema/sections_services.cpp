@@ -22,13 +22,19 @@ constexpr Key kServicesKeys[] = {
      .most_key = "buffers",
      .hint = " (buffers)",
      .doc = "share of a client that requests no number"},
+    {.name = "low_threshold",
+     .at = at<&G::low_threshold>,
+     .range = {0, kMaxGeneralServicesBuffers},
+     .lead = "Buffers that wait for datagrams. Below low_threshold more are posted; above "
+             "high_threshold the excess is removed. Defaults: a quarter of what the clients asked "
+             "for, and all of it.",
+     .shown = Shown::kOff,
+     .sample = "8"},
     {.name = "high_threshold",
      .at = at<&G::high_threshold>,
      .range = {0, kMaxGeneralServicesBuffers},
-     .lead =
-         "Buffers that wait for datagrams. Below a quarter of what the clients asked for, more "
-         "are posted; above high_threshold the excess is removed. Default: all that the clients "
-         "asked for.",
+     .least_key = "low_threshold",
+     .hint = " (low_threshold)",
      .shown = Shown::kOff,
      .sample = "32"},
     {.name = "engine_share",

@@ -24,7 +24,7 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
   const auto mac = packets_.link_address(binding, frame.destination, frame.source, is_peer);
   if (!mac) return;
   std::optional<std::uint16_t> vlan = binding.vlan;
-  if (vlan) vlan = static_cast<std::uint16_t>(*vlan | parameters_.cnp_802p_prio << 13);
+  if (vlan) vlan = static_cast<std::uint16_t>(*vlan | parameters_.cnp_dscp >> 3 << 13);
   const wire::FrameTemplate path(
       {.source_mac = binding.port->mac(),
        .destination_mac = *mac,

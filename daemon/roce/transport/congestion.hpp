@@ -56,7 +56,6 @@ struct CongestionParameters {
   CongestionMode mode = CongestionMode::kNotify;
   bool datagrams = true;  ///< slow down senders that lose many datagrams, in any mode
   std::uint8_t cnp_dscp = 48;
-  std::uint8_t cnp_802p_prio = 6;  ///< on ports with a VLAN
   /// The limit of a queue pair ends once it may send this fast. (In mlx5, 0 means the speed of the
   /// port; a software adapter has no fixed one.)
   std::uint32_t rpg_max_rate = 10000;

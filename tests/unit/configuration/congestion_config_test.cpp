@@ -48,7 +48,7 @@ TEST(CongestionConfig, EveryKey) {
 }
 
 TEST(CongestionConfig, Bounds) {
-  for (const char* text : {"cnp_dscp = 64", "cnp_802p_prio = 8", "rpg_max_rate = 0",
+  for (const char* text : {"cnp_dscp = 64", "cnp_802p_prio = 6", "rpg_max_rate = 0",
                            "rpg_max_rate = 1000001", "rpg_gd = 11"})
     EXPECT_THAT(congestion_error(text), HasSubstr("2: congestion.")) << text;
 }

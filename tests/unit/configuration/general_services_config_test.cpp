@@ -66,11 +66,12 @@ TEST(GeneralServicesConfig, TenantBuffers_QuarterOfAllOrOneClient) {
 TEST(GeneralServicesConfig, Bounds) {
   for (const char* text :
        {"buffers = 0", "buffers = 16385", "buffers = 15", "buffers_per_client = 0",
-        "buffers_per_client = 1025", "high_threshold = 16385", "high_threshold = -1",
+        "buffers_per_client = 1025", "low_threshold = 16385", "high_threshold = -1",
         "engine_share = 0", "engine_share = 1.1", "engine_share = \"all\"", "tenant_clients = 16",
         "buffer = 1"})
     EXPECT_THAT(services_error(text), HasSubstr("t.toml:2: general_services.")) << text;
-  EXPECT_THAT(services_error("low_threshold = 9"), HasSubstr("quarter of the buffers"));
+  EXPECT_THAT(services_error("low_threshold = 9\nhigh_threshold = 8"),
+              HasSubstr("3: general_services.high_threshold:"));
   EXPECT_THAT(services_error("buffers = 15"), HasSubstr("must be at least buffers_per_client, 16"));
 }
 
