@@ -40,7 +40,7 @@ more_cases() {
   check "an ordinary user: ib_send_bw, the guest serves" pair -u vm1 c ib_send_bw -s 65536 -n 100
   check "a child has copies of registered memory" child_has_copies
   check "UCX" ucx_between vm1 c
-  check "tests of rdma-core" suite_passes
+  LIMIT=600 check "tests of rdma-core" suite_passes
   check "a level of the tenant" levels_hold
   check "more memory than the region is refused, and given back" memory_is_bounded
   check "writes do not notify the host" writes_stay_inside
@@ -57,6 +57,8 @@ two_guests_cases() {
     check "guest to guest: $program" pair vm2 vm1 $program
   done
   check "a guest is switched off, and the other goes on" other_guest_goes_on
+  # The cases may be others: two guests are slow.
+  ! kill -0 "${machine[vm2]}" 2>/dev/null || stop_vm vm2
 }
 
 place() { [[ $1 == c ]] && echo "a process" || echo "another host"; }
@@ -92,17 +94,27 @@ ucx_between() {
   return $code
 }
 
-# rdma-core's own tests of devices, memory, queues and traffic in one process.
+# rdma-core's own tests, between queue pairs of one program.
 suite_passes() {
-  local suite=/usr/share/doc/rdma-core/tests
-  [[ -r $suite/run_tests.py ]] || { echo "no $suite; install: tools/install-packages interop"; return 1; }
-  cp -r "$suite" "${folder[vm1]}/suite/"
-  on vm1 'mkdir -p /root/suite/bin && cp -r /share/suite /root/suite/tests && gunzip -qf /root/suite/tests/*.gz
-# It asks for network devices of the kernel'"'"'s adapters.
-printf "#!/bin/sh\necho \"[]\"\n" >/root/suite/bin/rdma && chmod +x /root/suite/bin/rdma
-cd /root/suite && PATH=/root/suite/bin:$PATH $run /usr/bin/python3 -B tests/run_tests.py --dev softhca0 --port 1 --gid 0 -v \
-  -k test_addr -k test_cq -k test_device -k test_mr -k test_odp -k test_pd -k test_qp -k test_parent_domain -k test_shared_pd -k test_cq_events' || return
-  grep -E '^Ran [0-9]+ tests' "$dir/vm1.out"
+  local suite=/usr/share/doc/rdma-core/tests to=${folder[vm1]}/suite name passes
+  [[ -r $suite/run_tests.py ]] || { echo "no $suite; install: tools/install-packages test"; return 1; }
+  mkdir -p "$to/bin"
+  cp -r "$suite" "$to/" && gunzip -qf "$to"/tests/*.gz || return
+  # What would fail on any machine gets a name that is no test's.
+  while read -r name; do
+    sed -i "s/def ${name##*.}(/def left_out_${name##*.}(/" "$to/tests/$(cut -d. -f1 <<<"$name").py"
+  done < <(sed -n 's/^!\([^ ]*\).*/\1/p' "$root/tests/system/programs/rdma-core-suite.skips")
+  # It asks for network devices of the kernel's adapters, and for the interface of the device's address.
+  printf '#!/bin/sh\necho "[]"\n' >"$to/bin/rdma"
+  chmod +x "$to/bin/rdma"
+  on vm1 "modprobe veth; ip link add softhca0 type veth peer name other
+ip addr add ${address[vm1]}/24 dev softhca0; ip link set softhca0 up; ip link set other up
+cp -r /share/suite /root/ && cd /root/suite && PATH=/root/suite/bin:\$PATH \$run /usr/bin/python3 -B tests/run_tests.py \
+  --dev softhca0 --port 1 --gid 0 -v >/share/suite.out 2>&1
+code=\$?; ip link del softhca0; sed -n '/^=====/,\$p' /share/suite.out | tail -n 30; grep -c ' ok\$' /share/suite.out; exit \$code" || return
+  passes=$(grep -c '\bok$' "${folder[vm1]}/suite.out")
+  echo "$passes passed"
+  ((passes >= 95))
 }
 
 # The default level, and one that the program asks for.
@@ -116,7 +128,7 @@ level_of() {  # WORDS LEVEL
   await_port vm1 $next_port || { end vm1; return 1; }
   ctl a -o json tenant show vm1 | python3 -c '
 import json, sys
-levels = [p["level"] for p in json.load(sys.stdin)["processes"]]
+levels = [p["level"] for p in json.load(sys.stdin)["processes"] if "level" in p]
 print(*levels)
 sys.exit(levels != [sys.argv[1]])' "$2" || code=1
   on c "\$run ibv_rc_pingpong -d softhca0 -g 0 -p $next_port -n 10 ${tcp[vm1]}" || code=1
@@ -175,20 +187,23 @@ PYTHON
   on vm1 '$run /usr/bin/python3 -B /share/memory.py' && pair c vm1 ibv_rc_pingpong -c -n 50
 }
 
-# Notifications of the virtio port's queues, 4 and 5, which are the only ones with these numbers.
-port_notifications() { grep -c ' n [45] ' "$dir/vm1.trace"; }
+# Notifications of the virtio port's queue to the host, which is the only one with this number.
+port_notifications() { grep -c ' n 5 ' "$dir/vm1.trace"; }
 
-# Writes go through memory alone. The program's beginning and end take some requests, for few writes as for many.
+# Writes go through memory alone, while the engine does not sleep. The program's beginning and end take some requests,
+# for few writes as for many.
 writes_stay_inside() {
-  local before few many
+  local before few many code=0
+  sed -i '1i[daemon]\nidle = "poll"' "$dir/a.toml" && ctl a reload || return
   before=$(port_notifications)
-  pair c vm1 ib_write_bw -s 64 -n 100 || return
+  pair c vm1 ib_write_bw -s 64 -n 100 || code=1
   few=$(($(port_notifications) - before))
   before=$(port_notifications)
-  LIMIT=300 pair c vm1 ib_write_bw -s 64 -n 100000 || return
+  pair c vm1 ib_write_bw -s 64 -n 100000 || code=1
   many=$(($(port_notifications) - before))
+  sed -i 1,2d "$dir/a.toml" && ctl a reload || code=1
   echo "notifications with 100 writes: $few, with 100000: $many"
-  ((few > 0 && many < few + 100))
+  ((code == 0 && few > 0 && many < few + 100))
 }
 
 other_guest_goes_on() {

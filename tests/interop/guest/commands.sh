@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 declare -A next_command=()  # by the folder of the guest
-# Starts a line of shell in the guest; its number is in $guest_job.
+# Starts a line of shell in the guest; its number is in $guest_job. Not in a subshell, which would lose the number.
 guest_start() {
   guest_job=${next_command[$share]:-0}
   next_command[$share]=$((guest_job + 1))
