@@ -44,6 +44,7 @@ Expected<std::shared_ptr<Machine>> Machine::adopt(const KeptRegion& kept, Terms 
   machine->memory_.take_fd();
   machine->kept_fd_ = Kept(&keeping, kept.descriptor);
   machine->is_sealed_ = kept.is_sealed != 0;
+  machine->is_adopted_ = true;
   if (kept.has_started == 0) return machine;
   if (auto started = machine->start(kept.begin); !started) return started.error();
   return machine;
@@ -98,7 +99,7 @@ Expected<SealedMemory> Machine::take_from(Gaps& gaps, std::size_t bytes) {
     return Error{"the virtual machine's region has no " + std::to_string(size) +
                      " bytes left for sessions and rings",
                  ENOMEM};
-  memory_.clear(*at, size);  // an earlier owner, or the machine, wrote there
+  if (is_adopted_) memory_.clear(*at, size);  // a piece of the earlier adapter may have been there
   return make_piece(*at, size);
 }
 
@@ -119,6 +120,9 @@ Expected<SealedMemory> Machine::adopt(KeptId piece) {
 void Machine::take_back(std::uint64_t offset, std::size_t bytes) {
   const std::size_t at = begin_ + offset;
   if (at >= shared_begin_) return;
+  // Here, as a thread of the tenant gives large pieces back. Whatever the machine writes there
+  // later is as if it wrote it into a piece.
+  memory_.clear(at, bytes);
   const std::lock_guard lock(mutex_);
   (at < rings_begin_ ? vcbs_ : rings_).give_back(at, bytes);
 }

@@ -65,8 +65,8 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
 
   // --- pieces. REQUIRES: it has started.
 
-  /// Takes zeroed memory of at least `bytes`, in whole pages, for a session or rings. Error:
-  /// ENOMEM.
+  /// Takes zeroed memory of at least `bytes`, in whole pages, for a session or rings. (A machine
+  /// may have written to it, as it may at any time.) Error: ENOMEM.
   Expected<SealedMemory> take(std::size_t bytes);
   /// Takes the VCB pages of a session, zeroed. Error: ENOMEM, there are too many sessions.
   Expected<SealedMemory> take_vcbs();
@@ -118,6 +118,7 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
   std::uint64_t shared_begin_ = 0;
   bool has_started_ = false;
   bool is_sealed_ = false;
+  bool is_adopted_ = false;
   std::mutex mutex_;  ///< of what follows
   Gaps vcbs_;
   Gaps rings_;
