@@ -82,6 +82,8 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
     return {shared_begin_ - begin_, memory_.bytes() - shared_begin_};
   }
 
+  std::size_t rings_bytes() const { return shared_begin_ - rings_begin_ - kProxyBytes; }
+
   // --- memory of programs that is not in the region: the agent accesses it
 
   SealedMemory::Piece proxy_place() const { return {rings_begin_ - begin_, kProxyBytes}; }

@@ -72,8 +72,15 @@ bool CqObjects::drop_closed_channels() {
   return std::ranges::find(closed, true) != closed.end();
 }
 
+std::uint32_t CqObjects::max_entries() const {
+  constexpr std::uint32_t kMost = configuration::DeviceConfig::kMaxCqe;
+  if (context_.machine() == nullptr) return kMost;
+  const std::size_t ring = context_.machine()->rings_bytes() / 2;
+  return std::min(kMost, std::bit_floor(shm::CompletionRing::entries_in(ring)));
+}
+
 int CqObjects::check_entries(std::uint32_t entries) const {
-  const std::uint32_t most = context_.device().kMaxCqe;
+  const std::uint32_t most = max_entries();
   if (entries != 0 && entries <= most) return 0;
   return context_.refuse(EINVAL, "cqe %u, must be 1 to %u", entries, most);
 }

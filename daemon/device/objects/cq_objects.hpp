@@ -42,6 +42,9 @@ class CqObjects {
   /// Returns a completion queue. Null: unknown handle.
   CqObject* find(std::uint32_t handle) const { return cqs_.find(handle); }
   std::uint32_t size() const { return cqs_.size(); }
+  /// Returns the most entries of a completion queue. In a virtual machine, one such queue takes at
+  /// most half of the memory for rings.
+  std::uint32_t max_entries() const;
 
   /// Make the same as an earlier adapter. Return false if the record does not fit.
   bool restore_channel(const record::CompletionChannel& kept, records::Record record);

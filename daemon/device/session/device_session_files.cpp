@@ -163,7 +163,7 @@ int DeviceSession::query_device(const RequestBody& body, Reply& reply) {
   out.max_qp_wr = device.kMaxQpWr;
   out.max_sge = out.max_srq_sge = device.kMaxSge;
   out.max_cq = limit(configuration::Kind::kCompletionQueues);
-  out.max_cqe = device.kMaxCqe - 1;
+  out.max_cqe = cqs_.max_entries() - 1;
   out.max_mr = limit(configuration::Kind::kMemoryRegions);
   out.max_mw = limit(configuration::Kind::kMemoryWindows);
   out.capabilities = abi::kCanResizeSrq;
