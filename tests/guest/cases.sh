@@ -100,10 +100,11 @@ suite_passes() {
   [[ -r $suite/run_tests.py ]] || { echo "no $suite; install: tools/install-packages test"; return 1; }
   mkdir -p "$to/bin"
   cp -r "$suite" "$to/" && gunzip -qf "$to"/tests/*.gz || return
-  # What would fail on any machine gets a name that is no test's.
+  # What would fail on any machine gets a name that is no test's; and one that takes what it has posted for complete,
+  # though the agent may still read it.
   while read -r name; do
     sed -i "s/def ${name##*.}(/def left_out_${name##*.}(/" "$to/tests/$(cut -d. -f1 <<<"$name").py"
-  done < <(sed -n 's/^!\([^ ]*\).*/\1/p' "$root/tests/system/programs/rdma-core-suite.skips")
+  done < <(sed -n 's/^!\([^ ]*\).*/\1/p' "$root/tests/system/programs/rdma-core-suite.skips"; echo test_cq.CQTest.test_resize_cq)
   # It asks for network devices of the kernel's adapters, and for the interface of the device's address.
   printf '#!/bin/sh\necho "[]"\n' >"$to/bin/rdma"
   chmod +x "$to/bin/rdma"
