@@ -40,7 +40,7 @@ more_cases() {
   check "an ordinary user: ib_send_bw, the guest serves" pair -u vm1 c ib_send_bw -s 65536 -n 100
   check "a child has copies of registered memory" child_has_copies
   check "UCX" ucx_between vm1 c
-  LIMIT=600 check "tests of rdma-core" suite_passes
+  LIMIT=1800 check "tests of rdma-core" suite_passes
   check "a level of the tenant" levels_hold
   check "more memory than the region is refused, and given back" memory_is_bounded
   check "writes do not notify the host" writes_stay_inside
