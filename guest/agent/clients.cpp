@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "abi/session.hpp"
 #include "guest/agent/mapped_memory.hpp"
@@ -41,6 +42,19 @@ bool is_over(int pidfd) {
   return ::poll(&state, 1, 0) != 0;
 }
 
+/// True if a process maps all of the shared memory and more. In a machine none does. Where the
+/// agent runs on the host, for tests, the daemon does.
+bool maps_all(std::vector<abi::MemoryPlace> places, const abi::MemoryPlace& shared) {
+  std::ranges::sort(places, {}, &abi::MemoryPlace::offset);
+  std::uint64_t begin = 0, end = 0;
+  for (const abi::MemoryPlace& place : places) {
+    if (place.offset > end) begin = place.offset;
+    end = std::max(end, place.offset + place.bytes);
+    if (begin < shared.offset && end >= shared.offset + shared.bytes) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Clients::~Clients() {
@@ -62,6 +76,7 @@ Outcome Clients::serve(const abi::MemoryPlace& shared) {
 /// Leaves to other processes what they map of the shared memory.
 void Clients::adopt_mapped() {
   for (const MappedPlaces& mapped : find_mapped(region_.device(), region_.inode())) {
+    if (maps_all(mapped.places, shared_)) continue;
     UniqueFd pidfd = open_pidfd(mapped.process);
     if (!pidfd || is_over(pidfd.get())) continue;
     Process* const process = enter(mapped.process, std::move(pidfd));

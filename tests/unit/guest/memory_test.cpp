@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <span>
+#include <utility>
+
 #include "abi/session.hpp"
 #include "guest/agent/mapped_memory.hpp"
 #include "tests/unit/guest/guest_fixture.hpp"
@@ -135,24 +138,55 @@ TEST_F(GuestMemory, OperationsThatAMachineLacks_RefusedWithAReason) {
   }
 }
 
-TEST_F(GuestMemory, ProcessMapsMemoryBeforeTheAgentStarts_KeepsIt) {
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    void* const memory = ::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, region_.get(),
-                                static_cast<off_t>(kShared.offset + 4096));
-    (void)!::write(ready[1], memory == MAP_FAILED ? "n" : "y", 1);
-    ::pause();
-    ::_exit(0);
+/// A process that maps places of the region.
+class Mapping {
+ public:
+  Mapping(int region, std::span<const abi::MemoryPlace> places) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      bool mapped = true;
+      for (const abi::MemoryPlace& place : places)
+        mapped &= ::mmap(nullptr, place.bytes, PROT_READ, MAP_SHARED, region,
+                         static_cast<off_t>(place.offset)) != MAP_FAILED;
+      (void)!::write(ready[1], mapped ? "y" : "n", 1);
+      ::pause();
+      ::_exit(0);
+    }
+    char answer = 0;
+    EXPECT_EQ(::read(ready[0], &answer, 1), 1);
+    EXPECT_EQ(answer, 'y');
+    for (const int end : ready) ::close(end);
   }
-  char answer = 0;
-  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  ~Mapping() { end(); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  void end() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(std::exchange(child_, 0), nullptr, 0);
+  }
+
+ private:
+  pid_t child_ = 0;
+};
+
+TEST_F(GuestMemory, ProcessMapsMemoryBeforeTheAgentStarts_KeepsIt) {
+  const abi::MemoryPlace place{kShared.offset + 4096, 8192};
+  Mapping mapping(region_.get(), {&place, 1});
   start();
   EXPECT_EQ(free_bytes(), kShared.bytes - 8192);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  mapping.end();
   EXPECT_TRUE(run_until([&] { return free_bytes() == kShared.bytes; }));
+}
+
+TEST_F(GuestMemory, DaemonMapsAllOnTheSameMachine_TakesNothing) {
+  const abi::MemoryPlace places[] = {{kShared.offset + 4096, kRegionBytes - kShared.offset - 4096},
+                                     {0, kShared.offset + 4096}};
+  const Mapping mapping(region_.get(), places);
+  start();
+  EXPECT_EQ(free_bytes(), kShared.bytes);
 }
 
 TEST(MappedMemory, LinesOfOtherFiles_LeftOut) {
