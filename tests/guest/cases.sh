@@ -61,6 +61,20 @@ two_guests_cases() {
   ! kill -0 "${machine[vm2]}" 2>/dev/null || stop_vm vm2
 }
 
+soft_roce_cases() {
+  local program
+  start_soft_roce >"$dir/case" 2>&1 || { failed=$((failed + 1)); echo "FAIL Soft-RoCE"; keep_failure k; return; }
+  check "Soft-RoCE: ibv_rc_pingpong, the guest serves" pair vm1 k ibv_rc_pingpong -c -n 100
+  check "Soft-RoCE: ibv_ud_pingpong, Soft-RoCE serves" pair k vm1 ibv_ud_pingpong -c -n 100
+  for program in 'ib_write_bw -s 65536 -n 100' 'ib_read_bw -s 65536 -n 100' 'ib_send_bw -s 65536 -n 100' 'ib_atomic_bw -n 100'; do
+    # shellcheck disable=SC2086  # its arguments
+    check "Soft-RoCE: $program" pair k vm1 $program
+  done
+  check "Soft-RoCE: contents, the guest serves" contents vm1 k
+  check "Soft-RoCE: contents, Soft-RoCE serves" contents k vm1
+  ! kill -0 "${machine[k]}" 2>/dev/null || stop_vm k
+}
+
 place() { [[ $1 == c ]] && echo "a process" || echo "another host"; }
 
 # Each operation of all transports; both ends check every byte.
