@@ -167,6 +167,15 @@ struct DeviceReply {
 inline constexpr std::uint32_t kCanReachProcess = 1 << 0;
 /// Shared receive queues can be resized.
 inline constexpr std::uint32_t kCanResizeSrq = 1 << 1;
+/// How the process writes commands of the ibv_wr_ calls into VCBs, unless its program has chosen
+/// that: 0 (the provider's default), or 1 + the place of the word in `kick` of the configuration. A
+/// provider ignores a greater value.
+inline constexpr std::uint32_t kKickShift = 2;
+inline constexpr std::uint32_t kKickMask = 7;
+constexpr std::uint32_t kick_capability(std::uint32_t place) { return (1 + place) << kKickShift; }
+constexpr std::uint32_t kick_code(std::uint32_t capabilities) {
+  return capabilities >> kKickShift & kKickMask;
+}
 
 struct PortReply {
   std::uint32_t state;       ///< enum ibv_port_state

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
+#include <iterator>
 
 #include "libverbs-provider/control/seal.hpp"
 #include "libverbs-provider/explain.hpp"
@@ -44,13 +44,21 @@ void ClientSession::close_wake_fd() {
 int ClientSession::choose_kick_mode() {
   const char* wanted = std::getenv("SOFTHCA_KICK");
   if (wanted == nullptr || *wanted == '\0') return 0;
-  constexpr const char* kNames[] = {"whole", "virtual", "explicit"};
-  for (const KickMode mode : {KickMode::kWhole, KickMode::kVirtual, KickMode::kExplicit}) {
-    if (std::strcmp(wanted, kNames[static_cast<std::size_t>(mode)]) != 0) continue;
-    kick_mode_ = mode;
+  constexpr const char* kNames[] = {"auto", "whole", "virtual", "explicit"};
+  static_assert(std::size(kNames) == kKickModes);
+  for (std::size_t mode = 0; mode < kKickModes; ++mode) {
+    if (std::strcmp(wanted, kNames[mode]) != 0) continue;
+    kick_mode_ = static_cast<KickMode>(mode);
+    program_chose_kick_ = true;
     return 0;
   }
-  return refuse(EINVAL, "SOFTHCA_KICK must be whole, virtual or explicit");
+  return refuse(EINVAL, "SOFTHCA_KICK must be auto, whole, virtual or explicit");
+}
+
+void ClientSession::follow_daemon(std::uint32_t capabilities) {
+  const unsigned code = abi::kick_code(capabilities);
+  if (program_chose_kick_ || code == 0 || code > kKickModes) return;
+  kick_mode_ = static_cast<KickMode>(code - 1);
 }
 
 /// Maps the session memory. Returns 0 or an errno value.
@@ -146,7 +154,7 @@ bool ClientSession::hand_over(std::uint64_t vcbs) {
 }
 
 bool ClientSession::begin_vcb(unsigned vcb) {
-  const bool is_virtual = kick_mode_ == KickMode::kVirtual;
+  const bool is_virtual = kicks_virtually();
   pages_[vcb].scoreboard.store(is_virtual ? abi::kVirtualKick : 0, std::memory_order_relaxed);
   if (!is_virtual) {
     std::atomic_thread_fence(std::memory_order_release);
@@ -176,20 +184,20 @@ void ClientSession::finish_vcb(unsigned vcb, const void* first, std::uint64_t un
   std::memcpy(page.command, first, 2 * abi::kSegmentBytes);
   const std::uint64_t all =
       page.scoreboard.load(std::memory_order_relaxed) | kFirstSegments | unused;
-  if (kick_mode_ == KickMode::kVirtual)
+  if (kicks_virtually())
     page.scoreboard.store(all, std::memory_order_seq_cst);  // seq_cst, as `parked` is read next
   else
     page.scoreboard.store(all | abi::kExplicitKick, std::memory_order_release);
 }
 
 bool ClientSession::hand_over_finished(std::uint64_t vcbs) {
-  if (kick_mode_ != KickMode::kVirtual) return hand_over(vcbs);
+  if (!kicks_virtually()) return hand_over(vcbs);
   wake_if_parked();
   return true;
 }
 
 void ClientSession::withdraw(std::uint64_t vcbs) {
-  if (kick_mode_ != KickMode::kVirtual) {
+  if (!kicks_virtually()) {
     claimed_.fetch_and(~vcbs, std::memory_order_release);
     return;
   }

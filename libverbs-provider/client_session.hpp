@@ -15,12 +15,15 @@
 
 namespace softhca::provider {
 
-/// How commands of the ibv_wr_ calls are written into virtual collect buffers: $SOFTHCA_KICK.
+/// How commands of the ibv_wr_ calls are written into virtual collect buffers. The program chooses
+/// by $SOFTHCA_KICK, else the daemon.
 enum class KickMode : std::uint8_t {
+  kAuto,      ///< kVirtual on an idle send queue, else kWhole
   kWhole,     ///< written and handed over when all are complete, as by ibv_post_send()
   kVirtual,   ///< handed over first; the last piece is the kick
   kExplicit,  ///< written piece by piece, then kicked and handed over
 };
+inline constexpr std::size_t kKickModes = 4;
 
 /// Virtual collect buffers of one chain. The engine polls VCBs in rotation. So it sees a chain that
 /// fills them from `start` on in order, even if the chain wraps around to the first VCB.
@@ -63,8 +66,11 @@ class ClientSession {
 
   // --- a command in pieces, in a claimed VCB
   KickMode kick_mode() const { return kick_mode_; }
-  /// Begins a command, without any piece. In mode kVirtual the engine may collect it from now on.
-  /// False: the engine has just taken the VCB away.
+  /// Takes the mode that the daemon asks for, unless the program has chosen one. `capabilities`: of
+  /// abi::DeviceReply. An unknown mode does not count.
+  void follow_daemon(std::uint32_t capabilities);
+  /// Begins a command, without any piece. With a virtual kick the engine may collect it from now
+  /// on. False: the engine has just taken the VCB away.
   bool begin_vcb(unsigned vcb);
   /// Writes `bytes` of the command from `offset` on, the start of a segment; the last segment may
   /// be incomplete. Each segment is written once.
@@ -100,6 +106,7 @@ class ClientSession {
   void write_withdrawn(std::uint64_t vcbs);
   bool has_wake_fd() const;
   void close_wake_fd();
+  bool kicks_virtually() const { return kick_mode_ != KickMode::kExplicit; }
   int choose_kick_mode();
   int map(int fd, std::uint32_t vcbs, const abi::MemoryPlaces* places);
 
@@ -111,6 +118,7 @@ class ClientSession {
   int wake_fd_ = -1;
   std::atomic<bool> can_wake_{true};
   KickMode kick_mode_ = KickMode::kWhole;
+  bool program_chose_kick_ = false;
   /// VCBs that a thread of this process is writing.
   std::atomic<std::uint64_t> claimed_{0};
   std::atomic<std::uint32_t> cursor_{0};

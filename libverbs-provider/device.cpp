@@ -178,7 +178,10 @@ int open_session(Context& context, const TenantSocket& socket) {
   if (context.memory == nullptr) return ENOMEM;
 
   ProcFile::keep_all();
-  return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);
+  const int error =
+      context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);
+  if (error == 0) context.session.follow_daemon(context.limits.capabilities);
+  return error;
 }
 
 /// Lets other processes join the session by copies of cmd_fd, which has referred to the device so

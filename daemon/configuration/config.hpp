@@ -181,6 +181,11 @@ struct LevelRules {
   bool operator==(const LevelRules&) const = default;
 };
 
+/// How programs write commands of the ibv_wr_ calls into VCBs (mechanism C2), unless a program
+/// chooses by SOFTHCA_KICK. The places are those of abi::kick_capability().
+enum class KickChoice : std::uint8_t { kAuto, kWholeCommand, kVirtual, kExplicit };
+inline constexpr std::string_view kKickWords[] = {"auto", "whole", "virtual", "explicit"};
+
 /// Limits on what programs may send together, and on what peers may send to them and read from
 /// them.
 struct RatesConfig {
@@ -204,6 +209,7 @@ struct LevelConfig {
   bool is_default = false;
   std::optional<std::uint8_t> dscp;      ///< if not given, that of the tenant
   std::optional<std::uint8_t> priority;  ///< if not given, that of the tenant
+  std::optional<KickChoice> kick;        ///< if not given, that of the tenant
   RatesConfig rates;
   // Programs of these users and groups, as the kernel reports them, belong to the level. Names or
   // numbers. A level with a rule or a socket refuses programs that only ask for it by name.
@@ -229,11 +235,12 @@ inline constexpr std::string_view kTrustedWords[] = {"none", "own", "all"};
 enum class Workload : std::uint8_t { kStandard, kLatency, kBulk };
 inline constexpr std::string_view kWorkloadWords[] = {"standard", "latency", "bulk"};
 
-/// What a tenant's programs may do.
+/// What a tenant's programs may do, and how they post.
 struct ProgramsConfig {
   bool process_memory = true;  ///< register memory that is not shared with the daemon
   Trusted trusted = Trusted::kOwn;
   bool controlled_qkeys = false;  ///< give queue pairs controlled Q_Keys
+  KickChoice kick = KickChoice::kWholeCommand;
   /// Bytes of the region, if they run in a virtual machine; 0: they run on the host.
   std::uint64_t guest_memory = 0;
 

@@ -13,6 +13,14 @@ namespace {
 
 unsigned current_vcb(const OpenCommand& open) { return open.vcbs[open.begun_vcbs - 1]; }
 
+/// True if the chain is written in pieces. An engine that collects pieces takes the cache line from
+/// the program each time. By itself, mode kAuto accepts that only if the engine has nothing else to
+/// do for this send queue.
+bool in_pieces(const Qp& qp, KickMode mode) {
+  if (mode != KickMode::kAuto) return mode != KickMode::kWhole;
+  return qp.open.first == qp.send.completed.load(std::memory_order_acquire);
+}
+
 std::uint64_t all_vcbs(const OpenCommand& open) {
   std::uint64_t bits = 0;
   for (std::uint32_t i = 0; i < open.begun_vcbs; ++i) bits |= std::uint64_t{1} << open.vcbs[i];
@@ -27,7 +35,7 @@ void begin_pieces(Qp& qp) {
   open.in_vcb = false;
   open.shown = 0;
   const std::uint32_t place = qp.send.next - open.first;
-  if (session.kick_mode() == KickMode::kWhole || open.error != 0 || place != open.begun_vcbs ||
+  if (!in_pieces(qp, session.kick_mode()) || open.error != 0 || place != open.begun_vcbs ||
       place == kLongestVcbChain || doorbell_pends(qp))
     return;
   const ClaimedVcbs claimed = session.claim_vcbs(1);

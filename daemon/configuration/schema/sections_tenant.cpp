@@ -149,6 +149,15 @@ constexpr Key kTenantKeys[] = {
             "bit set, as 0x80010000 of queue pair 1). With one, a program can send management "
             "datagrams to any host in the name of this host. With false, `ibv_modify_qp` fails "
             "with EPERM. A reload changes it for later requests."},
+    {.name = "kick",
+     .at = at<&T::programs, &ProgramsConfig::kick>,
+     .words = kKickWords,
+     .doc =
+         "How its programs write commands of the ibv_wr_ calls into VCBs. \"whole\": when they "
+         "are complete. \"virtual\": piece by piece, and the last piece is the kick. "
+         "\"explicit\": piece by piece, then a kick. \"auto\": \"virtual\" while the send queue "
+         "is idle, else \"whole\". SOFTHCA_KICK of a program has precedence. A reload changes it "
+         "for programs that start afterwards."},
     {.name = "tvls",
      .at = at<&T::tvls>,
      .range = {1, kMostTvls},
@@ -356,6 +365,11 @@ constexpr Key kLevelKeys[] = {
      .range = {0, 7},
      .doc = "802.1p; default: the tenant's",
      .sample = "5"},
+    {.name = "kick",
+     .at = at<&LevelConfig::kick>,
+     .words = kKickWords,
+     .doc = "default: the tenant's",
+     .sample = "\"virtual\""},
     {.name = "rate",
      .at = at<&LevelConfig::rates, &RatesConfig::sent>,
      .table = schema_of<SentLimits>,

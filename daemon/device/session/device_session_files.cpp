@@ -10,6 +10,7 @@
 #include "daemon/device/adapter/device_ports.hpp"
 #include "daemon/device/adapter/log.hpp"
 #include "daemon/device/session/device_session.hpp"
+#include "daemon/engine/requests/level_settings.hpp"
 #include "daemon/tenant_memory/process_memory.hpp"
 
 namespace softhca::control {
@@ -20,6 +21,15 @@ constexpr std::uint32_t kPortDown = 1;
 constexpr std::uint32_t kPortActive = 4;
 constexpr std::uint32_t kMtu4096 = 5;
 constexpr std::uint32_t kMaxMessage = 1u << 31;
+
+/// Returns how a process kicks: by the settings of its level, else by those of its tenant. A
+/// removed level has no settings.
+configuration::KickChoice kick_of(const configuration::TenantConfig& tenant,
+                                  const engine::Level* level) {
+  const configuration::LevelConfig* own =
+      level != nullptr ? engine::settings_of(tenant, *level) : nullptr;
+  return own != nullptr && own->kick ? *own->kick : tenant.programs.kick;
+}
 
 }  // namespace
 
@@ -168,6 +178,8 @@ int DeviceSession::query_device(const RequestBody& body, Reply& reply) {
   out.max_mw = limit(configuration::Kind::kMemoryWindows);
   out.capabilities = abi::kCanResizeSrq;
   if (may_offer_memory_) out.capabilities |= abi::kCanReachProcess;
+  out.capabilities |= abi::kick_capability(static_cast<std::uint32_t>(
+      kick_of(adapter_.settings(tenant()), attachment_.session()->level)));
   out.max_pd = limit(configuration::Kind::kProtectionDomains);
   out.max_ah = limit(configuration::Kind::kAddressHandles);
   out.max_srq = limit(configuration::Kind::kSharedReceiveQueues);

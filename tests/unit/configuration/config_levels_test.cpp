@@ -138,6 +138,21 @@ TEST(ConfigLevels, MarkTheirPackets) {
                "tenant.level.priority");
 }
 
+TEST(ConfigLevels, KickOfLevel_NotGiven_IsTheTenants) {
+  const auto config = parse_config(
+      kLevelsTenant +
+          "kick = \"virtual\"\n[[tenant.level]]\nname = \"alerts\"\nkick = \"explicit\"\n"
+          "[[tenant.level]]\nname = \"other\"\n",
+      "test.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  const TenantConfig& tenant = config->tenants.at(0);
+  EXPECT_EQ(tenant.programs.kick, KickChoice::kVirtual);
+  EXPECT_EQ(tenant.levels.at(0).kick, KickChoice::kExplicit);
+  EXPECT_FALSE(tenant.levels.at(1).kick);
+  expect_error("kick = \"later\"\n", "9", "tenant.kick");
+  expect_error("[[tenant.level]]\nname = \"alerts\"\nkick = true\n", "11", "tenant.level.kick");
+}
+
 TEST(ConfigLevels, OneWordMakesLowAndHigh) {
   const auto config =
       parse_config(kLevelsTenant + "levels = \"default\"\nweight = 8\n", "test.toml");

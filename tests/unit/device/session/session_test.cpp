@@ -328,6 +328,34 @@ TEST_F(SessionTest, TheOperatorIsToldWhyAProcessIsRefused) {
       "it asks for level \"no??\", but the tenant has none; correct --level or SOFTHCA_LEVEL");
 }
 
+/// Returns the place of the word in `kick` that the daemon tells a process.
+unsigned kick_of(Client& process) {
+  abi::DeviceReply device{};
+  EXPECT_EQ(process.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
+  return abi::kick_code(device.capabilities) - 1;
+}
+
+TEST(SessionKick, LevelGivesOne_ProcessIsToldThatElseTheTenants) {
+  configuration::Config config = small_config();
+  configuration::TenantConfig& settings = config.tenants.front();
+  settings.programs.kick = configuration::KickChoice::kVirtual;
+  settings.levels.resize(2);
+  settings.levels[0].name = "alerts";
+  settings.levels[0].kick = configuration::KickChoice::kExplicit;
+  settings.levels[1].name = "rest";
+  settings.levels[1].is_default = true;
+  Daemon daemon(config);
+  Client of_level(daemon), of_tenant(daemon), later(daemon);
+  const abi::HelloWithLevel hello{{abi::kSessionMagic, {abi::kAbiVersion, 0}}, "alerts"};
+  ASSERT_EQ(of_level.ask(Operation::kHello, hello), 0);
+  EXPECT_EQ(kick_of(of_level), static_cast<unsigned>(configuration::KickChoice::kExplicit));
+  ASSERT_EQ(of_tenant.greet(), 0);
+  EXPECT_EQ(kick_of(of_tenant), static_cast<unsigned>(configuration::KickChoice::kVirtual));
+  daemon.reconfigure([](auto& tenant) { tenant.programs.kick = configuration::KickChoice::kAuto; });
+  ASSERT_EQ(later.greet(), 0);
+  EXPECT_EQ(kick_of(later), static_cast<unsigned>(configuration::KickChoice::kAuto));
+}
+
 TEST_F(SessionTest, ObjectsInUseStay) {
   const auto request = qp_request();
   abi::CreateQpReply qp{};

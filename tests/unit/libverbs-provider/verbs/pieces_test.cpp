@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Commands of the ibv_wr_ calls in virtual collect buffers, piece by piece ($SOFTHCA_KICK).
+// Commands of the ibv_wr_ calls in virtual collect buffers, piece by piece ($SOFTHCA_KICK, or as
+// the daemon asks).
 #include <bit>
 #include <cstdlib>
 
@@ -9,13 +10,8 @@
 namespace softhca::provider::test {
 namespace {
 
-class Pieces : public DeviceTest, public testing::WithParamInterface<const char*> {
+class PiecesTest : public DeviceTest {
  protected:
-  void SetUp() override {
-    ::setenv("SOFTHCA_KICK", GetParam(), 1);
-    DeviceTest::SetUp();
-    ::unsetenv("SOFTHCA_KICK");
-  }
   void TearDown() override {
     if (qp_ != nullptr) {
       EXPECT_EQ(ibv_destroy_qp(&qp_->qp_base), 0);
@@ -26,7 +22,7 @@ class Pieces : public DeviceTest, public testing::WithParamInterface<const char*
     DeviceTest::TearDown();
   }
 
-  bool is_virtual() const { return GetParam() == std::string("virtual"); }
+  virtual bool is_virtual() const { return true; }
   void use(ibv_qp_type type) {
     cq_ = make_cq();
     ibv_qp_init_attr_ex init{};
@@ -79,6 +75,16 @@ class Pieces : public DeviceTest, public testing::WithParamInterface<const char*
   ibv_cq* cq_ = nullptr;
   ibv_qp_ex* qp_ = nullptr;
   unsigned at_ = 0;
+};
+
+class Pieces : public PiecesTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    ::setenv("SOFTHCA_KICK", GetParam(), 1);
+    DeviceTest::SetUp();
+    ::unsetenv("SOFTHCA_KICK");
+  }
+  bool is_virtual() const override { return GetParam() == std::string("virtual"); }
 };
 
 TEST_P(Pieces, ComeAsTheCallsBringThem) {
@@ -224,6 +230,64 @@ TEST_P(Pieces, WakeAnEngineThatIsNotPolling) {
 
 INSTANTIATE_TEST_SUITE_P(Kick, Pieces, testing::Values("virtual", "explicit"),
                          [](const auto& kick) { return std::string(kick.param); });
+
+/// The daemon asks for a mode, and the program may have chosen one.
+class KickOfDaemon : public PiecesTest {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    world_ = World::instance(reason);
+    if (world_ == nullptr) GTEST_SKIP() << reason;
+  }
+  void TearDown() override {
+    if (world_ == nullptr) return;
+    ::unsetenv("SOFTHCA_KICK");
+    PiecesTest::TearDown();
+    daemon().device().capabilities = abi::kCanReachProcess | abi::kCanResizeSrq;
+  }
+  /// `asked`: the place of the word in `kick` of the configuration.
+  void open(std::uint32_t asked, const char* program = nullptr) {
+    daemon().device().capabilities |= abi::kick_capability(asked);
+    if (program != nullptr) ::setenv("SOFTHCA_KICK", program, 1);
+    DeviceTest::SetUp();
+    use(IBV_QPT_RC);
+  }
+  /// Begins and completes a command. Returns the VCBs that the engine had before it was complete.
+  std::uint64_t post() {
+    ibv_wr_start(qp_);
+    ibv_wr_send(qp_);
+    const std::uint64_t early = session().handed_over();
+    EXPECT_EQ(ibv_wr_complete(qp_), 0);
+    session().release_vcbs(session().handed_over());
+    return early;
+  }
+  static constexpr std::uint32_t kAuto = 0, kVirtual = 2, kUnknown = 5;
+};
+
+TEST_F(KickOfDaemon, ProgramChoseNone_IsFollowed) {
+  open(kVirtual);
+  EXPECT_NE(post(), 0u);
+}
+
+TEST_F(KickOfDaemon, ProgramChoseOne_IsNot) {
+  open(kVirtual, "whole");
+  EXPECT_EQ(post(), 0u);
+}
+
+TEST_F(KickOfDaemon, Unknown_IsIgnored) {
+  open(kUnknown);
+  EXPECT_EQ(post(), 0u);
+}
+
+TEST_F(KickOfDaemon, Auto_IsVirtualOnlyWhileTheSendQueueIsIdle) {
+  open(kAuto);
+  EXPECT_NE(post(), 0u);
+  EXPECT_EQ(post(), 0u) << "the first command is under way";
+  complete(cq_, &qp_->qp_base, 1);
+  ibv_wc wc;
+  ASSERT_EQ(ibv_poll_cq(cq_, 1, &wc), 1);
+  EXPECT_NE(post(), 0u);
+}
 
 class KickNames : public DeviceTest {};
 
