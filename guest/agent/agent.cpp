@@ -148,10 +148,12 @@ void Agent::accept(const std::string& name, UniqueFd connection) {
     return;
   }
   const std::uint32_t number = next_number();
-  const int socket = connection.get();
-  if (!clients_.add(number, socket)) return;
+  // A connection to the control socket gives no memory to its process.
+  const bool is_control = name == kControlSocket;
+  if (!is_control && !clients_.add(number, connection.get())) return;
   channel_.outbox().add(FrameKind::kOpen, number, {std::as_bytes(std::span(name))});
-  streams_.add(number, StreamKind::kConnection, std::move(connection));
+  streams_.add(number, is_control ? StreamKind::kBytes : StreamKind::kConnection,
+               std::move(connection));
   ++connections_;
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "daemon/base/system_error.hpp"
+#include "guest/channel/frame.hpp"
 #include "guest/channel/local_socket.hpp"
 
 namespace softhca::guest {
@@ -34,7 +35,9 @@ Outcome TenantSockets::open(const std::string& folder, const std::string& name) 
   if (listening_.contains(name)) return {};
   if (listening_.size() >= kMost) return Error{name + ": the tenant has too many sockets", EMFILE};
   const std::string path = folder + "/" + name;
-  auto fd = listen_on(path, SOCK_SEQPACKET, group_ ? 0600 : 0666);
+  const bool is_control = name == kControlSocket;
+  auto fd = listen_on(path, is_control ? SOCK_STREAM : SOCK_SEQPACKET,
+                      group_ || is_control ? 0600 : 0666);
   if (!fd) return fd.error();
   if (group_ && (::chown(path.c_str(), static_cast<uid_t>(-1), *group_) != 0 ||
                  ::chmod(path.c_str(), 0660) != 0))

@@ -21,7 +21,8 @@ class TenantSockets {
   /// Takes a connection to the socket of this name.
   using Accept = std::function<void(const std::string& name, UniqueFd connection)>;
 
-  /// `group`: may connect, and no other user but root; nothing: all may.
+  /// `group`: may connect, and no other user but root; nothing: all may, but to the control socket
+  /// only root.
   TenantSockets(EventLoop& loop, std::optional<gid_t> group, Accept accept);
   ~TenantSockets() { close_all(); }
   TenantSockets(const TenantSockets&) = delete;

@@ -60,6 +60,8 @@ inline constexpr std::uint32_t kMaxConnections = 1024;  ///< streams that the ag
 inline constexpr std::uint32_t kMaxStreams = 8192;      ///< of both ends
 inline constexpr std::size_t kWindow = 4 * kMaxFrame;   ///< credit of a new stream
 inline constexpr std::size_t kMaxSocketName = 64;
+/// The name of the tenant's control socket, which is a SOCK_STREAM socket.
+inline constexpr char kControlSocket[] = "control.sock";
 inline constexpr std::size_t kMaxTenantName = 64;
 
 inline constexpr std::uint32_t kChannelVersion = 1;

@@ -28,9 +28,9 @@ namespace softhca::guest {
 enum class Side : std::uint8_t { kAgent, kRelay };
 
 enum class StreamKind : std::uint8_t {
-  kConnection,  ///< of a program to a tenant socket
+  kConnection,  ///< of a program to a socket of the tenant or a level
   kRecords,     ///< a SOCK_SEQPACKET socket that came in a reply
-  kBytes,       ///< a SOCK_STREAM socket that came in a reply
+  kBytes,       ///< a SOCK_STREAM socket that came in a reply, or to the control socket
   kEvent,       ///< an eventfd that came in a reply; the agent reads it, the relay writes to it
 };
 

@@ -30,7 +30,8 @@ bool is_plain_name(std::string_view name, std::size_t most) {
 }
 
 bool is_socket_name(std::string_view name) {
-  return is_plain_name(name, kMaxSocketName) && (name == "socket" || name.ends_with(".socket"));
+  return is_plain_name(name, kMaxSocketName) &&
+         (name == "socket" || name == kControlSocket || name.ends_with(".socket"));
 }
 
 bool is_tree_path(std::string_view path) {

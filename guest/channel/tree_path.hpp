@@ -15,7 +15,8 @@ bool is_inner_link(std::string_view path, std::string_view target);
 /// True for one name of bounded length that is not hidden, such as that of a tenant.
 bool is_plain_name(std::string_view name, std::size_t most);
 
-/// True for the name of a socket of a tenant or of a level, to which programs may connect.
+/// True for the name of a socket to which programs may connect: of a tenant or a level, or the
+/// control socket.
 bool is_socket_name(std::string_view name);
 
 }  // namespace softhca::guest

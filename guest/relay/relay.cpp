@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "abi/session.hpp"
@@ -68,6 +69,7 @@ bool Relay::make(Stream&, std::span<const PassedDescriptor>, Delivery&) { return
 
 void Relay::closed(std::uint32_t stream) {
   if (stream < kFirstOfRelay) --connections_;
+  refused_.erase(stream);
 }
 
 void Relay::lost(bool is_broken) {
@@ -164,11 +166,36 @@ bool Relay::open(const Frame& frame) {
   if (!is_socket_name(name) || frame.stream == 0 || frame.stream >= kFirstOfRelay ||
       streams_.find(frame.stream) != nullptr || connections_ >= kMaxConnections)
     return false;
-  auto socket = connect_to(options_.folder + "/" + name, SOCK_SEQPACKET);
-  if (!socket) report_(socket.error().message);
-  streams_.add(frame.stream, StreamKind::kConnection, socket ? std::move(*socket) : UniqueFd());
+  const bool is_control = name == kControlSocket;
+  auto socket = connect_to(options_.folder + "/" + name, is_control ? SOCK_STREAM : SOCK_SEQPACKET);
+  UniqueFd fd;
+  if (socket) {
+    fd = std::move(*socket);
+  } else {
+    report_(socket.error().message);
+    if (is_control && socket.error().code == EACCES) fd = refuse_control(frame.stream);
+  }
+  streams_.add(frame.stream, is_control ? StreamKind::kBytes : StreamKind::kConnection,
+               std::move(fd));
   ++connections_;
   return true;
+}
+
+/// Returns a connection on which the program finds an error of the admin protocol, as a connection
+/// that only ends would not say why.
+UniqueFd Relay::refuse_control(std::uint32_t stream) {
+  constexpr std::string_view kLine =
+      R"({"jsonrpc":"2.0","id":null,"error":{"code":6,"message":"softhca-run on the host has no )"
+      R"(permission for control.sock; the daemon's configuration sets its owner, group and mode: )"
+      R"(control of the tenant"}})"
+      "\n";
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return {};
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  if (::send(ours.get(), kLine.data(), kLine.size(), MSG_NOSIGNAL) < 0) return {};
+  ::shutdown(ours.get(), SHUT_RD);  // drops what the program sends
+  refused_[stream] = std::move(ours);
+  return theirs;
 }
 
 std::optional<DescriptorKind> Relay::kind_of(int fd) const {
@@ -233,6 +260,7 @@ void Relay::end_streams() {
   is_started_ = false;
   tree_timer_.stop();
   connections_ = 0;
+  refused_.clear();
   for (UniqueFd& connection : streams_.clear()) drain(std::move(connection));
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,6 +64,7 @@ class Relay final : private StreamOwner, private ChannelUser {
   void send_started(int error, const std::string& text, const abi::StartMachineReply& reply);
   std::string why_refused(const StartBody& start) const;
   bool open(const Frame& frame);
+  UniqueFd refuse_control(std::uint32_t stream);
   void machine_lost();
   void end_streams();
   void drain(UniqueFd connection);
@@ -82,7 +84,8 @@ class Relay final : private StreamOwner, private ChannelUser {
   std::optional<StartBody> starting_;  ///< has no answer yet
   bool is_started_ = false;            ///< the agent has got kStarted without an error
   std::list<Draining> draining_;
-  std::uint32_t connections_ = 0;  ///< streams that the agent has opened
+  std::uint32_t connections_ = 0;              ///< streams that the agent has opened
+  std::map<std::uint32_t, UniqueFd> refused_;  ///< other ends of refuse_control(), by stream
   std::uint32_t last_number_ = kProxyStream;
 };
 

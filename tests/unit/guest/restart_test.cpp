@@ -147,7 +147,7 @@ TEST_F(RawGuest, BadFrames_EndAllStreamsUntilTheNextStart) {
       frame(FrameKind::kOpen, kFirstOfRelay + 5, bytes_of_text("socket")),
       frame(FrameKind::kOpen, 2, bytes_of_text("../other/socket")),
       frame(FrameKind::kOpen, 2, bytes_of_text(".socket")),
-      frame(FrameKind::kOpen, 2, bytes_of_text("control.sock")),
+      frame(FrameKind::kOpen, 2, bytes_of_text("admin.sock")),
       frame(FrameKind::kRecord, 1, {}),
       frame(FrameKind::kRecord, 1, bytes_of(one)),
       frame(FrameKind::kRecord, 1, bytes_of(many)),
