@@ -302,6 +302,18 @@ inline constexpr Row<Tenant> kTenant[] = {
      }}},
 };
 
+/// What a tenant that is a virtual machine has beside its limits.
+inline constexpr Row<TenantControl> kMachine[] = {
+    {"softhca_machine_state", "The tenant's virtual machine: 0 off or none, 1 starts, 2 runs.",
+     at<&TenantControl::machine_state>},
+    {"softhca_tenant_limit", kSame, at<&TenantControl::region_queues>,
+     label("resource", "region_queues")},
+    {"softhca_tenant_in_use",
+     kSame,
+     {[](const TenantControl& of, std::size_t) { return of.region_queues_in_use->load(); }},
+     label("resource", "region_queues")},
+};
+
 /// What peers send to a tenant and read from it. Label "direction" says which.
 inline constexpr Row<PeerGate> kTenantPeers[] = {
     {"softhca_peers_throttled", "1 while peers have used up a rate of what they may send or read.",

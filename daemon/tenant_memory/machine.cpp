@@ -86,9 +86,17 @@ Expected<UniqueFd> Machine::descriptor_to_seal() const {
 }
 
 SealedMemory Machine::make_piece(std::size_t at, std::size_t bytes) {
+  count_queues(at, static_cast<std::int64_t>(bytes));
   const KeptId name = kPieceMark | at / abi::kPageBytes << kPageBits | bytes / abi::kPageBytes;
   return SealedMemory::piece(shared_from_this(), {memory_.base() + at, bytes}, at - begin_,
                              terms_.keeping != nullptr ? name : 0);
+}
+
+/// Counts bytes that are taken, or, if it is negative, given back. VCBs and registered memory have
+/// metrics of their own.
+void Machine::count_queues(std::size_t at, std::int64_t bytes) {
+  if (terms_.queues_in_use == nullptr || at < rings_begin_ || at >= shared_begin_) return;
+  terms_.queues_in_use->fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
 }
 
 Expected<SealedMemory> Machine::take_from(Gaps& gaps, std::size_t bytes) {
@@ -123,6 +131,7 @@ void Machine::take_back(std::uint64_t offset, std::size_t bytes) {
   // Here, as a thread of the tenant gives large pieces back. Whatever the machine writes there
   // later is as if it wrote it into a piece.
   memory_.clear(at, bytes);
+  count_queues(at, -static_cast<std::int64_t>(bytes));
   const std::lock_guard lock(mutex_);
   (at < rings_begin_ ? vcbs_ : rings_).give_back(at, bytes);
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,6 +23,13 @@
 
 namespace softhca::memory {
 
+/// The values of metric softhca_machine_state.
+enum class MachineState : std::uint8_t {
+  kOff,
+  kStarting,  ///< it has a monitor, and its agent has not started
+  kRuns,
+};
+
 class Machine final : public PieceOwner, public std::enable_shared_from_this<Machine> {
  public:
   static constexpr std::size_t kProxyBytes = 2 << 20;  ///< room for an memory::ProxyArea
@@ -32,6 +40,8 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
     LockMemory lock{};
     Keeping* keeping = nullptr;  ///< null: nothing outlives the adapter
     std::shared_ptr<void> account{};
+    /// Gets the bytes in use for sessions and rings; null: they are not counted.
+    std::shared_ptr<std::atomic<std::uint64_t>> queues_in_use{};
   };
   /// What an adapter that follows needs to adopt the region.
   struct KeptRegion {
@@ -107,6 +117,7 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
   explicit Machine(Terms terms) : terms_(std::move(terms)) {}
   Expected<SealedMemory> take_from(Gaps& gaps, std::size_t bytes);
   SealedMemory make_piece(std::size_t at, std::size_t bytes);
+  void count_queues(std::size_t at, std::int64_t bytes);
 
   const Terms terms_;
   SealedMemory memory_;

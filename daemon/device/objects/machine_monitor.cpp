@@ -29,7 +29,8 @@ memory::Machine::Terms MachineMonitor::terms(std::shared_ptr<Account> account) c
   return {.unmap = context_.unmap(),
           .lock = context_.memory_source().lock,
           .keeping = context_.keeping(),
-          .account = std::move(account)};
+          .account = std::move(account),
+          .queues_in_use = context_.tenant().control.region_queues_in_use};
 }
 
 int MachineMonitor::take(const RequestBody& body, Reply& reply) {
@@ -48,6 +49,7 @@ int MachineMonitor::take(const RequestBody& body, Reply& reply) {
   if (!machine) return context_.refuse(machine.error());
   machine_ = std::move(*machine);
   control.machine = machine_;
+  show();
   write();
   reply.write(abi::TakeMachineReply{machine_->bytes()});
   reply.give({.number = machine_->fd()});
@@ -70,6 +72,7 @@ int MachineMonitor::start(const RequestBody& body, Reply& reply) {
     return context_.refuse(started.error());
   if (const int error = context_.peer().make_events(bell_, reply)) return error;
   machine_->set_bell(bell_->number());
+  show();
   write();
   note("machine_started", "its virtual machine has started; process " +
                               std::to_string(context_.identity().pid) + " monitors it");
@@ -93,6 +96,18 @@ void MachineMonitor::end() {
   bell_ = nullptr;
   context_.tenant().control.machine = nullptr;
   machine_ = nullptr;
+  show();
+}
+
+/// Sets what metrics show of the machine.
+void MachineMonitor::show() const {
+  const bool has_started = machine_ != nullptr && machine_->has_started();
+  const memory::MachineState state = has_started           ? memory::MachineState::kRuns
+                                     : machine_ != nullptr ? memory::MachineState::kStarting
+                                                           : memory::MachineState::kOff;
+  engine::TenantControl& control = context_.tenant().control;
+  control.machine_state.set(static_cast<std::uint32_t>(state));
+  control.region_queues.set(has_started ? machine_->rings_bytes() : 0);
 }
 
 /// Writes the record of the machine.
@@ -119,6 +134,7 @@ bool MachineMonitor::restore(const record::Machine& kept, records::Record record
   machine_ = std::move(*machine);
   context_.tenant().control.machine = machine_;
   record_ = std::move(record);
+  show();
   return true;
 }
 

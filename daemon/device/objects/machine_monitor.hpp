@@ -51,6 +51,7 @@ class MachineMonitor {
   bool charge(std::uint64_t bytes, std::shared_ptr<Account>& account) const;
   memory::Machine::Terms terms(std::shared_ptr<Account> account) const;
   void write();
+  void show() const;
   void note(const char* kind, std::string text) const;
 
   Adapter& adapter_;

@@ -61,6 +61,11 @@ struct TenantControl {
   management::ConnectionCounters connections;
   /// The region of the tenant's virtual machine, while that has a monitor; null: there is none.
   std::shared_ptr<memory::Machine> machine;
+  Gauge machine_state;    ///< memory::MachineState
+  Counter region_queues;  ///< bytes of the region for sessions and rings
+  /// Bytes of these in use. Programs of a machine that has ended may still have some.
+  std::shared_ptr<std::atomic<std::uint64_t>> region_queues_in_use =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   /// The proxy through which the engine accesses memory that the tenant's processes do not share.
   /// It exists while one of them needs it.
   std::weak_ptr<MemoryProxy> memory_proxy;

@@ -112,6 +112,7 @@ void add_tenant(Families& out, const ExportedData& source, const Tenant& tenant)
     out.table(counters::kLimit, {&tenant.control.accounts, kind},
               metrics::with(labels, "resource", configuration::name_of(kind)));
   });
+  out.table(counters::kMachine, tenant.control, labels);
   add_class(out, source, tenant, nullptr);
   for (const auto& level : tenant.levels) {
     const Labels own = labels_of(tenant, level.get());

@@ -57,6 +57,20 @@ TEST(MachineRegion, OffsetsCountFromTheGuestsDevice) {
   ::munmap(whole, kBytes);
 }
 
+TEST(MachineRegion, QueuesInUse_CountPiecesOfAllMachines) {
+  const auto in_use = std::make_shared<std::atomic<std::uint64_t>>(0);
+  auto machine = started(kBegin, {.queues_in_use = in_use});
+  const auto pages = machine->take_vcbs();
+  const auto shared = machine->shared();
+  EXPECT_EQ(in_use->load(), 0u) << "they are not for queues";
+  auto piece = machine->take(5000);
+  auto other = started(0, {.queues_in_use = in_use})->take(4096);
+  EXPECT_EQ(in_use->load(), 12288u);
+  machine = nullptr;
+  piece = Error{"given back"};
+  EXPECT_EQ(in_use->load(), 4096u);
+}
+
 TEST(MachineRegion, PartsDoNotOverlap) {
   const auto machine = started(kBegin);
   const auto shared = machine->shared_place();
