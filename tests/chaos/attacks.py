@@ -11,6 +11,7 @@ SANDBOX = pathlib.Path(os.environ["SANDBOX_DIR"])
 BUILD = pathlib.Path(os.environ["SOFTHCA_BUILD"])
 SYSTEM = pathlib.Path(os.environ["SYSTEM_TESTS"])
 RUN = SANDBOX / "chaos"
+MACHINE_ACTIONS = SANDBOX / "machine-actions"
 TENANTS = {"calm": 1, "quiet": 2, "wild": 3, "rough": 4}
 ADDRESSES = {name: f"198.18.0.{number}" for name, number in TENANTS.items()} | {"guest": "198.18.1.1"}
 HOSTILE = BUILD / "tests/system/isolation/hostile"
@@ -30,6 +31,7 @@ class Crowd:
         self.processes = []
         self.port = 20000
         self.lived = set()  # attacks that went on for a while
+        self.crashed = []  # relays of machines, which are no programs of an attacker
 
     def attack(self, attack, tenant):
         self.name = attack.__name__
@@ -37,6 +39,8 @@ class Crowd:
 
     def look(self):
         """Forgets those that have ended."""
+        faults = [-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGILL, -signal.SIGFPE]
+        self.crashed += [p.returncode for p in self.processes if p.name == "machine" and p.poll() in faults]
         self.processes = [process for process in self.processes if process.poll() is None]
         for process in self.processes:
             if time.monotonic() - process.since > 0.5:
@@ -143,6 +147,15 @@ def come_and_go(crowd, tenant):
         crowd.start(*as_tenant(tenant), "ibv_rc_pingpong", "-g", "0", "-p", port, "-n", "100000000", *more)
 
 
+def machine(crowd, tenant):
+    """A virtual machine that ends soon (machine.py)."""
+    crowd.start(
+        BUILD / "cli/softhca-run", "--runtime-dir", RUN, "--guest", tenant, "--unsealed", "--",
+        sys.executable, pathlib.Path(__file__).parent / "machine.py", crowd.chance.randrange(1 << 30),
+        SANDBOX / "machine", MACHINE_ACTIONS, "{region}", "{bytes}", "{channel}",
+    )  # fmt: skip
+
+
 ATTACKS = [
     scribble, busy, register, pass_descriptors, connect, outlive, stall, come_and_go,
     aggress("hog"), aggress("doorbells"), aggress("churn"), aggress("rnr"), aggress("stalled"),
@@ -150,3 +163,5 @@ ATTACKS = [
 ]  # fmt: skip
 if (HOSTILE / "held-file").exists() and os.access("/dev/fuse", os.W_OK):
     ATTACKS.append(withhold)
+if "CHAOS_MACHINE" in os.environ:
+    ATTACKS = [machine]

@@ -8,10 +8,12 @@ each kind for itself and several at once, the operator reloads, makes and remove
 rounds the daemon itself is killed and started again. In every other round, and in all of them with
 CHAOS_STORM=1, tenants come and go under running programs: the attackers are of `guest`, too, and the
 operator takes `rough` out of the configuration and puts it back. In the rounds after those with a kill
-of the daemon, only its adapter is killed, and another follows. What has to hold:
+of the daemon, only its adapter is killed, and another follows. With CHAOS_MACHINE=1 the only attacker is a
+virtual machine, `vm`, which runs again and again. What has to hold:
 
   - programs of those who obey end well, and their data is right, unless their whole daemon was killed;
-  - the daemon ends only when it is killed, and answers requests all the time;
+  - the daemon ends only when it is killed, and answers requests all the time; agents and relays of
+    machines end only when they are killed;
   - after each round nothing is in use: of tenants by the metrics, of the daemon (descriptors, threads,
     mappings) by /proc.
 
@@ -33,11 +35,20 @@ import threading
 import time
 import urllib.request
 
-from attacks import ATTACKS, BUILD, RUN, SANDBOX, TENANTS, Crowd, as_tenant, busy
+from attacks import ATTACKS, BUILD, MACHINE_ACTIONS, RUN, SANDBOX, TENANTS, Crowd, as_tenant, busy
 
 METRICS = "http://127.0.0.1:19990/metrics"
 BENCH = BUILD / "bench/verbs/softhca-bench"
 ROUND = 5  # seconds
+HAS_MACHINE = "CHAOS_MACHINE" in os.environ
+MACHINE = """[[tenant]]
+name = "vm"
+addresses = ["198.18.2.1"]
+vcbs = 32
+pcbs = 64
+trusted = "none"
+guest_memory = 67108864
+"""
 REASONABLE = 60  # seconds in which anything has an answer, or hangs
 
 
@@ -66,7 +77,7 @@ trusted = "none"
 runtime_dir = "{RUN}"
 [metrics]
 address = "127.0.0.1:19990"
-{tenants}[[template]]
+{tenants}{MACHINE if HAS_MACHINE else ""}[[template]]
 name = "guest"
 addresses = ["198.18.1.1", "198.18.1.2"]
 vcbs = 8
@@ -391,11 +402,13 @@ def main():
             if not plan:
                 plan = chance.sample(ATTACKS, len(ATTACKS))
             crowd.look()
-            if len(crowd.processes) < 6:
+            if len(crowd.processes) < (1 if HAS_MACHINE else 6):
                 attack = plan.pop()
                 counts[attack.__name__] += 1
-                crowd.attack(attack, chance.choice(["wild", "rough", *["guest"] * storm]))
-            crowd.disturb()
+                attackers = ["vm"] if HAS_MACHINE else ["wild", "rough", *["guest"] * storm]
+                crowd.attack(attack, chance.choice(attackers))
+            if not HAS_MACHINE:  # which disturbs its own processes
+                crowd.disturb()
             disturbance.choice(changes)()
             if dies is not None and time.monotonic() > dies:
                 dies = None
@@ -446,6 +459,13 @@ def main():
 
     print(f"{rounds} rounds, {kills} kills of the daemon, {taken_over} of its adapter; attacks:", *(f"{n} {c}," for n, c in counts.items()),
           f"{len(crowd.lived)} kinds for a while")  # fmt: skip
+    if HAS_MACHINE:
+        actions = MACHINE_ACTIONS.read_text().split()
+        print("the machine:", *(f"{name} {actions.count(name)}," for name in sorted(set(actions))))
+        if "its virtual machine has started" not in pathlib.Path(daemon.log.name).read_text():
+            fail("no machine has ever started")
+        if crashes := [name for name in actions if name.startswith("agent_crashed")] + crowd.crashed:
+            fail(f"agents or relays have crashed: {crashes}")
     print("ended well:", *(f"{n} {c}," for n, c in done.items()), f"interrupted by a kill: {interrupted}")
     print(f"p99 of a short write: {alone:.1f} us alone; beside attacks {part(P99, 0.5):.1f} us in half of {len(P99)} "
           f"measurements, {part(P99, 1):.1f} us at most (aim: 20 times)")  # fmt: skip
