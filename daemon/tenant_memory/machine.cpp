@@ -70,9 +70,15 @@ Outcome Machine::start(std::uint64_t begin) {
     return Error{"the guest's device begins at byte " + std::to_string(begin) +
                      " of the region: must be the start of a page in its first half",
                  EINVAL};
+  const std::uint64_t rings_begin = begin + down_to((bytes - begin) / kVcbPart, kVcbBytes);
+  const std::uint64_t shared_begin = begin + down_to((bytes - begin) / kSharedPart, kVcbBytes);
+  if (rings_begin + kProxyBytes >= shared_begin)
+    return Error{"the guest's device begins at byte " + std::to_string(begin) +
+                     " of the region, which leaves no room for queues",
+                 EINVAL};
   begin_ = begin;
-  rings_begin_ = begin + down_to((bytes - begin) / kVcbPart, kVcbBytes);
-  shared_begin_ = begin + down_to((bytes - begin) / kSharedPart, kVcbBytes);
+  rings_begin_ = rings_begin;
+  shared_begin_ = shared_begin;
   vcbs_ = Gaps(begin_, rings_begin_);
   rings_ = Gaps(rings_begin_ + kProxyBytes, shared_begin_);
   has_started_ = true;

@@ -63,7 +63,7 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
   std::uint64_t bytes() const { return memory_.bytes(); }
 
   /// Lays out the region from `begin` on. Offsets count from there. Errors: EINVAL, `begin` is not
-  /// the start of a page or leaves less than half of the region; EALREADY.
+  /// the start of a page, or leaves less than half of the region or no room for rings; EALREADY.
   Outcome start(std::uint64_t begin);
   bool has_started() const { return has_started_; }
 
@@ -92,6 +92,7 @@ class Machine final : public PieceOwner, public std::enable_shared_from_this<Mac
     return {shared_begin_ - begin_, memory_.bytes() - shared_begin_};
   }
 
+  /// Returns the bytes for sessions and rings.
   std::size_t rings_bytes() const { return shared_begin_ - rings_begin_ - kProxyBytes; }
 
   // --- memory of programs that is not in the region: the agent accesses it

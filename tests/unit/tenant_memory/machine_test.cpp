@@ -107,6 +107,18 @@ TEST(MachineRegion, IsRefusedWhereItCannotBegin) {
   EXPECT_EQ(started()->start(0).error().code, EALREADY);
 }
 
+TEST(MachineRegion, LeavesNoRoomForRings_Refused) {
+  constexpr std::uint64_t kSmallest = 16 << 20;
+  auto machine = Machine::create(kSmallest, {});
+  ASSERT_TRUE(machine);
+  const Outcome half = (*machine)->start(kSmallest / 2);
+  ASSERT_FALSE(half);
+  EXPECT_EQ(half.error().code, EINVAL);
+  EXPECT_FALSE((*machine)->has_started());
+  ASSERT_TRUE((*machine)->start(kBegin));
+  EXPECT_LT((*machine)->rings_bytes(), kSmallest / 4);
+}
+
 TEST(MachineRegion, LivesUntilItsLastPieceEnds) {
   int unmapped = 0;
   auto machine = started(0, {.unmap = [&](SealedMemory) { ++unmapped; }});
